@@ -1,0 +1,60 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Errors. Every failure is a tenure::error: a code to branch on and a sentence for people that says what happened, where
+// (file, offset, address, transaction), and what to do about it. Errors of the operating system keep their errno as the
+// code, in std::generic_category; the library's own have a code from errc.
+#pragma once
+
+#include <string>
+#include <system_error>
+
+namespace tenure {
+
+enum class errc {
+  damaged = 1,        // stored bytes fail their checksum or make no sense
+  wrong_version,      // written by another version of the format, or on a machine of another kind
+  not_a_log,          // the file is no log
+  not_a_segment,      // the file is no segment of the kind that was asked for
+  segment_missing,    // the log has changes for a segment whose file is not there
+  segment_too_short,  // a segment's file ends before the region, or the logged change, does
+  wrong_log,          // the segment has changes waiting in another log
+  in_use,             // another process, or another object in this one, has the file
+  read_only,          // a change was asked of something opened for reading
+  misaligned,         // an offset, length or address is not a multiple of the page size
+  region_overlap,     // part of the segment is mapped already
+  address_taken,      // something else is mapped at the address
+  not_mapped,         // the range is in no mapped region
+  partly_mapped,      // the range begins in a region and ends outside of it
+  region_busy,        // the region has uncommitted transactions
+  bad_transaction,    // the transaction has ended, or belongs to another memory
+  cannot_abort,       // a no_restore transaction cannot be rolled back
+  transactions_open,  // the memory was closed while transactions were open
+  too_big,            // the transaction does not fit into a log that may not grow
+  undeclared_write,   // checking mode: memory changed outside of every declared range
+  outcome_unknown,    // the log could not be written or synced: reopen to learn what survived
+  log_stuck,          // the log is full and cannot be truncated
+  forked,             // the child of a fork uses its parent's memory
+  closed,             // the object has been closed
+  bad_option,         // an option's value makes no sense
+  out_of_memory,      // a recoverable heap has no room for the object
+  bad_free,           // the pointer does not name a live object of this heap
+};
+
+[[nodiscard]] const std::error_category& category() noexcept;
+[[nodiscard]] std::error_code make_error_code(errc code) noexcept;
+
+class error : public std::system_error {
+ public:
+  // `what` is the whole sentence that what() returns; the code's own text is not appended.
+  error(std::error_code code, std::string what);
+  error(errc code, std::string what) : error(make_error_code(code), std::move(what)) {}
+  [[nodiscard]] const char* what() const noexcept override { return what_.c_str(); }
+
+ private:
+  std::string what_;
+};
+
+}  // namespace tenure
+
+template <>
+struct std::is_error_code_enum<tenure::errc> : std::true_type {};

@@ -1,0 +1,357 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Recoverable virtual memory: ordinary memory whose changes are atomic and survive crashes.
+//
+//     tenure::rvm::memory memory{"bank.log"};                       // creates, or opens and recovers
+//     auto accounts = memory.map("accounts.seg", {.create_length = 1 << 20});
+//     auto& account = accounts.at<account_record>(0);
+//     auto tx = memory.begin();
+//     tx.set_range(account);                                        // about to change it
+//     account.balance += 10;
+//     tx.commit();                                                  // durable here
+//
+// After Satyanarayanan, Mashburn, Kumar, Steere, Kistler, "Lightweight Recoverable Virtual Memory", SOSP 1993 (cited as
+// [RVM §section]). A log holds the new values of committed transactions; segments (files or block devices) hold the rest;
+// regions of segments are mapped into memory; truncation moves changes from the log to the segments. Nothing uncommitted
+// ever reaches a segment.
+//
+// Errors: every function may throw tenure::error (see error.hpp); nothing that was acknowledged is lost by an error. After
+// errc::outcome_unknown (the log could not be written or synced) this memory accepts no more commits: close it and open
+// it again, which finds out what is on the disk.
+//
+// Threads: a memory may be used by any number of threads at once; a transaction by one at a time. RVM gives atomicity and
+// permanence, not isolation [RVM §3.1]: threads that share data must keep each other out of it until the commit.
+//
+// Fork: a child has no part in its parent's memory: its calls throw errc::forked, and touching a region ends the child
+// with a message.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include <tenure/error.hpp>
+
+namespace tenure::os {
+class disk;
+}
+
+namespace tenure::rvm {
+
+class memory;
+class region;
+class transaction;
+struct memory_state;
+struct region_state;
+struct transaction_state;
+
+// A position in the log: 64 bits, growing, never used twice. Its place in the file is the LSN modulo the log's size.
+using lsn = std::uint64_t;
+
+enum class restore_mode {
+  restore,     // set_range saves the old bytes: the transaction can abort
+  no_restore,  // it promises never to abort, and saves time and space [RVM §4.2]
+};
+enum class commit_mode {
+  flush,     // durable when commit returns
+  no_flush,  // atomic, but durable only after a later flush ("lazy": bounded persistence) [RVM §4.2]
+};
+
+// What a long operation has done so far, in bytes.
+struct progress {
+  const char* phase;  // "creating log", "looking behind the log's tail", "recovering", "verifying"
+  std::uint64_t done, total;
+};
+using progress_callback = std::function<void(const progress&)>;
+
+// How a log is made. [RVM §4.2 create_log]
+struct log_options {
+  std::uint64_t size = std::uint64_t{64} << 20;      // bytes for records; rounded up to the block size, at least 64 KiB
+  std::uint64_t max_size = std::uint64_t{16} << 30;  // the log grows up to this for a transaction that needs it; at
+                                                     // most `size`: it never grows
+  std::uint32_t block_size = 0;  // 512 to 4096, a power of two; 0: what the storage writes as a whole
+  unsigned permissions = 0600;
+};
+
+enum class open_mode {
+  open,            // the log must exist
+  create,          // it must not
+  open_or_create,  //
+  read_only,       // writes nothing; changes that are still in the log are replayed into private memory
+};
+
+// What may be changed while a memory is open. [RVM §4.2 set_options]
+struct tuning {
+  // Truncation starts in the background when this part of the log is in use; above 1 or below 0: only when the log is
+  // full, or on request.
+  double truncation_threshold = 0.5;
+  // Bytes of commits that may wait in memory; a commit that finds more waits for the log.
+  std::uint64_t spool_limit = std::uint64_t{64} << 20;
+  // Checking mode: every commit compares memory with the committed image and throws errc::undeclared_write, naming the
+  // bytes, if something changed outside of the ranges declared by open transactions. Slow; for tests. Must be on when
+  // a region is mapped to have an effect on it.
+  bool check_undeclared = false;
+};
+
+// How a memory is opened.
+struct options {
+  open_mode mode = open_mode::open_or_create;
+  log_options log = {};  // used when the log is created
+  tuning tune = {};
+  // Memory that recovery and truncation may use, in bytes; at least 8 MiB.
+  std::uint64_t recovery_memory = std::uint64_t{192} << 20;
+  // false: no threads are started; truncation and the writing of spooled commits happen inside the calls that need them.
+  bool background = true;
+  // Recovery refuses (errc::segment_missing, errc::wrong_log) when the log has changes for a segment that is missing, or that
+  // another log has taken over. true: such changes are given up, and recovery_report::given_up names the files.
+  bool give_up_segments = false;
+  progress_callback on_progress = {};
+  // The storage; nullptr: the machine's own. For tests on a simulated disk.
+  os::disk* disk = nullptr;
+};
+
+// What recovery found and did [RVM §5.1.2].
+struct recovery_report {
+  struct segment {
+    std::string path;
+    std::uint64_t pages = 0, bytes = 0;  // pages written, and bytes in them that came from the log
+  };
+  bool needed = false;                                     // false: the log had been closed cleanly, or was empty
+  lsn head = 0, tail = 0;                                  // what was live in the log
+  std::uint64_t groups = 0, transactions = 0, ranges = 0;  // replayed
+  std::uint64_t bytes_read = 0, bytes_applied = 0;
+  std::vector<segment> segments;
+  std::vector<std::string> given_up;  // paths; see options::give_up_segments
+  // A write that the crash interrupted: never acknowledged, and discarded.
+  std::uint64_t torn_groups = 0, torn_bytes = 0;
+  double seconds = 0;
+};
+
+// Counters since the memory was opened. Savings are those of [RVM §5.2] and its Table 2, in bytes of log.
+struct statistics {
+  std::uint64_t begun = 0, flush_commits = 0, no_flush_commits = 0, aborts = 0;
+  std::uint64_t ranges_declared = 0, bytes_declared = 0;        // as given to set_range, by committed transactions
+  std::uint64_t ranges_logged = 0, bytes_logged = 0;            // after both optimizations, payload only
+  std::uint64_t intra_ranges_saved = 0, intra_bytes_saved = 0;  // duplicate, overlapping, adjacent ranges
+  std::uint64_t inter_transactions_saved = 0,
+                inter_bytes_saved = 0;                         // no_flush commits overwritten before they were written
+  std::uint64_t batches = 0, syncs = 0;                        // writes of the log, each with one sync
+  std::uint64_t log_bytes_written = 0;                         // to the device, headers and padding included
+  std::uint64_t log_size = 0, log_used = 0, log_used_max = 0;  // bytes
+  std::uint64_t log_grown = 0;                                 // times
+  std::uint64_t spooled_bytes = 0;                             // committed, not yet written
+  std::uint64_t incremental_truncations = 0, epoch_truncations = 0;
+  std::uint64_t incremental_bytes_reclaimed = 0, epoch_bytes_reclaimed = 0;  // of log
+  std::uint64_t truncation_blocked = 0;  // incremental steps stopped by an open transaction's page
+  std::uint64_t truncation_waits = 0;    // commits that waited for log space
+  std::uint64_t pages_written = 0, segment_bytes_written = 0, segment_syncs = 0, status_writes = 0;
+  std::uint64_t private_pages_dropped = 0, private_pages_kept = 0;
+  std::uint64_t undeclared_writes = 0;  // found by checking mode
+};
+
+// How a segment is made.
+struct segment_options {
+  std::uint64_t length = 0;      // bytes of recoverable memory, zero at first; rounded up to pages
+  std::uint64_t max_length = 0;  // room for growth, fixed for ever; 0: `length`
+  unsigned permissions = 0600;
+};
+
+// How part of a segment is mapped [RVM §4.1].
+struct map_options {
+  std::uint64_t offset = 0;         // bytes from the segment's start; a multiple of the page size
+  std::uint64_t length = 0;         // bytes; a multiple of the page size; 0: to the segment's end
+  void* address = nullptr;          // where; nullptr: anywhere free. Never over something that is there already
+  std::uint64_t create_length = 0;  // not 0: create the segment with this length if it does not exist
+  // true: any file or block device as it is: no header, no checksums. false: a segment made by create_segment.
+  bool raw = false;
+  // true: map it although its header says that changes are waiting in another log (errc::wrong_log); they are lost then.
+  bool take_over = false;
+  // true: read the data in at once, into memory that the file does not back. false: the kernel pages on demand.
+  bool copy_in = false;
+};
+
+// Promises about a commit: everything up to it is durable once memory::wait(ticket) returns.
+struct ticket {
+  std::uint64_t batch = 0;
+  friend auto operator<=>(const ticket&, const ticket&) = default;
+};
+
+// Layers above that keep their own bookkeeping in recoverable memory (allocators) take part in a transaction's end.
+// prepare() runs inside commit, with commits of other transactions kept out: it may write and declare ranges, nothing else.
+// If the commit then fails before anything was logged, undo_prepare() must put back what prepare() wrote. Either is
+// followed by another attempt, or by committed() or aborted(), which come once, without locks.
+class participant {
+ public:
+  virtual ~participant() = default;
+  virtual void prepare(transaction& tx) = 0;
+  virtual void undo_prepare(transaction& tx) noexcept = 0;
+  virtual void committed(transaction& tx) noexcept = 0;
+  virtual void aborted(transaction& tx) noexcept = 0;
+};
+
+// A part of a segment in memory. Moves; unmaps when destroyed unless it has uncommitted transactions, in which case it
+// stays mapped until the memory is closed.
+class region {
+ public:
+  region() = default;
+  ~region();
+  region(region&&) noexcept = default;
+  region& operator=(region&& other) noexcept;
+
+  [[nodiscard]] std::byte* data() const noexcept;
+  [[nodiscard]] std::size_t size() const noexcept;
+  [[nodiscard]] const std::string& segment_path() const;
+  [[nodiscard]] std::uint64_t offset() const noexcept;  // of data() in the segment
+  [[nodiscard]] explicit operator bool() const noexcept { return state_ != nullptr; }
+
+  // The object of type T that is stored at `offset` bytes from data(). T must mean something without its constructor.
+  template <class T>
+  [[nodiscard]] T& at(std::size_t offset) const {
+    static_assert(std::is_trivially_copyable_v<T>, "recoverable memory holds trivially copyable types");
+    check_range(offset, sizeof(T));
+    return *reinterpret_cast<T*>(data() + offset);
+  }
+  template <class T>
+  [[nodiscard]] std::span<T> array(std::size_t offset, std::size_t count) const {
+    static_assert(std::is_trivially_copyable_v<T>, "recoverable memory holds trivially copyable types");
+    check_range(offset, count > SIZE_MAX / sizeof(T) ? SIZE_MAX : count * sizeof(T));
+    return {reinterpret_cast<T*>(data() + offset), count};
+  }
+
+  // Writes committed changes to the segment and unmaps. Throws errc::region_busy, and changes nothing, while a
+  // transaction has uncommitted ranges in it [RVM §4.1].
+  void unmap();
+
+ private:
+  friend class memory;
+  explicit region(std::shared_ptr<region_state> state);
+  void check_range(std::size_t offset, std::size_t length) const;
+  std::shared_ptr<region_state> state_;
+};
+
+// A transaction [RVM §4.2]. Moves. Destroying an open one aborts it; an open no_restore transaction is forgotten then:
+// its changes stay in memory and are never logged.
+class transaction {
+ public:
+  transaction() = default;
+  ~transaction();
+  transaction(transaction&& other) noexcept : state_(other.state_) { other.state_ = nullptr; }
+  transaction& operator=(transaction&& other) noexcept;
+
+  // Announces that [address, address+length) is about to change. The range must lie in one region
+  // (errc::not_mapped, errc::partly_mapped). Call it before the change; again is harmless.
+  void set_range(const void* address, std::size_t length);
+  template <class T>
+  void set_range(T& object) {
+    static_assert(std::is_trivially_copyable_v<T>, "recoverable memory holds trivially copyable types");
+    set_range(&object, sizeof(T));
+  }
+  // set_range, then copies.
+  void modify(void* to, const void* from, std::size_t length);
+  template <class T>
+  void modify(T& object, const std::type_identity_t<T>& value) {
+    static_assert(std::is_trivially_copyable_v<T>, "recoverable memory holds trivially copyable types");
+    modify(&object, &value, sizeof(T));
+  }
+
+  // Ends the transaction; its new values are read from memory here. If it throws, the transaction is still open and can
+  // be aborted or, where the cause is gone (errc::undeclared_write, errc::too_big), committed again; after
+  // errc::outcome_unknown it can only be aborted.
+  ticket commit(commit_mode mode = commit_mode::flush);
+  // Puts the old values back. errc::cannot_abort for no_restore.
+  void abort();
+
+  [[nodiscard]] bool is_open() const noexcept { return state_ != nullptr; }
+  [[nodiscard]] std::uint64_t id() const;
+  // A name that the log's history shows: at most 255 bytes of it are kept.
+  void label(std::string_view name);
+  // Takes part in this transaction's end. Joining twice is joining once. The participant must outlive the transaction.
+  void join(participant& who);
+
+ private:
+  friend class memory;
+  friend struct transaction_state;
+  explicit transaction(transaction_state* state) : state_(state) {}
+  transaction_state* state_ = nullptr;
+};
+
+// An open transaction, as query shows it.
+struct open_transaction {
+  std::uint64_t id;
+  std::string label;
+  restore_mode mode;
+  std::uint64_t ranges, bytes;  // declared so far
+};
+
+// One log and the segments that are mapped under it.
+class memory {
+ public:
+  // Makes a log: preallocated, zero-filled, synced. errc/std::errc::file_exists if there is something at the path.
+  static void create_log(const std::string& path, const log_options& how = {}, const progress_callback& progress = {},
+                         os::disk* disk = nullptr);
+
+  // Opens a log, takes its lock, and recovers: what committed transactions left in the log is written to their segments.
+  explicit memory(const std::string& log_path, const options& how = {});
+  // Closes; errors are swallowed. Call close() to see them.
+  ~memory();
+  memory(memory&&) noexcept;
+  memory& operator=(memory&&) noexcept;
+
+  // Flushes, truncates, unmaps everything and releases the log. Throws errc::transactions_open, and changes nothing, while
+  // there are open transactions.
+  void close();
+
+  // Makes a segment: a header, a checksum for every 4096 bytes, and zeros, allocated and synced.
+  void create_segment(const std::string& path, const segment_options& how);
+  // Bytes of recoverable memory in a segment.
+  [[nodiscard]] std::uint64_t segment_length(const std::string& path, bool raw = false);
+  // Reads a segment and compares every page of its file with its checksum. Returns the offsets of damaged pages. Changes
+  // still in the log are written out first; a memory that only reads leaves out the pages that recovery will write anew.
+  [[nodiscard]] std::vector<std::uint64_t> verify_segment(const std::string& path);
+
+  // Maps part of a segment; its memory then shows the committed image. No part of a segment can be mapped twice.
+  [[nodiscard]] region map(const std::string& segment_path, const map_options& how = {});
+
+  [[nodiscard]] transaction begin(restore_mode mode = restore_mode::restore);
+  // Runs f(tx) in a transaction and commits it; aborts and rethrows if f throws.
+  template <class F>
+  ticket transact(F&& f, commit_mode mode = commit_mode::flush) {
+    transaction tx = begin();
+    std::forward<F>(f)(tx);
+    return tx.commit(mode);
+  }
+
+  // Returns when everything committed before the call is durable [RVM §4.2 flush].
+  void flush();
+  // Names everything committed so far: wait(last_commit()) before telling the world what was read.
+  [[nodiscard]] ticket last_commit() const;
+  // Returns when everything up to the ticket is durable; writes it if nobody does.
+  void wait(ticket until);
+
+  // Returns when every change that was committed before the call is in its segment and its log space free
+  // [RVM §4.2 truncate].
+  void truncate();
+  // One incremental truncation step: pages are written in the order of their oldest log record, until `bytes` of log are
+  // free or a page with uncommitted changes stands in the way [RVM §5.1.2]. Returns the bytes reclaimed.
+  std::uint64_t truncate_incrementally(std::uint64_t bytes);
+
+  // [RVM §4.2 query]
+  [[nodiscard]] std::vector<open_transaction> open_transactions(const region* in = nullptr) const;
+  [[nodiscard]] statistics stats() const;
+  [[nodiscard]] const recovery_report& recovery() const;
+  [[nodiscard]] const std::string& log_path() const;
+  [[nodiscard]] tuning tune() const;
+  void set_tuning(const tuning& how);
+
+ private:
+  std::unique_ptr<memory_state> state_;
+};
+
+}  // namespace tenure::rvm

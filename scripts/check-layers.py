@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+# Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+"""Checks the shape of the source tree.
+
+1. Includes point down the layers only: os < rvm < heap, cache < pobj < languages. Heap and cache do not know each other.
+   Public headers belong to the layer that implements them and include public headers only.
+2. Only src/os talks to the operating system: nobody else in src/ or include/ includes its headers.
+3. No source file has more than 650 lines.
+
+Prints FILE:LINE: MESSAGE for everything it finds, and fails if there was anything. --self-test checks the checker.
+"""
+import argparse
+import pathlib
+import re
+import sys
+import tempfile
+
+RANK = {"os": 0, "rvm": 1, "heap": 2, "cache": 2, "pobj": 3, "languages": 4}
+
+# Public headers whose layer is not the first word of their path below include/tenure or include.
+PUBLIC_LAYERS = {
+    "tenure/error.hpp": "os",
+    "tenure/loader.hpp": "rvm",
+    "tenure/recoverable_heap.hpp": "rvm",
+}
+
+SYSTEM_HEADERS = re.compile(
+    r"(sys|linux|asm|arpa|netinet)/.*|(fcntl|unistd|signal|ucontext|pthread|sched|semaphore|poll|dirent|dlfcn|spawn"
+    r"|termios|execinfo|syscall|link)\.h|csignal"
+)
+INCLUDE = re.compile(r'\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
+SOURCE_SUFFIXES = {".cpp", ".hpp", ".c", ".h", ".py", ".sh"}
+SOURCE_DIRECTORIES = ["include", "src", "tools", "examples", "bench", "tests", "scripts"]
+MAX_LINES = 650
+
+
+def public_layer(path):
+    """The layer of a path below include/, or None."""
+    if path in PUBLIC_LAYERS:
+        return PUBLIC_LAYERS[path]
+    word = re.split(r"[/._]", path.removeprefix("tenure/"))[0]
+    return word if word in RANK else None
+
+
+class Checker:
+    def __init__(self, root):
+        self.root = root
+        self.found = []
+
+    def report(self, file, line, message):
+        self.found.append(f"{file.relative_to(self.root)}:{line}: {message}")
+
+    def run(self):
+        for directory in SOURCE_DIRECTORIES:
+            for file in sorted((self.root / directory).rglob("*")):
+                if file.suffix in SOURCE_SUFFIXES and file.is_file():
+                    self.check_file(file, directory)
+        return self.found
+
+    def check_file(self, file, directory):
+        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+        if len(lines) > MAX_LINES:
+            self.report(file, MAX_LINES + 1, f"{len(lines)} lines: split the file, {MAX_LINES} are the limit")
+        if directory == "src":
+            self.check_source(file, lines)
+        elif directory == "include":
+            self.check_public_header(file, lines)
+
+    def check_source(self, file, lines):
+        layer = file.relative_to(self.root / "src").parts[0]
+        if layer not in RANK:
+            self.report(file, 1, f"src/{layer} is no layer: name it in RANK in scripts/check-layers.py")
+            return
+        for number, target in includes(lines):
+            self.check_system(file, number, target, layer)
+            self.check_direction(file, number, target, layer, self.layer_of(file, target))
+
+    def check_public_header(self, file, lines):
+        path = file.relative_to(self.root / "include").as_posix()
+        layer = public_layer(path)
+        if layer is None:
+            self.report(file, 1, "public header of no layer: name it in PUBLIC_LAYERS in scripts/check-layers.py")
+            return
+        for number, target in includes(lines):
+            self.check_system(file, number, target, layer=None)
+            if self.is_private(file, target):
+                self.report(file, number, f"public header includes {target} of src/")
+            else:
+                self.check_direction(file, number, target, layer, self.layer_of(file, target))
+
+    def check_system(self, file, number, target, layer):
+        if layer != "os" and SYSTEM_HEADERS.fullmatch(target):
+            self.report(file, number, f"includes <{target}>: only src/os talks to the operating system")
+
+    def check_direction(self, file, number, target, layer, other):
+        if other is None or other == layer or RANK[other] < RANK[layer]:
+            return
+        self.report(file, number, f"{layer} includes {target} of {other}: includes point down the layers")
+
+    def is_private(self, file, target):
+        if (file.parent / target).is_file() or (self.root / "include" / target).is_file():
+            return False
+        # Headers that do not exist yet are judged by their name: C++ headers below a layer's name are private.
+        return (self.root / "src" / target).is_file() or (
+            target.split("/")[0] in RANK and target.endswith(".hpp")
+        )
+
+    def layer_of(self, file, target):
+        """The layer of an included file; None if it is not ours."""
+        src, include = self.root / "src", self.root / "include"
+        beside = (file.parent / target).resolve()
+        if beside.is_file() and beside.is_relative_to(src):
+            return beside.relative_to(src).parts[0]
+        if (include / target).is_file() or target.startswith("tenure/"):
+            return public_layer(target)
+        first = target.split("/")[0]
+        return first if "/" in target and first in RANK else None
+
+
+def includes(lines):
+    for number, line in enumerate(lines, start=1):
+        match = INCLUDE.match(line)
+        if match:
+            yield number, match[1] or match[2]
+
+
+# --- The checker's own test: a tree with every kind of violation, and things that look like one and are none ---
+
+GOOD = {
+    "include/tenure/error.hpp": "#include <string>\n",
+    "include/tenure/rvm.hpp": "#include <tenure/error.hpp>\n",
+    "include/rvm/rvm.h": "#include <stddef.h>\n",
+    "src/os/file.cpp": '#include "os/file.hpp"\n#include <tenure/error.hpp>\n#include <fcntl.h>\n#include <sys/mman.h>\n',
+    "src/os/file.hpp": "#include <span>\n",
+    "src/rvm/log.cpp": '#include "rvm/log.hpp"\n#include "os/file.hpp"\n#include <tenure/rvm.hpp>\n#include <rvm/rvm.h>\n',
+    "src/rvm/log.hpp": "// #include <unistd.h>\n#include <isa-l/crc.h>\n",
+    "src/heap/block.cpp": '#include "rvm/log.hpp"\n#include "block.hpp"\n',
+    "src/heap/block.hpp": "",
+    "src/cache/buffer.hpp": "",
+    "tools/tenure.cpp": "#include <unistd.h>\n",
+    "tests/os/file_test.cpp": "#include <sys/mman.h>\n" + "\n" * 600,
+}
+BAD = {  # path: (content, line, part of the message)
+    "src/os/up.cpp": ('#include "os/file.hpp"\n#include "rvm/log.hpp"\n', 2, "os includes rvm/log.hpp of rvm"),
+    "src/os/up_public.cpp": ("#include <tenure/rvm.hpp>\n", 1, "os includes tenure/rvm.hpp of rvm"),
+    "src/rvm/up.cpp": ('#include "heap/missing.hpp"\n', 1, "rvm includes heap/missing.hpp of heap"),
+    "src/rvm/relative.cpp": ('#include "../heap/block.hpp"\n', 1, "of heap"),
+    "src/heap/sideways.cpp": ('#include "cache/buffer.hpp"\n', 1, "heap includes cache/buffer.hpp of cache"),
+    "src/cache/sideways.hpp": ('#include "heap/block.hpp"\n', 1, "cache includes heap/block.hpp of heap"),
+    "src/pobj/up.cpp": ('#include "languages/x.hpp"\n', 1, "pobj includes languages/x.hpp of languages"),
+    "src/rvm/sys.cpp": ("\n#  include <sys/types.h>\n", 2, "includes <sys/types.h>"),
+    "src/rvm/fcntl.hpp": ("#include <fcntl.h>\n", 1, "includes <fcntl.h>"),
+    "src/heap/signal.cpp": ("#include <csignal>\n", 1, "includes <csignal>"),
+    "src/heap/linux.cpp": ("#include <linux/userfaultfd.h>\n", 1, "includes <linux/userfaultfd.h>"),
+    "src/heap/thread.cpp": ("#include <pthread.h>\n", 1, "includes <pthread.h>"),
+    "include/tenure/rvm_bad.hpp": ('#include "rvm/log.hpp"\n', 1, "public header includes rvm/log.hpp of src/"),
+    "include/tenure/rvm_sys.hpp": ("#include <unistd.h>\n", 1, "includes <unistd.h>"),
+    "include/tenure/os_up.hpp": ("#include <tenure/rvm.hpp>\n", 1, "os includes tenure/rvm.hpp of rvm"),
+    "include/tenure/stray.hpp": ("", 1, "public header of no layer"),
+    "src/util/misc.cpp": ("", 1, "src/util is no layer"),
+    "bench/long.cpp": ("\n" * 651, 651, "651 lines"),
+}
+
+
+def self_test():
+    failures = []
+    with tempfile.TemporaryDirectory() as directory:
+        root = pathlib.Path(directory).resolve()
+
+        def write(path, content):
+            file = root / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(content)
+
+        for path, content in GOOD.items():
+            write(path, content)
+        failures += [f"reported without reason: {line}" for line in Checker(root).run()]
+        for path, (content, _, _) in BAD.items():
+            write(path, content)
+        found = Checker(root).run()
+        for path, (_, line, message) in BAD.items():
+            of_file = [report for report in found if report.startswith(f"{path}:")]
+            if len(of_file) != 1 or not of_file[0].startswith(f"{path}:{line}: ") or message not in of_file[0]:
+                failures.append(f"expected {path}:{line}: ...{message}..., found {of_file}")
+        if len(found) != len(BAD):
+            failures.append(f"expected {len(BAD)} reports, found {len(found)}: {found}")
+    return failures
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Checks the shape of the source tree.")
+    parser.add_argument("--self-test", action="store_true", help="check the checker instead")
+    arguments = parser.parse_args()
+    root = pathlib.Path(__file__).resolve().parent.parent
+    found = self_test() if arguments.self_test else Checker(root).run()
+    for line in found:
+        print(line)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

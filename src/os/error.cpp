@@ -1,0 +1,100 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "tenure/error.hpp"
+
+#include <cerrno>
+#include <charconv>
+#include <utility>
+
+#include "os/system_error.hpp"
+
+namespace tenure {
+namespace {
+
+const char* text_of(errc code) {
+  switch (code) {
+    case errc::damaged: return "stored data is damaged";
+    case errc::wrong_version: return "the format version or the kind of machine does not match";
+    case errc::not_a_log: return "the file is not a log";
+    case errc::not_a_segment: return "the file is not a segment of the kind that was asked for";
+    case errc::segment_missing: return "a segment that the log has changes for is missing";
+    case errc::segment_too_short: return "a segment's file is too short";
+    case errc::wrong_log: return "the segment has changes waiting in another log";
+    case errc::in_use: return "the file is in use";
+    case errc::read_only: return "it was opened for reading";
+    case errc::misaligned: return "an offset, length or address is not a multiple of the page size";
+    case errc::region_overlap: return "part of the segment is mapped already";
+    case errc::address_taken: return "something else is mapped at the address";
+    case errc::not_mapped: return "the range is in no mapped region";
+    case errc::partly_mapped: return "the range reaches out of its region";
+    case errc::region_busy: return "the region has uncommitted transactions";
+    case errc::bad_transaction: return "the transaction has ended or belongs to another memory";
+    case errc::cannot_abort: return "a no_restore transaction cannot be rolled back";
+    case errc::transactions_open: return "transactions are open";
+    case errc::too_big: return "the transaction does not fit into the log";
+    case errc::undeclared_write: return "memory changed outside of every declared range";
+    case errc::outcome_unknown: return "the log could not be written: reopen to learn what survived";
+    case errc::log_stuck: return "the log is full and cannot be truncated";
+    case errc::forked: return "the child of a fork uses its parent's memory";
+    case errc::closed: return "the object has been closed";
+    case errc::bad_option: return "an option's value makes no sense";
+    case errc::out_of_memory: return "the recoverable heap is full";
+    case errc::bad_free: return "the pointer does not name a live object of this heap";
+  }
+  return "unknown error";
+}
+
+class tenure_category final : public std::error_category {
+ public:
+  [[nodiscard]] const char* name() const noexcept override { return "tenure"; }
+  [[nodiscard]] std::string message(int code) const override { return text_of(static_cast<errc>(code)); }
+};
+
+}  // namespace
+
+const std::error_category& category() noexcept {
+  // Never destroyed: errors may be thrown and looked at while static objects are being destroyed.
+  static const tenure_category* const the_category = new tenure_category;
+  return *the_category;
+}
+
+std::error_code make_error_code(errc code) noexcept { return {static_cast<int>(code), category()}; }
+
+error::error(std::error_code code, std::string what) : std::system_error(code), what_(std::move(what)) {}
+
+namespace os {
+namespace {
+
+const char* usual_advice(int code) {
+  switch (code) {
+    case ENOSPC: return "free some space and try again";
+    case EDQUOT: return "free some space or raise the quota, and try again";
+    case EACCES:
+    case EPERM: return "check the permissions of the file and of the directories above it";
+    case EROFS: return "the file system is mounted read-only";
+    case EIO: return "the storage may be failing: look into the kernel's log (dmesg)";
+    case EMFILE: return "close some files or raise the limit of open files (ulimit -n)";
+    case EFBIG: return "the limit is the file system's or the process's (ulimit -f)";
+    default: return "";
+  }
+}
+
+}  // namespace
+
+void throw_system_error(int code, const std::string& what, const std::string& advice) {
+  const std::error_code reason(code, std::generic_category());
+  const std::string then = advice.empty() ? usual_advice(code) : advice;
+  throw error(reason, what + ": " + reason.message() + (then.empty() ? "" : "; " + then));
+}
+
+std::string place(std::uint64_t length, std::uint64_t offset, const std::string& path) {
+  return std::to_string(length) + " bytes at offset " + std::to_string(offset) + " of " + path;
+}
+
+std::string hexadecimal(const void* address) {
+  char digits[2 * sizeof(std::uintptr_t)];
+  const auto end = std::to_chars(digits, digits + sizeof digits, reinterpret_cast<std::uintptr_t>(address), 16).ptr;
+  return "0x" + std::string(digits, end);
+}
+
+}  // namespace os
+}  // namespace tenure

@@ -1,0 +1,267 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// READ THIS BEFORE A CHANGE: most of this file runs in a signal handler, at any moment, in any thread, while others
+// register and remove ranges. There it may use lock-free atomics, the stack and write(2); no locks, no memory
+// allocation, no exceptions, nothing of stdio.
+#include "os/fault.hpp"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+
+#include "os/process.hpp"
+#include "os/system_error.hpp"
+
+namespace tenure::os {
+namespace {
+
+// --- The table of ranges ---------------------------------------------------------------------------------------------
+
+constexpr std::size_t name_words = 32;
+constexpr std::size_t name_size = name_words * sizeof(std::uint64_t);  // with the zero at its end
+
+// One range. Every field is atomic because a handler may read a slot while another thread reuses it; `version` tells
+// the handler that this happened (a seqlock without fences, which ThreadSanitizer does not understand: every field is
+// stored with release and loaded with acquire instead). [os.fault.slot]
+struct slot {
+  // The lowest two bits are the state; the rest counts changes.
+  static constexpr std::uint32_t free = 0, changing = 1, live = 2, state = 3, one_change = 4;
+  std::atomic<std::uint32_t> version{free};
+  std::atomic<std::uint32_t> generation{0};  // fork_generation() at registration
+  std::atomic<std::uintptr_t> begin{0};
+  std::atomic<std::uintptr_t> end{0};
+  std::atomic<std::uint64_t> offset{0};
+  std::array<std::atomic<std::uint64_t>, name_words> name{};
+};
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uintptr_t>::is_always_lock_free);
+
+// A range that finds no slot is not explained.
+std::array<slot, 1024> slots;
+
+// A consistent copy of a slot.
+struct known_range {
+  std::uintptr_t begin;
+  std::uint64_t offset;
+  bool forked;  // registered by an ancestor of this process
+  char name[name_size];
+};
+
+// Whether the slot covers the address; then copies it.
+bool look_up(const slot& in, std::uintptr_t address, std::uint32_t generation, known_range& out) {
+  const std::uint32_t version = in.version.load(std::memory_order_acquire);
+  if ((version & slot::state) != slot::live) return false;
+  out.begin = in.begin.load(std::memory_order_acquire);
+  if (address < out.begin || address >= in.end.load(std::memory_order_acquire)) return false;
+  out.offset = in.offset.load(std::memory_order_acquire);
+  out.forked = in.generation.load(std::memory_order_acquire) != generation;
+  for (std::size_t i = 0; i < name_words; ++i) {
+    const std::uint64_t word = in.name[i].load(std::memory_order_acquire);
+    std::memcpy(out.name + i * sizeof word, &word, sizeof word);
+  }
+  return in.version.load(std::memory_order_relaxed) == version;
+}
+
+// A range that this process registered itself hides one that it inherited: a child may map the same file again.
+bool look_up(std::uintptr_t address, known_range& out) {
+  const std::uint32_t generation = fork_generation();
+  const slot* inherited = nullptr;
+  for (const slot& each : slots) {
+    if (!look_up(each, address, generation, out)) continue;
+    if (!out.forked) return true;
+    inherited = &each;
+  }
+  return inherited != nullptr && look_up(*inherited, address, generation, out);
+}
+
+int take_slot(std::uintptr_t begin, std::size_t length, const std::string& name, std::uint64_t offset) {
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    slot& s = slots[i];
+    std::uint32_t version = s.version.load(std::memory_order_relaxed);
+    if ((version & slot::state) != slot::free) continue;
+    if (!s.version.compare_exchange_strong(version, version + slot::changing, std::memory_order_acquire)) continue;
+
+    // The end of a long path says more than its beginning.
+    const std::string shown = name.size() < name_size ? name : "..." + name.substr(name.size() - (name_size - 4));
+    char text[name_size] = {};
+    std::copy(shown.begin(), shown.end(), text);
+    for (std::size_t word = 0; word < name_words; ++word) {
+      std::uint64_t value;
+      std::memcpy(&value, text + word * sizeof value, sizeof value);
+      s.name[word].store(value, std::memory_order_release);
+    }
+    s.begin.store(begin, std::memory_order_release);
+    s.end.store(begin + length, std::memory_order_release);
+    s.offset.store(offset, std::memory_order_release);
+    s.generation.store(fork_generation(), std::memory_order_release);
+    s.version.store(version + slot::live, std::memory_order_release);
+    return static_cast<int>(i);
+  }
+  return -1;
+}
+
+void give_back(int index) {
+  if (index < 0) return;
+  slot& s = slots[static_cast<std::size_t>(index)];
+  const std::uint32_t version = s.version.load(std::memory_order_relaxed);
+  s.version.store((version & ~slot::state) + slot::one_change + slot::free, std::memory_order_release);
+}
+
+// --- The message -----------------------------------------------------------------------------------------------------
+
+// Text in a fixed buffer; what does not fit is cut off.
+class line {
+ public:
+  line& operator<<(const char* text) {
+    while (*text != 0 && used_ < sizeof text_) text_[used_++] = *text++;
+    return *this;
+  }
+  line& number(std::uint64_t value, unsigned base) {
+    char digits[65];
+    char* next = digits + sizeof digits;
+    *--next = 0;
+    do *--next = "0123456789abcdef"[value % base];
+    while ((value /= base) != 0);
+    return *this << next;
+  }
+  void write() const {
+    for (std::size_t done = 0; done < used_;) {
+      const ssize_t written = ::write(STDERR_FILENO, text_ + done, used_ - done);
+      if (written > 0) done += static_cast<std::size_t>(written);
+      if (written == 0 || (written < 0 && errno != EINTR)) return;
+    }
+  }
+
+ private:
+  char text_[1024];
+  std::size_t used_ = 0;
+};
+
+void explain(int signal, const siginfo_t& info) {
+  const auto address = reinterpret_cast<std::uintptr_t>(info.si_addr);
+  known_range range;
+  if (!look_up(address, range)) return;
+  const auto point = [&](line& l) -> line& {
+    l << "address 0x";
+    l.number(address, 16) << " = " << range.name << " offset ";
+    return l.number(range.offset + (address - range.begin), 10);
+  };
+  line text;
+  text << "tenure: ";
+  if (signal == SIGBUS) {
+    const bool memory = info.si_code == BUS_MCEERR_AR || info.si_code == BUS_MCEERR_AO;
+    text << (memory ? "memory failure (SIGBUS) at " : "I/O error (SIGBUS) at ");
+    point(text) << (memory ? ": the machine's memory has lost this page; look into the kernel's log (dmesg)\n"
+                           : ": the storage could not deliver this page; the file was cut short by another program, or "
+                             "the device failed: look into the kernel's log (dmesg)\n");
+  } else if (range.forked) {
+    text << "this process is the child of a fork; the recoverable memory of " << range.name
+         << " was not inherited; open it again in the child after the parent has closed it (";
+    point(text) << ")\n";
+  } else if (info.si_code == SEGV_ACCERR) {
+    text << "write to recoverable memory that is mapped read-only, at ";
+    point(text) << "\n";
+  } else {
+    return;
+  }
+  text.write();
+}
+
+// --- The handler -----------------------------------------------------------------------------------------------------
+
+// What was there before ours, for one signal.
+struct earlier_handler {
+  std::atomic<bool> known{false};
+  std::atomic<bool> spent{false};  // it had SA_RESETHAND and has been called
+  struct sigaction action {};      // set before `known`, constant since
+};
+earlier_handler earlier_segv, earlier_bus;
+
+// Faults happen again when the handler returns. Signals that somebody sent, and early warnings of bad memory, do not.
+bool happens_again(int signal, const siginfo_t& info) {
+  return info.si_code > 0 && !(signal == SIGBUS && info.si_code == BUS_MCEERR_AO);
+}
+
+// Ends the process as if there had been no handler, with the faulting instruction in the core dump.
+void default_action(int signal, const siginfo_t& info) {
+  struct sigaction standard {};
+  standard.sa_handler = SIG_DFL;
+  ::sigaction(signal, &standard, nullptr);
+  if (!happens_again(signal, info)) ::raise(signal);  // arrives when the handler returns
+}
+
+void chain(earlier_handler& earlier, int signal, siginfo_t* info, void* context) {
+  if (!earlier.known.load(std::memory_order_acquire)) return default_action(signal, *info);
+  const struct sigaction& action = earlier.action;
+  const bool with_info = (action.sa_flags & SA_SIGINFO) != 0;
+  if (!with_info && action.sa_handler == SIG_DFL) return default_action(signal, *info);
+  if (!with_info && action.sa_handler == SIG_IGN) {
+    if (happens_again(signal, *info)) default_action(signal, *info);  // the kernel does not let faults be ignored
+    return;
+  }
+  if ((action.sa_flags & static_cast<int>(SA_RESETHAND)) != 0 && earlier.spent.exchange(true))
+    return default_action(signal, *info);
+
+  // The signal mask that the earlier handler asked for. The return from ours restores the program's.
+  ::pthread_sigmask(SIG_BLOCK, &action.sa_mask, nullptr);
+  if ((action.sa_flags & SA_NODEFER) != 0) {
+    sigset_t own;
+    ::sigemptyset(&own);
+    ::sigaddset(&own, signal);
+    ::pthread_sigmask(SIG_UNBLOCK, &own, nullptr);
+  }
+  if (with_info) {
+    action.sa_sigaction(signal, info, context);
+  } else {
+    action.sa_handler(signal);
+  }
+}
+
+// A fault in here finds the signal blocked and ends the process: this handler is never entered twice by one thread,
+// unless an earlier handler with SA_NODEFER faults itself, and then there is no state of ours to spoil.
+void handle(int signal, siginfo_t* info, void* context) {
+  const int saved = errno;
+  if (info->si_code > 0 && info->si_code != SI_KERNEL) explain(signal, *info);  // else there is no address
+  errno = saved;
+  chain(signal == SIGSEGV ? earlier_segv : earlier_bus, signal, info, context);
+}
+
+void install_for(int signal, earlier_handler& earlier) {
+  // Asked for before ours is there, because a fault may come at once.
+  if (::sigaction(signal, nullptr, &earlier.action) != 0) throw_system_error(errno, "cannot get a signal's handler");
+  earlier.known.store(true, std::memory_order_release);
+  struct sigaction ours {};
+  ours.sa_sigaction = handle;
+  ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
+  ::sigemptyset(&ours.sa_mask);
+  if (::sigaction(signal, &ours, nullptr) != 0) throw_system_error(errno, "cannot set a signal's handler");
+}
+
+}  // namespace
+
+fault_range::fault_range(const void* address, std::size_t length, const std::string& name, std::uint64_t offset) {
+  static std::once_flag installed;
+  std::call_once(installed, [] {
+    install_for(SIGSEGV, earlier_segv);
+    install_for(SIGBUS, earlier_bus);
+  });
+  if (length > 0) slot_ = take_slot(reinterpret_cast<std::uintptr_t>(address), length, name, offset);
+}
+
+fault_range::~fault_range() { give_back(slot_); }
+
+fault_range& fault_range::operator=(fault_range&& other) noexcept {
+  if (this != &other) {
+    give_back(slot_);
+    slot_ = other.slot_;
+    other.slot_ = -1;
+  }
+  return *this;
+}
+
+}  // namespace tenure::os

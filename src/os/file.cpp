@@ -1,0 +1,375 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// The machine's own file system.
+#include "os/file.hpp"
+
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+#include <vector>
+
+#include "os/map_at.hpp"
+#include "os/process.hpp"
+#include "os/system_error.hpp"
+
+namespace tenure::os {
+namespace {
+
+using buffers = std::span<const const_bytes>;
+
+constexpr std::uint32_t smallest_block = 512;
+constexpr std::uint32_t largest_block = 4096;
+
+// Calls `call` again for as long as a signal interrupts it.
+template <class Call>
+auto uninterrupted(Call call) {
+  decltype(call()) result;
+  do result = call();
+  while (result < 0 && errno == EINTR);
+  return result;
+}
+
+// What a list of buffers still has to be written, as the kernel wants it.
+class buffer_cursor {
+ public:
+  explicit buffer_cursor(buffers from) : from_(from) { advance(0); }
+
+  [[nodiscard]] bool at_end() const { return from_.empty(); }
+  [[nodiscard]] std::uint64_t done() const { return done_; }  // bytes
+  [[nodiscard]] std::uint64_t left() const {
+    std::uint64_t total = 0;
+    for (const const_bytes each : from_) total += each.size();
+    return total - done_in_first_;
+  }
+
+  // At most IOV_MAX (1024) buffers. Valid until the next call.
+  [[nodiscard]] std::span<const iovec> next() {
+    const std::size_t count = std::min(from_.size(), vector_.size());
+    for (std::size_t i = 0; i < count; ++i) {
+      const const_bytes part = from_[i].subspan(i == 0 ? done_in_first_ : 0);
+      vector_[i] = {const_cast<std::byte*>(part.data()), part.size()};
+    }
+    return std::span(vector_).first(count);
+  }
+
+  void advance(std::size_t bytes) {
+    done_ += bytes;
+    done_in_first_ += bytes;
+    while (!from_.empty() && done_in_first_ >= from_.front().size()) {
+      done_in_first_ -= from_.front().size();
+      from_ = from_.subspan(1);
+    }
+  }
+
+ private:
+  buffers from_;
+  std::uint64_t done_ = 0;
+  std::size_t done_in_first_ = 0;
+  std::array<iovec, 1024> vector_;
+};
+
+// The physical block size of the device with this number, or 0 if it is not known (a network or pseudo file system).
+std::uint32_t physical_block_size(dev_t device) {
+  const std::string entry = "/sys/dev/block/" + std::to_string(major(device)) + ':' + std::to_string(minor(device));
+  std::uint32_t size = 0;
+  // A partition has no queue of its own: its disk, the directory above, has.
+  for (const char* queue : {"/queue/physical_block_size", "/../queue/physical_block_size"})
+    if (std::ifstream(entry + queue) >> size) return size;
+  return 0;
+}
+
+std::uint32_t usable_block_size(std::uint32_t size) {
+  return std::bit_ceil(std::clamp(size, smallest_block, largest_block));
+}
+
+void refuse_unless_storage(const struct stat& found, const std::string& path) {
+  const char* kind = nullptr;
+  switch (found.st_mode & S_IFMT) {
+    case S_IFREG:
+    case S_IFBLK: return;
+    case S_IFDIR: throw_system_error(EISDIR, "cannot open " + path, "name a file in it");
+    case S_IFSOCK: kind = "a socket"; break;
+    case S_IFIFO: kind = "a pipe"; break;
+    case S_IFCHR: kind = "a character device"; break;
+    default: kind = "a special file"; break;
+  }
+  throw_system_error(EINVAL, "cannot open " + path, std::string("it is ") + kind + ", not a file or a block device");
+}
+
+class real_file final : public file {
+ public:
+  // Takes the descriptor, also if it throws.
+  real_file(int descriptor, std::string path, access how) : descriptor_(descriptor), path_(std::move(path)), how_(how) {
+    try {
+      absolute_path_ = absolute_path(path_);
+      inspect();
+    } catch (...) {
+      ::close(descriptor_);
+      throw;
+    }
+  }
+
+  ~real_file() override {
+    // A child that was forked while the file was open shares the lock: unlocking ends it although the child goes on,
+    // and the child must not unlock what its parent still uses.
+    if (locked_.load(std::memory_order_relaxed) && generation_ == fork_generation()) ::flock(descriptor_, LOCK_UN);
+    ::close(descriptor_);
+  }
+
+  [[nodiscard]] const std::string& path() const override { return path_; }
+  [[nodiscard]] bool is_device() const override { return device_; }
+  [[nodiscard]] std::uint32_t block_size() const override { return block_size_; }
+
+  [[nodiscard]] std::uint64_t size() const override {
+    if (!device_) return static_cast<std::uint64_t>(status().st_size);
+    std::uint64_t bytes = 0;
+    if (::ioctl(descriptor_, BLKGETSIZE64, &bytes) != 0)
+      throw_system_error(errno, "cannot get the size of device " + path_);
+    return bytes;
+  }
+
+  std::size_t read_at(std::uint64_t offset, bytes into) override {
+    std::size_t done = 0;
+    while (done < into.size()) {
+      const ssize_t got = ::pread(descriptor_, into.data() + done, into.size() - done, position(offset + done));
+      if (got == 0) break;
+      if (got > 0) {
+        done += static_cast<std::size_t>(got);
+      } else if (errno != EINTR) {
+        throw_system_error(errno, "cannot read " + place(into.size() - done, offset + done, path_));
+      }
+    }
+    return done;
+  }
+
+  void write_at(std::uint64_t offset, const_bytes from) override { write_all_at(offset, {&from, 1}); }
+
+  void write_all_at(std::uint64_t offset, buffers from) override {
+    buffer_cursor left(from);
+    while (!left.at_end()) {
+      const std::span<const iovec> parts = left.next();
+      const std::uint64_t at = offset + left.done();
+      advance(left, ::pwritev(descriptor_, parts.data(), static_cast<int>(parts.size()), position(at)), at);
+    }
+  }
+
+  void write_durably_at(std::uint64_t offset, buffers from) override {
+    if (!write_with_dsync(offset, from)) {
+      write_all_at(offset, from);
+      sync();
+    }
+  }
+
+  void sync() override {
+    if (uninterrupted([&] { return ::fdatasync(descriptor_); }) != 0)
+      throw_system_error(errno, "cannot make the writes to " + path_ + " durable");
+  }
+
+  void resize(std::uint64_t size) override {
+    const std::string what = "cannot resize " + path_ + " to " + std::to_string(size) + " bytes";
+    if (device_) throw_system_error(EINVAL, what, "a block device has the size that it has");
+    refuse_unless_writable(what);
+    if (uninterrupted([&] { return ::ftruncate(descriptor_, position(size)); }) != 0) throw_system_error(errno, what);
+  }
+
+  void allocate(std::uint64_t offset, std::uint64_t length) override {
+    if (device_ || length == 0) return;
+    const std::string what = "cannot allocate " + place(length, offset, path_);
+    refuse_unless_writable(what);
+    if (uninterrupted([&] { return ::fallocate(descriptor_, 0, position(offset), position(length)); }) == 0) return;
+    if (errno != EOPNOTSUPP && errno != ENOSYS) throw_system_error(errno, what);
+    allocate_by_writing(offset, length);
+  }
+
+  [[nodiscard]] bool try_lock(lock_kind kind) override {
+    const int wanted = (kind == lock_kind::shared ? LOCK_SH : LOCK_EX) | LOCK_NB;
+    if (uninterrupted([&] { return ::flock(descriptor_, wanted); }) == 0) {
+      locked_.store(true, std::memory_order_relaxed);
+      return true;
+    }
+    if (errno == EWOULDBLOCK) return false;
+    throw_system_error(errno, "cannot lock " + path_);
+  }
+
+  [[nodiscard]] bool is_current() const override {
+    struct stat named {};
+    if (::stat(absolute_path_.c_str(), &named) != 0) {
+      if (errno == ENOENT || errno == ENOTDIR) return false;
+      throw_system_error(errno, "cannot look for " + absolute_path_);
+    }
+    const struct stat opened = status();
+    return named.st_dev == opened.st_dev && named.st_ino == opened.st_ino;
+  }
+
+  void* map_private(void* at, std::uint64_t offset, std::size_t length, bool writable) override {
+    return map_at(at, length, PROT_READ | (writable ? PROT_WRITE : 0), 0, descriptor_, offset, path_);
+  }
+
+ private:
+  // Offsets from 2^63 on become negative; the kernel refuses these.
+  static off_t position(std::uint64_t offset) { return static_cast<off_t>(offset); }
+
+  [[nodiscard]] struct stat status() const {
+    struct stat result {};
+    if (::fstat(descriptor_, &result) != 0) throw_system_error(errno, "cannot get the status of " + path_);
+    return result;
+  }
+
+  void inspect() {
+    const struct stat found = status();
+    refuse_unless_storage(found, path_);
+    device_ = S_ISBLK(found.st_mode);
+    if (device_) {
+      unsigned physical = 0;
+      if (::ioctl(descriptor_, BLKPBSZGET, &physical) != 0)
+        throw_system_error(errno, "cannot get the block size of device " + path_);
+      block_size_ = usable_block_size(physical);
+    } else {
+      const auto preferred = static_cast<std::uint32_t>(std::clamp<blksize_t>(found.st_blksize, 0, largest_block));
+      block_size_ = usable_block_size(std::max(preferred, physical_block_size(found.st_dev)));
+    }
+  }
+
+  void refuse_unless_writable(const std::string& what) const {
+    if (how_ == access::read_only) throw_system_error(EBADF, what, "it was opened for reading");
+  }
+
+  // Moves the cursor over what a system call has written; `written` is its result, `at` where it began.
+  void advance(buffer_cursor& left, ssize_t written, std::uint64_t at) const {
+    if (written > 0) return left.advance(static_cast<std::size_t>(written));
+    const int code = written < 0 ? errno : EIO;
+    if (code == EINTR) return;
+    const std::string what = "cannot write " + place(left.left(), at, path_);
+    refuse_unless_writable(what);
+    throw_system_error(code, what, written < 0 ? "" : "the system wrote nothing and gave no reason");
+  }
+
+  // False if the kernel or the file system cannot do it; then some of it may be written, but not for sure durably.
+  bool write_with_dsync(std::uint64_t offset, buffers from) {
+    if (dsync_refused_.load(std::memory_order_relaxed)) return false;
+    buffer_cursor left(from);
+    while (!left.at_end()) {
+      const std::span<const iovec> parts = left.next();
+      const std::uint64_t at = offset + left.done();
+      const ssize_t written =
+          ::pwritev2(descriptor_, parts.data(), static_cast<int>(parts.size()), position(at), RWF_DSYNC);
+      if (written < 0 && (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL)) {
+        // EINVAL may also be about the offset; then the plain write fails too, and says so.
+        if (errno != EINVAL || position(at) >= 0) dsync_refused_.store(true, std::memory_order_relaxed);
+        return false;
+      }
+      advance(left, written, at);
+    }
+    return true;
+  }
+
+  // For file systems without fallocate: zeros over what reads as zero fill the holes and change nothing.
+  void allocate_by_writing(std::uint64_t offset, std::uint64_t length) {
+    const std::uint64_t end = offset + length;
+    const std::uint64_t existing = std::min(end, size());
+    std::uint64_t at = offset;
+    for (std::array<std::byte, largest_block> block; at < existing;) {
+      const std::uint64_t block_end = std::min(existing, (at / block.size() + 1) * block.size());
+      const bytes part = bytes(block).first(static_cast<std::size_t>(block_end - at));
+      if (read_at(at, part) == part.size() && std::ranges::all_of(part, [](std::byte b) { return b == std::byte{}; }))
+        write_at(at, part);
+      at = block_end;
+    }
+    const std::vector<std::byte> zeros(at < end ? std::size_t{1} << 16 : 0);
+    while (at < end) {
+      const auto part = const_bytes(zeros).first(std::min<std::uint64_t>(zeros.size(), end - at));
+      write_at(at, part);
+      at += part.size();
+    }
+  }
+
+  const int descriptor_;
+  const std::string path_;
+  const access how_;
+  const std::uint32_t generation_ = fork_generation();
+  std::string absolute_path_;  // is_current must not depend on the working directory
+  bool device_ = false;
+  std::uint32_t block_size_ = 0;
+  std::atomic<bool> locked_{false};
+  std::atomic<bool> dsync_refused_{false};
+};
+
+// The directory that holds the last component of the path.
+std::string directory_of(const std::string& path) {
+  const std::string directory = std::filesystem::path(path).parent_path().string();
+  return directory.empty() ? "." : directory;
+}
+
+class system_disk final : public disk {
+ public:
+  [[nodiscard]] std::unique_ptr<file> open(const std::string& path, access how) override {
+    // Looked at before it is opened: opening a pipe waits, and opening some devices does things.
+    struct stat found {};
+    if (::stat(path.c_str(), &found) != 0) throw_system_error(errno, "cannot open " + path);
+    refuse_unless_storage(found, path);
+    const int flags = (how == access::read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NOCTTY;
+    const int descriptor = uninterrupted([&] { return ::open(path.c_str(), flags); });
+    if (descriptor < 0)
+      throw_system_error(errno, "cannot open " + path + (how == access::read_only ? "" : " for writing"));
+    return std::make_unique<real_file>(descriptor, path, how);
+  }
+
+  [[nodiscard]] std::unique_ptr<file> create(const std::string& path, unsigned permissions) override {
+    const int flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC;
+    const int descriptor = uninterrupted([&] { return ::open(path.c_str(), flags, static_cast<mode_t>(permissions)); });
+    if (descriptor < 0) throw_system_error(errno, "cannot create " + path);
+    return std::make_unique<real_file>(descriptor, path, access::read_write);
+  }
+
+  [[nodiscard]] bool exists(const std::string& path) override {
+    struct stat found {};
+    if (::stat(path.c_str(), &found) == 0) return true;
+    if (errno == ENOENT || errno == ENOTDIR) return false;
+    throw_system_error(errno, "cannot look for " + path);
+  }
+
+  void rename(const std::string& from, const std::string& to) override {
+    if (::rename(from.c_str(), to.c_str()) != 0) throw_system_error(errno, "cannot rename " + from + " to " + to);
+  }
+
+  void remove(const std::string& path) override {
+    if (::unlink(path.c_str()) != 0) throw_system_error(errno, "cannot remove " + path);
+  }
+
+  void sync_directory_of(const std::string& path) override {
+    const std::string directory = directory_of(path);
+    const std::string what = "cannot make the names in directory " + directory + " durable";
+    const int descriptor = uninterrupted([&] { return ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+    if (descriptor < 0) throw_system_error(errno, what);
+    const int result = uninterrupted([&] { return ::fsync(descriptor); });
+    const int code = errno;
+    ::close(descriptor);
+    // Some network and user-space file systems cannot sync directories and say so; there is nothing better to do there.
+    if (result != 0 && code != EINVAL && code != EOPNOTSUPP && code != ENOSYS) throw_system_error(code, what);
+  }
+};
+
+}  // namespace
+
+disk& real_disk() {
+  // Never destroyed: static objects may still use it.
+  static system_disk* const the_disk = new system_disk;
+  return *the_disk;
+}
+
+}  // namespace tenure::os

@@ -1,0 +1,74 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "os/process.hpp"
+
+#include <pthread.h>
+#include <sys/random.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <ctime>
+#include <filesystem>
+
+#include "os/system_error.hpp"
+
+namespace tenure::os {
+namespace {
+
+std::atomic<std::uint32_t> forks{0};
+static_assert(std::atomic<std::uint32_t>::is_always_lock_free);  // the fault handler reads it
+
+void count_fork() { forks.fetch_add(1, std::memory_order_relaxed); }
+
+// Before main: no object of this library can be made before the handler is there. A static object of the user's that
+// forks even earlier is not counted; nothing of ours exists then.
+[[maybe_unused]] const int fork_handler = pthread_atfork(nullptr, nullptr, count_fork);
+
+}  // namespace
+
+std::uint32_t fork_generation() noexcept { return forks.load(std::memory_order_relaxed); }
+
+std::int64_t wall_clock_ns() noexcept {
+  // The coarse clock: every commit asks, and milliseconds are enough for people.
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME_COARSE, &now);
+  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+void random_bytes(std::span<std::byte> into) {
+  while (!into.empty()) {
+    const ssize_t got = getrandom(into.data(), into.size(), 0);
+    if (got > 0) {
+      into = into.subspan(static_cast<std::size_t>(got));
+    } else if (errno != EINTR) {
+      throw_system_error(errno, "cannot get random bytes from the kernel");
+    }
+  }
+}
+
+std::string absolute_path(const std::string& path) {
+  namespace fs = std::filesystem;
+  if (path.empty()) throw_system_error(ENOENT, "cannot use an empty path");
+  std::error_code failure;
+  const fs::path start = fs::absolute(path, failure);
+  if (failure) throw_system_error(failure.value(), "cannot make the path " + path + " absolute");
+
+  fs::path result = start.root_path();
+  for (const fs::path& part : start.relative_path()) {
+    if (part.empty() || part == ".") continue;
+    if (part != "..") {
+      result /= part;
+      continue;
+    }
+    // "x/.." is nothing unless x is a symbolic link: then it is the directory that holds x's target, and stays.
+    const fs::path last = result.filename();
+    if (last == ".." || fs::is_symlink(fs::symlink_status(result, failure))) {
+      result /= part;
+    } else {
+      result = result.parent_path();
+    }
+  }
+  return result.string();
+}
+
+}  // namespace tenure::os

@@ -1,0 +1,25 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// The process and its surroundings: forks, clocks, randomness, the executable's own paths.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace tenure::os {
+
+// How many forks lie between the first use of this library and this process: 0 until a fork, then larger in the child.
+// An object that remembers the value at its making can tell that it is used in a child. Costs one load.
+[[nodiscard]] std::uint32_t fork_generation() noexcept;
+
+// Nanoseconds since 1970, right to some milliseconds. For people; never decides what is valid.
+[[nodiscard]] std::int64_t wall_clock_ns() noexcept;
+
+// From the kernel's generator.
+void random_bytes(std::span<std::byte> into);
+
+// The absolute, normalised form of a path (symbolic links are kept).
+[[nodiscard]] std::string absolute_path(const std::string& path);
+
+}  // namespace tenure::os

@@ -1,0 +1,51 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Address space: pages, reservations, anonymous memory, and what the kernel knows about private copies.
+// Lengths and addresses are multiples of page_size() unless said otherwise. All functions are thread-safe and throw
+// tenure::error. Mappings of files are made by os::file::map_private.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+
+namespace tenure::os {
+
+// The host's page size in bytes.
+[[nodiscard]] std::size_t page_size() noexcept;
+
+// Zeroed private memory, charged only when touched. `at` nullptr: anywhere; else exactly there, never over an existing
+// mapping (errc::address_taken, and the message says what is there).
+[[nodiscard]] void* map_anonymous(void* at, std::size_t length);
+// Zeroed private memory backed by huge pages where the kernel grants them; the address is a multiple of 2 MiB.
+[[nodiscard]] void* map_anonymous_huge(std::size_t length);
+void unmap(void* address, std::size_t length) noexcept;
+
+// What occupies [address, address+length): the name of a mapping there, or "" if it is free.
+[[nodiscard]] std::string occupant(const void* address, std::size_t length);
+
+// Access advice. Failures are ignored: advice is not needed for correctness.
+void advise_random(void* address, std::size_t length) noexcept;
+// A child made by fork will not have these pages (it gets SIGSEGV there instead of a silent, detached copy).
+void exclude_from_fork(void* address, std::size_t length) noexcept;
+
+struct page_run {
+  std::byte* address;
+  std::size_t length;  // bytes
+};
+// Gives private copies back to the kernel: the next read sees the mapped file again. Batched where the kernel allows
+// (process_madvise on self, Linux 6.13), one madvise a run elsewhere.
+void drop_private_copies(std::span<const page_run> runs);
+
+// Calls `found` for each run of pages in the private file mapping [address, address+length) that this process has its
+// own copy of; a superset (in the worst case everything) where the kernel cannot tell. PAGEMAP_SCAN (Linux 6.7), else
+// bit 61 of /proc/self/pagemap, else everything.
+void for_each_private_copy(const void* address, std::size_t length, const std::function<void(page_run)>& found);
+
+// For tests of the fallbacks: the mechanism that for_each_private_copy and drop_private_copies use from now on.
+enum class page_mechanism { best, pagemap_file, none };
+void force_page_mechanism(page_mechanism which) noexcept;
+
+}  // namespace tenure::os

@@ -1,0 +1,353 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "rvm/batch.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+
+#include "os/virtual_memory.hpp"
+#include "rvm/checksum.hpp"
+#include "rvm/group.hpp"
+#include "rvm/page_bytes.hpp"
+#include "rvm/segment.hpp"
+
+namespace tenure::rvm {
+
+namespace {
+
+constexpr std::uint32_t padded(std::uint64_t length) { return static_cast<std::uint32_t>(round_up(length, 8)); }
+// The least that is worth opening a range for at the end of a group.
+constexpr std::uint32_t least_range = sizeof(range_header) + 8;
+
+template <class T>
+void put(std::byte* to, const T& value) {
+  std::memcpy(to, &value, sizeof value);
+}
+template <class T>
+T get(const std::byte* from) {
+  T value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+// Copies and zeroes the padding behind.
+void put_padded(std::byte* to, const void* from, std::size_t length) {
+  std::memcpy(to, from, length);
+  std::memset(to + length, 0, padded(length) - length);
+}
+
+std::uint32_t segment_record_length(const segment& s) {
+  return static_cast<std::uint32_t>(sizeof(record_header) + sizeof(segment_body)) + padded(s.logged_path().size());
+}
+std::uint32_t transaction_head_length(std::string_view label) {
+  return static_cast<std::uint32_t>(sizeof(record_header) + sizeof(transaction_body)) + padded(label.size());
+}
+
+}  // namespace
+
+void group_buffer::clear() {
+  used = sizeof(group_header);
+  records = last_record = 0;
+  dictionary.clear();
+}
+
+group_pool::~group_pool() {
+  for (std::byte* slab : slabs_) os::unmap(slab, slab_length);
+}
+std::unique_ptr<group_buffer> group_pool::take() {
+  const std::scoped_lock lock(mutex_);
+  if (free_.empty()) {
+    auto* slab = static_cast<std::byte*>(os::map_anonymous_huge(slab_length));
+    slabs_.push_back(slab);
+    for (std::size_t at = slab_length; at != 0; at -= max_group)
+      free_.push_back(std::make_unique<group_buffer>(slab + at - max_group));
+  }
+  auto buffer = std::move(free_.back());
+  free_.pop_back();
+  return buffer;
+}
+void group_pool::give_back(std::unique_ptr<group_buffer> buffer) {
+  buffer->clear();
+  const std::scoped_lock lock(mutex_);
+  free_.push_back(std::move(buffer));
+}
+
+// Writes one transaction's records behind what the batch holds.
+class batch::appender {
+ public:
+  appender(batch& to, const commit_image& commit) : to_(to), commit_(commit) {
+    if (to_.groups_.empty()) to_.add_group();
+  }
+
+  void add(const new_value& value) {
+    for (std::uint64_t done = 0; done < value.length;) {
+      const std::uint32_t number = number_of(*value.in);
+      if (!open_ && !open()) {
+        to_.add_group();
+        continue;
+      }
+      const std::uint32_t room = max_group - group().used;
+      if (room < least_range) {
+        close(0);
+        to_.add_group();
+        continue;
+      }
+      const auto part = static_cast<std::uint32_t>(
+          std::min<std::uint64_t>(value.length - done, round_down(room - sizeof(range_header), 8)));
+      std::byte* at = group().bytes + group().used;
+      put(at, range_header{value.offset + done, part, previous_range_, number, 0});
+      put_padded(at + sizeof(range_header), value.from + done, part);
+      previous_range_ = static_cast<std::uint32_t>(sizeof(range_header)) + padded(part);
+      group().used += previous_range_;
+      ++ranges_;
+      ++to_.ranges_;
+      to_.payload_ += part;
+      payload_ += part;
+      done += part;
+    }
+  }
+  void finish() {
+    close(record_last);
+    const bool whole = parts_ == 1;
+    to_.commits_.push_back({static_cast<std::uint32_t>(to_.groups_.size() - 1), start_,
+                            whole ? group().used - start_ : 0, ranges_, payload_, commit_.lazy});
+    to_.lazy_ += commit_.lazy;
+  }
+
+ private:
+  group_buffer& group() { return *to_.groups_.back(); }
+  // The segment's number in the current group. Names it there if need be, with room for a range behind it.
+  std::uint32_t number_of(segment& s) {
+    const auto known = std::find(group().dictionary.begin(), group().dictionary.end(), &s);
+    if (known != group().dictionary.end()) return static_cast<std::uint32_t>(known - group().dictionary.begin());
+    if (open_) close(0);
+    const std::uint32_t length = segment_record_length(s);
+    if (max_group - group().used < length + transaction_head_length(commit_.label) + least_range) to_.add_group();
+    group_buffer& g = group();
+    const auto& path = s.logged_path();
+    std::byte* at = g.bytes + g.used;
+    put(at, record_header{record_type::segment, 0, length, g.last_record, static_cast<std::uint32_t>(path.size())});
+    put(at + sizeof(record_header), segment_body{s.id(), s.is_raw() ? 1u : 0u, 0});
+    put_padded(at + sizeof(record_header) + sizeof(segment_body), path.data(), path.size());
+    g.used += length;
+    g.last_record = length;
+    ++g.records;
+    g.dictionary.push_back(&s);
+    if (std::find(to_.segments_.begin(), to_.segments_.end(), &s) == to_.segments_.end()) to_.segments_.push_back(&s);
+    return static_cast<std::uint32_t>(g.dictionary.size() - 1);
+  }
+  // Begins a record in the current group; false if there is no room for one with a range.
+  bool open() {
+    const std::uint32_t head = transaction_head_length(commit_.label);
+    if (max_group - group().used < head + least_range) return false;
+    group_buffer& g = group();
+    start_ = g.used;
+    std::byte* at = g.bytes + start_ + sizeof(record_header);
+    put(at, transaction_body{commit_.id, commit_.time, static_cast<std::uint32_t>(commit_.label.size()), 0});
+    put_padded(at + sizeof(transaction_body), commit_.label.data(), commit_.label.size());
+    g.used += head;
+    ranges_ = previous_range_ = 0;
+    return open_ = true;
+  }
+  void close(std::uint16_t flags) {
+    group_buffer& g = group();
+    if (parts_++ == 0) flags |= record_first;
+    if (commit_.lazy) flags |= record_lazy;
+    const std::uint32_t length = g.used - start_;
+    put(g.bytes + start_, record_header{record_type::transaction, flags, length, g.last_record, ranges_});
+    g.last_record = length;
+    ++g.records;
+    open_ = false;
+  }
+
+  batch& to_;
+  const commit_image& commit_;
+  bool open_ = false;
+  std::uint32_t start_ = 0, ranges_ = 0, previous_range_ = 0, parts_ = 0;
+  std::uint64_t payload_ = 0;
+};
+
+std::uint64_t batch::bound(const commit_image& commit, std::uint32_t block) {
+  std::uint64_t bytes = 0, most_names = 0;
+  for (const auto& value : commit.values) {
+    bytes += sizeof(range_header) + round_up(value.length, 8);
+    most_names = std::max<std::uint64_t>(most_names, segment_record_length(*value.in));
+  }
+  const std::uint64_t head = transaction_head_length(commit.label);
+  // Each group repeats names and heads; a record is closed and opened again when another segment is named.
+  const std::uint64_t per_group = sizeof(group_header) + 2 * (head + most_names) + least_range + sizeof(range_header);
+  const std::uint64_t groups = bytes / (max_group - per_group) + 1;
+  std::uint64_t names = 0;
+  const segment* last = nullptr;
+  for (const auto& value : commit.values) {  // sorted by segment
+    if (value.in != last) names += segment_record_length(*value.in) + head;
+    last = value.in;
+  }
+  return round_up(bytes + names + groups * per_group, block) + (groups - 1) * block;
+}
+
+void batch::append(const commit_image& commit, std::span<const page_ref> pages) {
+  assert(!commit.values.empty());
+  const std::uint64_t groups_before = groups_.size();
+  const std::uint32_t used_before = groups_.empty() ? 0 : groups_.back()->used;
+  const std::size_t pages_before = pages_.size(), segments_before = segments_.size();
+  const std::uint64_t ranges_before = ranges_, payload_before = payload_;
+  group_buffer last_before(nullptr);
+  if (groups_before != 0) last_before = *groups_.back();
+  try {
+    pages_.insert(pages_.end(), pages.begin(), pages.end());
+    appender to(*this, commit);
+    for (const auto& value : commit.values) to.add(value);
+    to.finish();
+  } catch (...) {  // out of memory: as if it had not been tried
+    while (groups_.size() > groups_before) {
+      pool_.give_back(std::move(groups_.back()));
+      groups_.pop_back();
+    }
+    if (groups_before != 0) *groups_.back() = std::move(last_before);
+    pages_.resize(pages_before);
+    segments_.resize(segments_before);
+    ranges_ = ranges_before;
+    payload_ = payload_before;
+    throw;
+  }
+  if (groups_.size() == groups_before) {
+    bytes_ += groups_.back()->used - used_before;
+  } else {
+    bytes_ = 0;
+    for (const auto& g : groups_) bytes_ += g->used;
+  }
+}
+
+group_buffer& batch::add_group() {
+  groups_.push_back(pool_.take());
+  return *groups_.back();
+}
+
+batch_savings batch::drop_overwritten() {
+  page_index index;
+  std::vector<page_bytes> covered;
+  std::vector<bool> dead(commits_.size());
+  batch_savings saved;
+  // Newest first. A commit's ranges are all covered: it dies; else they cover what is older.
+  for (std::size_t i = commits_.size(); i-- > 0;) {
+    const commit_place& place = commits_[i];
+    if (place.length == 0) continue;
+    const group_buffer& g = *groups_[place.group];
+    const auto for_each_page = [&](auto&& f) {
+      const std::byte* at = g.bytes + place.offset;
+      const auto header = get<record_header>(at);
+      at +=
+          transaction_head_length({reinterpret_cast<const char*>(at), get<transaction_body>(at + sizeof header).label});
+      for (std::uint32_t r = 0; r < header.count; ++r) {
+        const auto range = get<range_header>(at);
+        at += sizeof range + padded(range.length);
+        // Numbers differ between groups; the segment's address names it in all of them.
+        const auto in = static_cast<std::uint32_t>(
+            std::find(segments_.begin(), segments_.end(), g.dictionary[range.segment]) - segments_.begin());
+        for (std::uint64_t from = range.offset, end = from + range.length; from < end;) {
+          const std::uint64_t page = from / redo_page, to = std::min(end, (page + 1) * redo_page);
+          if (!f(page_key{in, page}, static_cast<std::uint32_t>(from % redo_page),
+                 static_cast<std::uint32_t>(to - page * redo_page)))
+            return false;
+          from = to;
+        }
+      }
+      return true;
+    };
+    if (place.lazy && for_each_page([&](page_key key, std::uint32_t from, std::uint32_t to) {
+          const auto known = index.find(key);
+          return known != page_index::none && covered[known].contains(from, to);
+        })) {
+      dead[i] = true;
+      ++saved.transactions;
+      saved.bytes += place.length;
+      continue;
+    }
+    for_each_page([&](page_key key, std::uint32_t from, std::uint32_t to) {
+      const auto at = index.find_or_insert(key, static_cast<std::uint32_t>(covered.size()));
+      if (at == covered.size()) covered.emplace_back();
+      covered[at].insert(from, to);
+      return true;
+    });
+  }
+  if (saved.transactions != 0) remove_commits(dead);
+  return saved;
+}
+
+void batch::remove_commits(const std::vector<bool>& dead) {
+  auto place = commits_.begin();
+  bytes_ = 0;
+  for (std::uint32_t n = 0; n < groups_.size(); ++n) {
+    group_buffer& g = *groups_[n];
+    std::uint32_t to = sizeof(group_header), previous = 0, kept = 0;
+    for (std::uint32_t from = to; from < g.used;) {
+      auto header = get<record_header>(g.bytes + from);
+      const std::uint32_t length = header.length;
+      while (place != commits_.end() && (place->group < n || (place->group == n && place->offset < from))) ++place;
+      if (place != commits_.end() && place->group == n && place->offset == from &&
+          dead[static_cast<std::size_t>(place - commits_.begin())]) {
+        ranges_ -= place->ranges;
+        payload_ -= place->payload;
+      } else {
+        std::memmove(g.bytes + to, g.bytes + from, length);
+        header.previous = previous;
+        put(g.bytes + to, header);
+        previous = length;
+        to += length;
+        ++kept;
+      }
+      from += length;
+    }
+    g.used = to;
+    g.records = kept;
+    g.last_record = previous;
+    bytes_ += to;
+  }
+}
+
+std::uint64_t batch::length(std::uint32_t block) const {
+  std::uint64_t total = 0;
+  for (const auto& g : groups_) total += round_up(g->used, block);
+  return total;
+}
+
+std::uint32_t batch::last_group_length(std::uint32_t block) const {
+  return static_cast<std::uint32_t>(round_up(groups_.back()->used, block));
+}
+
+std::vector<os::const_bytes> batch::finish(const log_stamp& log, lsn at, std::uint32_t previous_group) {
+  std::vector<os::const_bytes> parts;
+  const lsn first = at;
+  for (const auto& g : groups_) {
+    const auto on_disk = static_cast<std::uint32_t>(round_up(g->used, log.block_size));
+    std::memset(g->bytes + g->used, 0, on_disk - g->used);
+    group_header header{};
+    header.magic = group_magic;
+    header.log_id = short_log_id(log.log_id);
+    header.lsn = at;
+    header.batch = first;
+    header.synced_through = first;  // the batch before was synced before this one is written [rvm.log.one-in-flight]
+    header.length = g->used;
+    header.previous = previous_group;
+    header.generation = log.generation;
+    header.records = g->records;
+    header.flags = &g == &groups_.back() ? group_last : 0;
+    put(g->bytes, header);
+    constexpr auto covered_from = offsetof(group_header, log_id);
+    header.checksum = crc32c({g->bytes + covered_from, g->used - covered_from});
+    put(g->bytes, header);
+    parts.emplace_back(g->bytes, on_disk);
+    at += on_disk;
+    previous_group = on_disk;
+  }
+  return parts;
+}
+
+void batch::recycle() {
+  for (auto& g : groups_) pool_.give_back(std::move(g));
+  groups_.clear();
+  pages_.clear();
+  commits_.clear();
+}
+
+}  // namespace tenure::rvm

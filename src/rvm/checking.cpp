@@ -1,0 +1,86 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Checking mode: finds writes that no transaction has declared, the commonest mistake of users of recoverable memory
+// [RVM §6].
+//
+// Each region has a shadow, a second private mapping of the same bytes, to which commits copy what they log: the committed
+// image. At commit, pages that this process has its own copy of are compared; what differs must lie in a declared range of
+// some open transaction. The declarations of other threads' transactions are read under open_mutex from their merged and
+// unmerged ranges, so in this mode set_range takes that mutex too.
+#include <algorithm>
+#include <cstring>
+
+#include "os/virtual_memory.hpp"
+#include "rvm/memory_state.hpp"
+
+namespace tenure::rvm {
+
+void memory_state::make_shadow(region_state& what) {
+  shadows = true;
+  if (what.backed_by_file) {
+    what.shadow = static_cast<std::byte*>(
+        what.in->file().map_private(nullptr, what.in->data_offset() + what.offset, what.length, true));
+  } else {
+    what.shadow = static_cast<std::byte*>(os::map_anonymous(nullptr, what.length));
+    std::memcpy(what.shadow, what.base, what.length);
+  }
+  os::exclude_from_fork(what.shadow, what.length);
+}
+
+void memory_state::require_declared_writes_only(const transaction_state& committing) {
+  const std::scoped_lock lock(open_mutex);
+  for (const auto& r : regions.all()) {
+    if (r->shadow == nullptr) continue;
+    std::vector<transaction_state::declared> allowed;
+    for (const transaction_state* tx = open; tx != nullptr; tx = tx->next)
+      for (const auto& d : tx->ranges)
+        if (d.in == r.get()) allowed.push_back(d);
+    std::ranges::sort(allowed, {}, &transaction_state::declared::from);
+
+    const auto complain = [&](const std::byte* from, const std::byte* to) {
+      ++count.undeclared_writes;
+      const auto offset = r->offset + static_cast<std::uint64_t>(from - r->base);
+      throw error(errc::undeclared_write,
+                  "transaction " + std::to_string(committing.id) +
+                      (committing.label.empty() ? "" : " (" + committing.label + ")") + ": bytes " +
+                      std::to_string(offset) + " to " + std::to_string(offset + static_cast<std::uint64_t>(to - from)) +
+                      " of " + r->segment_path +
+                      " were changed, but no open transaction has declared them; call set_range before the change");
+    };
+    const auto compare = [&](const std::byte* from, const std::byte* to) {
+      const std::byte* const shadow = r->shadow + (from - r->base);
+      if (from >= to || std::memcmp(from, shadow, static_cast<std::size_t>(to - from)) == 0) return;
+      const auto length = to - from;
+      const auto first = std::mismatch(from, to, shadow).first;
+      auto last = first;
+      for (const std::byte* at = first; at < from + length; ++at)
+        if (*at != shadow[at - from])
+          last = at;
+        else if (at - last > 64)
+          break;  // one message for changes that lie close together
+      complain(first, last + 1);
+    };
+    const auto compare_run = [&](os::page_run run) {
+      const std::byte* at = run.address;
+      const std::byte* const end = run.address + run.length;
+      for (const auto& d : allowed) {
+        if (d.end() <= at) continue;
+        if (d.from >= end) break;
+        compare(at, std::min<const std::byte*>(d.from, end));
+        at = std::max<const std::byte*>(at, d.end());
+      }
+      compare(at, end);
+    };
+    if (r->backed_by_file)
+      os::for_each_private_copy(r->base, r->length, compare_run);
+    else
+      compare_run({r->base, r->length});
+  }
+}
+
+void memory_state::update_shadow(const transaction_state& committed) noexcept {
+  for (const auto& d : committed.ranges)
+    if (d.in->shadow != nullptr) std::memcpy(d.in->shadow + (d.from - d.in->base), d.from, d.length);
+}
+
+}  // namespace tenure::rvm

@@ -1,0 +1,36 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// The counters behind tenure::rvm::statistics: written by many threads, read at any time.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace tenure::rvm {
+
+// Relaxed: counters order nothing.
+class counter {
+ public:
+  void operator+=(std::uint64_t n) noexcept { value_.fetch_add(n, std::memory_order_relaxed); }
+  void operator++() noexcept { *this += 1; }
+  [[nodiscard]] std::uint64_t get() const noexcept { return value_.load(std::memory_order_relaxed); }
+  void raise_to(std::uint64_t n) noexcept {
+    auto now = get();
+    while (now < n && !value_.compare_exchange_weak(now, n, std::memory_order_relaxed)) {
+    }
+  }
+
+ private:
+  std::atomic<std::uint64_t> value_{0};
+};
+
+// Named as in tenure::rvm::statistics.
+struct counters {
+  counter aborts, batches, log_bytes_written, log_used_max, log_grown;
+  counter inter_transactions_saved, inter_bytes_saved, ranges_logged, bytes_logged;
+  counter incremental_truncations, epoch_truncations, incremental_bytes_reclaimed, epoch_bytes_reclaimed;
+  counter truncation_blocked, truncation_waits, pages_written, segment_bytes_written, segment_syncs, status_writes;
+  counter private_pages_dropped, private_pages_kept, undeclared_writes;
+};
+
+}  // namespace tenure::rvm

@@ -1,0 +1,77 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// A log's file: its status block, and its area as a ring that is addressed by LSN.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <tenure/rvm.hpp>
+
+#include "os/file.hpp"
+#include "rvm/format.hpp"
+
+namespace tenure::rvm {
+
+// What every group of a log carries. Constant while the log is open.
+struct log_stamp {
+  identity log_id;
+  std::uint32_t generation;
+  std::uint32_t block_size;
+};
+
+// Thread-safe but for write_status and the status it returns, which have one user at a time.
+class log_file {
+ public:
+  // Makes a new log. The file appears whole, replacing what was there, or not at all. Returned locked.
+  static std::unique_ptr<log_file> create(os::disk& disk, const std::string& path, const log_options& how,
+                                          const progress_callback& progress);
+  // Makes a log that continues another one, whose status this is, with another area.
+  static std::unique_ptr<log_file> create(os::disk& disk, const std::string& path, const status_block& status);
+
+  // Opens and validates. The lock is taken unless `lock` is false (for looking at a live log).
+  static std::unique_ptr<log_file> open(os::disk& disk, const std::string& path, os::access access, bool lock);
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] const status_block& status() const { return status_; }
+  // Which status copies were valid when the log was opened.
+  [[nodiscard]] bool copy_valid(int copy) const { return copy_valid_[copy]; }
+  [[nodiscard]] std::uint64_t area() const { return area_; }
+  [[nodiscard]] std::uint32_t block() const { return block_; }
+  // Whether the path still names this file.
+  [[nodiscard]] bool has_its_name() const { return file_->is_current(); }
+  // Where an LSN is stored, for messages.
+  [[nodiscard]] std::uint64_t file_offset(lsn at) const { return log_area_offset + at % area_; }
+
+  // Reads [at, at+into.size()), around the end of the area if need be.
+  void read(lsn at, os::bytes into) const;
+  // Writes one after the other, at a block boundary, all whole blocks; durable when it returns.
+  void write_durably(lsn at, std::span<const os::const_bytes> from);
+  // Writes what is there once more, so that it is durable whatever happened to the first writing.
+  void make_durable(lsn from, lsn to);
+
+  // Makes `status` (its sequence is set here) durable in both copies, one after the other: at every moment one is whole
+  // [rvm.log.status-twice].
+  void write_status(const status_block& status);
+
+ private:
+  template <class F>
+  static std::unique_ptr<log_file> create(os::disk& disk, const std::string& path, unsigned permissions,
+                                          const progress_callback& progress, F&& status_for);
+  log_file(std::unique_ptr<os::file> file, std::string path, const status_block& status)
+      : file_(std::move(file)),
+        path_(std::move(path)),
+        area_(status.area_length),
+        block_(status.block_size),
+        status_(status) {}
+
+  std::unique_ptr<os::file> file_;
+  std::string path_;
+  // Apart from the status, which truncation rewrites while others read and write the area.
+  std::uint64_t area_;
+  std::uint32_t block_;
+  status_block status_;
+  bool copy_valid_[2] = {true, true};
+};
+
+}  // namespace tenure::rvm

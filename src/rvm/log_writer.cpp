@@ -1,0 +1,313 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "rvm/log_writer.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "rvm/segment.hpp"
+#include "rvm/truncator.hpp"
+
+namespace tenure::rvm {
+
+namespace {
+
+// Large enough that a sync's latency does not count, small enough that the next batch fills meanwhile.
+constexpr std::uint64_t largest_batch = 8 << 20;
+
+std::string bytes_text(std::uint64_t n) { return std::to_string(n) + " bytes"; }
+
+}  // namespace
+
+log_writer::log_writer(truncator& truncation, page_queue& queue, counters& count, std::uint64_t spool_limit,
+                       bool background)
+    : truncation_(truncation), queue_(queue), count_(count), spool_limit_(spool_limit) {
+  if (background) thread_ = std::thread([this] { run(); });
+}
+
+log_writer::~log_writer() { stop(); }
+
+void log_writer::stop() {
+  {
+    const guard lock(mutex_);
+    stopping_ = true;
+    full_.notify_all();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+ticket log_writer::commit(commit_source& source, commit_mode mode) {
+  guard lock(mutex_);
+  for (;;) {
+    require_usable(lock);
+    wait_for_spool(lock);
+    const commit_image image = source.prepare(mode == commit_mode::no_flush);
+    std::uint64_t number = next_number_ - (open_ ? 0 : 1);  // the batch before: an empty commit joins what is there
+    if (!image.values.empty()) {
+      const std::uint64_t needed = batch::bound(image, truncation_.block());
+      const std::uint64_t area = truncation_.area();
+      if (needed > area) {
+        std::uint64_t payload = 0;
+        for (const auto& value : image.values) payload += value.length;
+        source.undo_prepare();
+        grow(lock, needed, payload);  // lets the lock go: everything is looked at again
+        continue;
+      }
+      const std::uint64_t limit = std::max<std::uint64_t>(std::min(largest_batch, area / 4), 4096);
+      if (open_ && open_->bytes() + needed > limit) seal_full(lock);
+      if (!open_) open_ = std::make_unique<batch>(next_number_, pool_);
+      const std::uint64_t before = open_->bytes();
+      try {
+        open_->append(image, source.pages());
+      } catch (...) {
+        if (open_->empty()) open_.reset();
+        source.undo_prepare();
+        throw;
+      }
+      spooled_ += open_->bytes() - before;
+      number = open_->number();
+      if (open_->bytes() >= limit) seal_full(lock);
+    }
+    source.captured();
+    if (mode == commit_mode::flush) wait_until_durable(lock, number);
+    return {number};
+  }
+}
+
+ticket log_writer::last_commit() const {
+  const guard lock(mutex_);
+  return {open_ ? open_->number() : next_number_ - 1};
+}
+
+void log_writer::wait(ticket until) {
+  guard lock(mutex_);
+  require_usable(lock);
+  wait_until_durable(lock, std::min(until.batch, open_ ? open_->number() : next_number_ - 1));
+}
+
+bool log_writer::is_durable(ticket until) const {
+  const guard lock(mutex_);
+  return until.batch <= durable_;
+}
+
+// The right and duty to write: one thread has it at a time.
+class log_writer::role {
+ public:
+  role(log_writer& writer, guard& lock) : writer_(writer), lock_(lock) {
+    while (writer_.writing_) writer_.changed_.wait(lock_);
+    writer_.writing_ = true;
+  }
+  ~role() {
+    if (!lock_.owns_lock()) lock_.lock();
+    writer_.writing_ = false;
+    writer_.changed_.notify_all();
+  }
+  role(const role&) = delete;
+  role& operator=(const role&) = delete;
+
+ private:
+  log_writer& writer_;
+  guard& lock_;
+};
+
+void log_writer::wait_until_durable(guard& lock, std::uint64_t number) {
+  ++waiting_;
+  while (durable_ < number) {
+    require_usable(lock);
+    write_or_wait(lock);
+  }
+}
+
+void log_writer::wait_for_spool(guard& lock) {
+  while (spooled_ > spool_limit_) {
+    require_usable(lock);
+    write_or_wait(lock);
+  }
+}
+
+void log_writer::write_or_wait(guard& lock) {
+  if (writing_) {
+    changed_.wait(lock);
+  } else {
+    const role writer(*this, lock);
+    write_next(lock);
+  }
+}
+
+// Threads that the last sync released are about to commit again. A batch that leaves without them makes them wait for two
+// syncs: with 8 threads, batches alternated between one and seven commits, at 0.67 of the throughput that there is now.
+void log_writer::await_companions(guard& lock) {
+  const auto limit = std::chrono::steady_clock::now() + patience_;
+  while (waiting_ < expected_ && std::chrono::steady_clock::now() < limit) {
+    lock.unlock();
+    std::this_thread::yield();
+    lock.lock();
+  }
+}
+
+bool log_writer::write_next(guard& lock) {
+  assert(writing_);
+  if (failure_ || (sealed_.empty() && !open_)) return false;
+  if (sealed_.empty()) await_companions(lock);
+  if (failure_) return false;
+  if (sealed_.empty()) seal(lock);
+  const std::size_t companions = std::exchange(waiting_, 0);
+  const auto began = std::chrono::steady_clock::now();
+  const std::unique_ptr<batch> next = std::move(sealed_.front());
+  sealed_.pop_front();
+  const std::uint64_t bytes = next->bytes(), number = next->number();
+  lock.unlock();
+  std::optional<error> failure;
+  try {
+    write(*next);
+  } catch (const error& e) {
+    failure = e;
+  } catch (const std::exception& e) {
+    failure = error(errc::outcome_unknown,
+                    std::string("writing the log was interrupted; open it again to learn what survived: ") + e.what());
+  } catch (...) {  // a simulated crash of the storage: whatever is thrown, the batch's fate is not known
+    lock.lock();
+    note_failure(lock,
+                 error(errc::outcome_unknown, "writing the log was interrupted; open it again to learn what survived"));
+    throw;
+  }
+  lock.lock();
+  expected_ = companions + waiting_;
+  patience_ = (std::chrono::steady_clock::now() - began) / 4;
+  spooled_ -= bytes;
+  if (failure) {
+    note_failure(lock, *failure);
+    return false;
+  }
+  durable_ = number;
+  return true;
+}
+
+void log_writer::write(batch& b) {
+  // Inter-transaction optimization. Where it has found nothing for a while it is tried now and then only.
+  if (b.lazy_commits() > 1 && (fruitless_ < 4 || fruitless_ % 16 == 0)) {
+    const auto saved = b.drop_overwritten();
+    count_.inter_transactions_saved += saved.transactions;
+    count_.inter_bytes_saved += saved.bytes;
+    fruitless_ = saved.transactions * 100 < b.commits() ? fruitless_ + 1 : 0;
+  } else if (b.lazy_commits() > 1) {
+    ++fruitless_;
+  }
+  const std::uint32_t block = truncation_.block();
+  const std::uint64_t length = b.length(block);
+  truncation_.make_room(length);
+  log_file& log = truncation_.log();
+  // Before the first change of a segment can be in this log, the segment says so [rvm.segment.in-log].
+  for (segment* s : b.segments())
+    if (!s->is_noted_in_log()) s->note_in_log(truncation_.stamp().log_id, log.path());
+
+  const lsn at = queue_.window().tail;
+  const auto parts = b.finish(truncation_.stamp(), at, at == queue_.window().head ? 0 : previous_group_);
+  try {
+    log.write_durably(at, parts);
+  } catch (const error& e) {
+    // Never tried again: after a failed sync the kernel may have dropped the data and report success [rvm.log.no-retry].
+    throw error(
+        errc::outcome_unknown,
+        std::string(
+            "the log could not be written and synced, so it is not known which of the last commits are durable; "
+            "close this memory and open it again to find out: ") +
+            e.what());
+  }
+  previous_group_ = b.last_group_length(block);
+  queue_.publish(b, at, at + length, at + length - previous_group_);
+  ++count_.batches;
+  count_.log_bytes_written += length;
+  count_.log_used_max.raise_to(queue_.window().used());
+  count_.ranges_logged += b.ranges();
+  count_.bytes_logged += b.payload();
+  truncation_.consider();
+  b.recycle();
+}
+
+void log_writer::grow(guard& lock, std::uint64_t needed, std::uint64_t payload) {
+  if (needed > truncation_.max_area())
+    throw error(errc::too_big, "the transaction changes " + bytes_text(payload) + " and needs " + bytes_text(needed) +
+                                   " of log, but the log has " + bytes_text(truncation_.area()) + " and may grow to " +
+                                   bytes_text(truncation_.max_area()) +
+                                   "; split it, or make the log with a larger max_size");
+  const role writer(*this, lock);
+  while (write_next(lock)) {
+  }
+  require_usable(lock);
+  lock.unlock();
+  truncation_.grow(needed);
+  previous_group_ = 0;
+  ++count_.log_grown;
+}
+
+void log_writer::quiesce(const std::function<void()>& f) {
+  guard lock(mutex_);
+  const role writer(*this, lock);
+  while (write_next(lock)) {
+  }
+  require_usable(lock);
+  f();
+}
+
+void log_writer::between_commits(const std::function<void()>& f) {
+  const guard lock(mutex_);
+  f();
+}
+
+void log_writer::seal(const guard&) {
+  sealed_.push_back(std::move(open_));
+  ++next_number_;
+}
+
+void log_writer::seal_full(const guard& lock) {
+  seal(lock);
+  full_.notify_one();
+}
+
+void log_writer::run() {
+  guard lock(mutex_);
+  for (;;) {
+    // Only batches that are full: an open one is written by whoever waits for it.
+    full_.wait(lock, [&] { return stopping_ || (!sealed_.empty() && !failure_); });
+    if (stopping_) return;
+    try {
+      const role writer(*this, lock);
+      if (!sealed_.empty()) write_next(lock);
+    } catch (...) {
+      // Recorded in failure_; the next commit reports it.
+    }
+  }
+}
+
+void log_writer::fail(const error& why) {
+  const guard lock(mutex_);
+  note_failure(lock, why);
+  changed_.notify_all();
+}
+
+void log_writer::require_usable() const {
+  if (!failed_.load(std::memory_order_acquire)) return;  // without the lock: every begin asks
+  const guard lock(mutex_);
+  require_usable(lock);
+}
+void log_writer::note_failure(const guard&, const error& why) {
+  if (!failure_) failure_ = why;
+  failed_.store(true, std::memory_order_release);
+}
+void log_writer::require_usable(const guard&) const {
+  if (failure_) throw error(*failure_);
+}
+
+void log_writer::set_spool_limit(std::uint64_t bytes) {
+  const guard lock(mutex_);
+  spool_limit_ = bytes;
+  changed_.notify_all();
+}
+
+std::uint64_t log_writer::spooled() const {
+  const guard lock(mutex_);
+  return spooled_;
+}
+
+}  // namespace tenure::rvm

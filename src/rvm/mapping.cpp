@@ -1,0 +1,299 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Segments and regions of a memory: opening, mapping, unmapping, and giving private copies back.
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+
+#include "os/process.hpp"
+#include "os/virtual_memory.hpp"
+#include "rvm/log_reader.hpp"
+#include "rvm/memory_state.hpp"
+
+namespace tenure::rvm {
+
+namespace {
+
+std::string directory_of(const std::string& path) { return path.substr(0, path.rfind('/') + 1); }
+
+}  // namespace
+
+// Log records name segments in or below the log's directory relative to it, so that the directory can be moved.
+std::string memory_state::logged_path(const std::string& segment_path) const {
+  const std::string absolute = os::absolute_path(segment_path), directory = directory_of(path);
+  return absolute.starts_with(directory) ? absolute.substr(directory.size()) : absolute;
+}
+std::string memory_state::absolute_segment_path(const std::string& logged) const {
+  return logged.starts_with('/') ? logged : directory_of(path) + logged;
+}
+
+segment* memory_state::find_segment(const segment_name& name) {
+  const std::scoped_lock lock(segments_mutex);
+  if (const auto at = segments.find(name.path); at != segments.end() && at->second->id() == name.id)
+    return at->second.get();
+  for (const auto& [logged, s] : segments)  // renamed while it was closed
+    if (!name.raw && !s->is_raw() && s->id() == name.id) return s.get();
+  throw error(errc::segment_missing,
+              path + ": the log has changes for the segment " + name.path + ", which is not open");
+}
+
+segment& memory_state::open_segment(const std::string& segment_path, bool raw, bool take_over) {
+  const std::string logged = logged_path(segment_path);
+  {
+    const std::scoped_lock lock(segments_mutex);
+    if (const auto at = segments.find(logged); at != segments.end()) {
+      if (at->second->is_raw() != raw)
+        throw error(errc::bad_option,
+                    segment_path + ": is open already " + (raw ? "as a segment with a header" : "as a raw segment"));
+      return *at->second;
+    }
+  }
+  auto opened = std::make_unique<segment>(disk, absolute_segment_path(logged), logged,
+                                          read_only ? os::access::read_only : os::access::read_write, raw);
+  if (!take_over) opened->require_log(read_only ? read_only_log->status().log_id : truncation->stamp().log_id);
+  if (take_over && !read_only) opened->note_not_in_log();  // so that this log is noted before it has changes
+  const std::scoped_lock lock(segments_mutex);
+  return *segments.emplace(logged, std::move(opened)).first->second;
+}
+
+void memory_state::close_segment_if_unused(segment& which) {
+  for (const auto& r : regions.all())
+    if (r->in == &which) return;
+  if (!read_only) which.note_not_in_log();
+  const std::scoped_lock lock(segments_mutex);
+  segments.erase(which.logged_path());
+}
+
+memory_state::segment_user::~segment_user() {
+  try {
+    owner.close_segment_if_unused(in);
+  } catch (...) {  // the segment stays marked, which its next opening under this log clears
+  }
+}
+
+std::shared_ptr<region_state> memory_state::map(const std::string& segment_path, const map_options& want) {
+  require_usable();
+  const std::uint64_t page = os::page_size();
+  const auto aligned = [&](std::uint64_t value, const char* what) {
+    if (value % page != 0)
+      throw error(errc::misaligned, segment_path + ": the region's " + what + ", " + std::to_string(value) +
+                                        ", is not a multiple of the page size, " + std::to_string(page));
+  };
+  aligned(want.offset, "offset");
+  aligned(want.length, "length");
+  aligned(reinterpret_cast<std::uintptr_t>(want.address), "address");
+  const std::scoped_lock lock(map_mutex);
+  if (want.create_length != 0 && !want.raw && !read_only && !disk.exists(os::absolute_path(segment_path)))
+    segment::create(disk, os::absolute_path(segment_path), {.length = want.create_length});
+  segment& in = open_segment(segment_path, want.raw, want.take_over);
+  const segment_user user{*this, in};
+  const std::uint64_t whole = round_down(in.length(), page);
+  const std::uint64_t length = want.length != 0 ? want.length : whole - std::min(want.offset, whole);
+  if (length == 0 || want.offset > in.length() || length > in.length() - want.offset)
+    throw error(errc::segment_too_short, segment_path + ": the region wants bytes " + std::to_string(want.offset) +
+                                             " to " + std::to_string(want.offset + length) + ", but the segment has " +
+                                             std::to_string(in.length()));
+  for (const auto& r : regions.all())
+    if (r->in == &in && r->offset < want.offset + length && want.offset < r->offset + r->length)
+      throw error(errc::region_overlap,
+                  segment_path + ": bytes " + std::to_string(r->offset) + " to " +
+                      std::to_string(r->offset + r->length) +
+                      " of this segment are mapped already; no part of a segment can be mapped twice");
+
+  auto made = std::make_shared<region_state>();
+  made->owner = this;
+  made->in = &in;
+  made->segment_path = segment_path;
+  made->offset = want.offset;
+  made->length = static_cast<std::size_t>(length);
+  made->backed_by_file = !want.copy_in;
+  if (want.copy_in) {
+    try {
+      made->base = static_cast<std::byte*>(os::map_anonymous(want.address, made->length));
+    } catch (const error& e) {
+      throw error(e.code(), segment_path + ": " + e.what());
+    }
+  } else {
+    made->base = static_cast<std::byte*>(
+        in.file().map_private(want.address, in.data_offset() + want.offset, made->length, true));
+  }
+  try {
+    os::exclude_from_fork(made->base, made->length);
+    if (want.copy_in) in.read(want.offset, {made->base, made->length});
+    made->explained = os::fault_range(made->base, made->length, in.path(), in.data_offset() + want.offset);
+    if (read_only) replay_into(*made);
+    if (checking) make_shadow(*made);
+    auto table = regions.all();
+    table.insert(std::ranges::upper_bound(table, made->base, {}, &region_state::base), made);
+    regions.publish(std::move(table));
+  } catch (...) {
+    unmap_memory(*made);
+    throw;
+  }
+  return made;
+}
+
+// A log that is opened for reading keeps its changes; the region gets them in its private copy.
+void memory_state::replay_into(region_state& what) {
+  changes_in_log(*what.in).for_each([&](segment&, std::uint64_t offset, os::const_bytes value) {
+    // A value lies in one page, regions are whole pages.
+    if (offset >= what.offset && offset < what.offset + what.length)
+      std::memcpy(what.base + (offset - what.offset), value.data(), value.size());
+  });
+}
+
+redo memory_state::changes_in_log(segment& of) {
+  redo values([&of](const segment_name& name) {
+    const bool same = name.raw == of.is_raw() && (name.raw ? name.path == of.logged_path() : name.id == of.id());
+    return same ? &of : nullptr;
+  });
+  if (live && live->used() != 0)
+    read_backwards(*read_only_log, live->head, live->tail, live->last_group, [&](const group_view& group) {
+      values.add(group);
+      return true;
+    });
+  return values;
+}
+
+void memory_state::forget_pages_in_log(segment& of, std::vector<std::uint64_t>& offsets) {
+  changes_in_log(of).for_each(
+      [&](segment&, std::uint64_t offset, os::const_bytes) { std::erase(offsets, round_down(offset, redo_page)); });
+}
+
+void memory_state::unmap(region_state& what) {
+  require_own_process();
+  const std::scoped_lock lock(map_mutex);
+  if (what.owner == nullptr) return;
+  what.closing.store(true, std::memory_order_seq_cst);
+  if (const auto users = what.transactions.load(std::memory_order_seq_cst); users != 0) {
+    what.closing.store(false, std::memory_order_seq_cst);
+    throw error(errc::region_busy, what.segment_path + ": the region at offset " + std::to_string(what.offset) +
+                                       " has uncommitted ranges of " + std::to_string(users) + " open transaction" +
+                                       (users == 1 ? "" : "s") + "; commit or abort first");
+  }
+  if (!read_only) {
+    try {
+      writer->wait(writer->last_commit());
+      truncation->everything();
+    } catch (...) {
+      what.closing.store(false, std::memory_order_seq_cst);
+      throw;
+    }
+  }
+  const auto remove = [&] {
+    auto table = regions.all();
+    std::erase_if(table, [&](const auto& r) { return r.get() == &what; });
+    regions.publish(std::move(table));
+    what.owner = nullptr;
+    unmap_memory(what);
+  };
+  // Truncation compares pages with memory, and commits in checking mode compare it with the shadow.
+  if (read_only)
+    remove();
+  else
+    truncation->exclusively([&] { writer->between_commits(remove); });
+  close_segment_if_unused(*what.in);
+  what.in = nullptr;
+}
+
+void memory_state::unmap_memory(region_state& what) noexcept {
+  what.explained = {};
+  if (what.shadow != nullptr) os::unmap(what.shadow, what.length);
+  if (what.base != nullptr) os::unmap(what.base, what.length);
+  what.shadow = what.base = nullptr;
+}
+
+void memory_state::pages_written(const std::vector<dirty_page>& pages) noexcept {
+  try {
+    drop_private_copies(pages);
+  } catch (...) {  // only memory is not given back
+  }
+}
+
+namespace {
+
+// A page of the host, in a region; with a reservation of every redo page in it.
+class host_page {
+ public:
+  host_page(region_state& in, std::uint64_t offset) : in_(&in), offset_(offset) {}
+  [[nodiscard]] std::byte* memory() const { return in_->base + (offset_ - in_->offset); }
+  [[nodiscard]] region_state& in() const { return *in_; }
+  [[nodiscard]] std::uint64_t offset() const { return offset_; }
+  [[nodiscard]] bool follows(const host_page& other) const {
+    return in_ == other.in_ && offset_ == other.offset_ + os::page_size();
+  }
+  auto operator<=>(const host_page&) const = default;
+
+  [[nodiscard]] bool try_reserve() const {
+    for (std::uint64_t held = 0; held < parts(); ++held) {
+      if (in_->in->pages().try_reserve(first() + held)) continue;
+      release(held);
+      return false;
+    }
+    return true;
+  }
+  void release() const { release(parts()); }
+
+ private:
+  static std::uint64_t parts() { return std::max<std::uint64_t>(os::page_size() / redo_page, 1); }
+  [[nodiscard]] std::uint64_t first() const { return offset_ / redo_page; }
+  void release(std::uint64_t held) const {
+    while (held != 0) in_->in->pages().release(first() + --held);
+  }
+
+  region_state* in_;
+  std::uint64_t offset_;  // in the segment
+};
+
+}  // namespace
+
+// A private copy may go if nothing can be written to it meanwhile, nothing unsynced is on it, and it equals the file's page
+// [rvm.page.drop]. What the file holds was synced before this is called.
+void memory_state::drop_private_copies(const std::vector<dirty_page>& pages) {
+  const auto table = regions.all();
+  std::vector<host_page> places;
+  for (const dirty_page& page : pages)
+    for (const auto& r : table)
+      if (r->in == page.in && page.page * redo_page >= r->offset && page.page * redo_page < r->offset + r->length &&
+          r->backed_by_file)
+        places.emplace_back(*r, round_down(page.page * redo_page, os::page_size()));
+  std::ranges::sort(places);
+  places.erase(std::unique(places.begin(), places.end()), places.end());
+
+  // Few at a time: transactions wait for a page that is reserved.
+  constexpr std::size_t at_once = 64;
+  const std::size_t length = os::page_size();
+  std::vector<std::byte> stored(at_once * length);
+  for (std::size_t begin = 0; begin < places.size(); begin += at_once) {
+    const auto some = std::span(places).subspan(begin, std::min(at_once, places.size() - begin));
+    for (std::size_t i = 0, run; i < some.size(); i += run) {  // pages that follow each other take one read
+      for (run = 1; i + run < some.size() && some[i + run].follows(some[i + run - 1]); ++run) {
+      }
+      some[i].in().in->read(some[i].offset(), os::bytes(stored).subspan(i * length, run * length));
+    }
+    std::vector<os::page_run> runs;
+    std::vector<host_page> reserved;
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      if (!some[i].try_reserve()) continue;
+      if (std::memcmp(some[i].memory(), stored.data() + i * length, length) == 0) {
+        runs.push_back({some[i].memory(), length});
+        reserved.push_back(some[i]);
+      } else {
+        some[i].release();
+      }
+    }
+    struct release_all {
+      const std::vector<host_page>& pages;
+      ~release_all() {
+        for (const host_page& p : pages) p.release();
+      }
+    } const released{reserved};
+    os::drop_private_copies(runs);
+    count.private_pages_dropped += runs.size();
+    count.private_pages_kept += some.size() - runs.size();
+  }
+}
+
+void memory_state::storage_failed(const error& why) { writer->fail(why); }
+
+}  // namespace tenure::rvm

@@ -1,0 +1,274 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// The public surface: memory and region.
+#include <cassert>
+
+#include "os/process.hpp"
+#include "rvm/memory_state.hpp"
+
+namespace tenure::rvm {
+
+void memory_state::require_own_process() const {
+  if (os::fork_generation() != fork_generation)
+    throw error(errc::forked,
+                path +
+                    ": this process is the child of a fork and has no part in its parent's recoverable memory; "
+                    "open the log here after the parent has closed it");
+}
+
+void memory_state::require_usable() const {
+  require_own_process();
+  if (closed) throw error(errc::closed, path + ": this memory has been closed");
+}
+
+void memory_state::require_writable() const {
+  require_usable();
+  if (read_only)
+    throw error(errc::read_only,
+                path + ": the log was opened for reading only; open it with another open_mode to change anything");
+}
+
+void memory::create_log(const std::string& path, const log_options& how, const progress_callback& progress,
+                        os::disk* disk) {
+  os::disk& on = disk != nullptr ? *disk : os::real_disk();
+  const std::string absolute = os::absolute_path(path);
+  if (on.exists(absolute))
+    throw error(std::make_error_code(std::errc::file_exists),
+                absolute + ": there is a file already; remove it, or open it if it is a log");
+  (void)log_file::create(on, absolute, how, progress);
+}
+
+namespace {
+
+memory_state& require(const std::unique_ptr<memory_state>& state) {
+  if (state == nullptr) throw error(errc::closed, "this memory was moved from");
+  return *state;
+}
+
+}  // namespace
+
+memory::memory(const std::string& log_path, const options& how)
+    : state_(std::make_unique<memory_state>(log_path, how)) {}
+
+memory::~memory() {
+  if (state_ == nullptr) return;
+  // In the child of a fork nothing of it is ours; with transactions open, their objects still point here.
+  if (os::fork_generation() != state_->fork_generation) {
+    (void)state_.release();
+    return;
+  }
+  try {
+    if (state_->open != nullptr && !state_->read_only && !state_->closed) flush();  // close() refuses
+    state_->close();
+  } catch (...) {  // what could not be written stays in the log
+  }
+  if (state_->open != nullptr) {
+    state_->let_go();
+    (void)state_.release();  // goes with the last of its transactions
+  }
+}
+
+memory::memory(memory&&) noexcept = default;
+
+memory& memory::operator=(memory&& other) noexcept {
+  if (this != &other) {
+    this->~memory();
+    new (this) memory(std::move(other));
+  }
+  return *this;
+}
+
+void memory::close() { require(state_).close(); }
+
+void memory::create_segment(const std::string& path, const segment_options& how) {
+  require(state_).require_writable();
+  segment::create(state_->disk, os::absolute_path(path), how);
+}
+
+std::uint64_t memory::segment_length(const std::string& path, bool raw) {
+  memory_state& state = require(state_);
+  state.require_usable();
+  const std::scoped_lock lock(state.map_mutex);
+  segment& s = state.open_segment(path, raw);
+  const memory_state::segment_user user{state, s};
+  return s.length();
+}
+
+std::vector<std::uint64_t> memory::verify_segment(const std::string& path) {
+  memory_state& state = require(state_);
+  state.require_usable();
+  if (!state.read_only) truncate();
+  const std::scoped_lock lock(state.map_mutex);
+  segment& s = state.open_segment(path, false);
+  const memory_state::segment_user user{state, s};
+  std::vector<std::uint64_t> bad;
+  const auto verify = [&] { bad = s.verify(state.how.on_progress); };
+  // Truncation would change pages and checksums meanwhile.
+  if (state.read_only) {
+    verify();
+    if (!bad.empty()) state.forget_pages_in_log(s, bad);
+  } else {
+    state.truncation->exclusively(verify);
+  }
+  return bad;
+}
+
+region memory::map(const std::string& segment_path, const map_options& how) {
+  return region(require(state_).map(segment_path, how));
+}
+
+transaction memory::begin(restore_mode mode) { return transaction(require(state_).begin(mode)); }
+
+void memory::flush() {
+  memory_state& state = require(state_);
+  state.require_usable();
+  if (!state.read_only) state.writer->wait(state.writer->last_commit());
+}
+
+ticket memory::last_commit() const {
+  const memory_state& state = require(state_);
+  state.require_usable();
+  return state.read_only ? ticket{} : state.writer->last_commit();
+}
+
+void memory::wait(ticket until) {
+  memory_state& state = require(state_);
+  state.require_usable();
+  if (!state.read_only) state.writer->wait(until);
+}
+
+void memory::truncate() {
+  flush();
+  state_->require_writable();
+  state_->truncation->everything();
+}
+
+std::uint64_t memory::truncate_incrementally(std::uint64_t bytes) {
+  memory_state& state = require(state_);
+  state.require_writable();
+  state.writer->require_usable();
+  return state.truncation->incremental(bytes);
+}
+
+std::vector<open_transaction> memory::open_transactions(const region* in) const {
+  const memory_state& state = require(state_);
+  state.require_usable();
+  const std::scoped_lock lock(state.open_mutex);
+  std::vector<open_transaction> all;
+  for (const transaction_state* tx = state.open; tx != nullptr; tx = tx->next) {
+    if (in != nullptr && std::ranges::find(tx->regions, in->state_.get()) == tx->regions.end()) continue;
+    all.push_back({tx->id, tx->label, tx->mode, tx->ranges_declared.load(std::memory_order_relaxed),
+                   tx->bytes_declared.load(std::memory_order_relaxed)});
+  }
+  return all;
+}
+
+statistics memory::stats() const {
+  const memory_state& state = require(state_);
+  statistics s;
+  {
+    const std::scoped_lock lock(state.open_mutex);
+    s.begun = state.begun;
+    s.flush_commits = state.flush_commits;
+    s.no_flush_commits = state.no_flush_commits;
+    s.ranges_declared = state.ranges_declared;
+    s.bytes_declared = state.bytes_declared;
+    s.intra_ranges_saved = state.ranges_declared - state.ranges_merged;
+    s.intra_bytes_saved = state.bytes_declared - state.bytes_merged;
+  }
+  const counters& c = state.count;
+  s.aborts = c.aborts.get();
+  s.ranges_logged = c.ranges_logged.get();
+  s.bytes_logged = c.bytes_logged.get();
+  s.inter_transactions_saved = c.inter_transactions_saved.get();
+  s.inter_bytes_saved = c.inter_bytes_saved.get();
+  s.batches = s.syncs = c.batches.get();
+  s.log_bytes_written = c.log_bytes_written.get();
+  s.log_used_max = c.log_used_max.get();
+  s.log_grown = c.log_grown.get();
+  s.incremental_truncations = c.incremental_truncations.get();
+  s.epoch_truncations = c.epoch_truncations.get();
+  s.incremental_bytes_reclaimed = c.incremental_bytes_reclaimed.get();
+  s.epoch_bytes_reclaimed = c.epoch_bytes_reclaimed.get();
+  s.truncation_blocked = c.truncation_blocked.get();
+  s.truncation_waits = c.truncation_waits.get();
+  s.pages_written = c.pages_written.get();
+  s.segment_bytes_written = c.segment_bytes_written.get();
+  s.segment_syncs = c.segment_syncs.get();
+  s.status_writes = c.status_writes.get();
+  s.private_pages_dropped = c.private_pages_dropped.get();
+  s.private_pages_kept = c.private_pages_kept.get();
+  s.undeclared_writes = c.undeclared_writes.get();
+  if (state.truncation) {
+    s.log_size = state.truncation->area();
+    s.log_used = state.queue->window().used();
+    s.spooled_bytes = state.writer->spooled();
+  }
+  return s;
+}
+
+const recovery_report& memory::recovery() const { return require(state_).report; }
+const std::string& memory::log_path() const { return require(state_).path; }
+
+tuning memory::tune() const {
+  const memory_state& state = require(state_);
+  const std::scoped_lock lock(state.open_mutex);
+  return state.tune;
+}
+
+void memory::set_tuning(const tuning& how) {
+  memory_state& state = require(state_);
+  state.require_usable();
+  memory_state::require_sensible(how);
+  {
+    const std::scoped_lock lock(state.open_mutex);
+    state.tune = how;
+  }
+  state.checking = how.check_undeclared;
+  if (state.read_only) return;
+  state.writer->set_spool_limit(how.spool_limit);
+  state.truncation->set_threshold(how.truncation_threshold);
+}
+
+region::region(std::shared_ptr<region_state> state) : state_(std::move(state)) {}
+
+region::~region() {
+  try {
+    unmap();
+  } catch (...) {  // busy, or the memory has failed: stays mapped until the memory goes
+  }
+}
+
+region& region::operator=(region&& other) noexcept {
+  if (this != &other) {
+    region old(std::move(state_));
+    state_ = std::move(other.state_);
+  }
+  return *this;
+}
+
+std::byte* region::data() const noexcept { return state_ != nullptr ? state_->base : nullptr; }
+std::size_t region::size() const noexcept { return state_ != nullptr ? state_->length : 0; }
+std::uint64_t region::offset() const noexcept { return state_ != nullptr ? state_->offset : 0; }
+
+const std::string& region::segment_path() const {
+  check_range(0, 0);
+  return state_->segment_path;
+}
+
+void region::check_range(std::size_t offset, std::size_t length) const {
+  if (state_ == nullptr || state_->owner == nullptr) throw error(errc::closed, "the region is not mapped any more");
+  if (offset > state_->length || length > state_->length - offset)
+    throw error(errc::partly_mapped, state_->segment_path + ": an object at offset " + std::to_string(offset) +
+                                         ", length " + std::to_string(length) +
+                                         ", does not lie in the region, which has " + std::to_string(state_->length) +
+                                         " bytes");
+}
+
+void region::unmap() {
+  if (state_ == nullptr) return;
+  if (state_->owner != nullptr) state_->owner->unmap(*state_);
+  state_.reset();
+}
+
+}  // namespace tenure::rvm

@@ -1,0 +1,113 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// What a tenure::rvm::memory is made of.
+//
+// Locks, in the order in which they may be taken: map_mutex, the truncation lock (truncator), the commit lock (log_writer),
+// open_mutex and the page queue's (both innermost). The log's writer holds no lock while it writes [rvm.locks].
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include <tenure/rvm.hpp>
+
+#include "rvm/counters.hpp"
+#include "rvm/log_writer.hpp"
+#include "rvm/region.hpp"
+#include "rvm/transaction_state.hpp"
+#include "rvm/truncator.hpp"
+
+namespace tenure::rvm {
+
+struct memory_state final : truncation_host {
+  memory_state(const std::string& path, const options& how);
+  ~memory_state();
+
+  // Throws if this memory cannot be used: closed, forked, or failed.
+  void require_usable() const;
+  void require_writable() const;
+  void require_own_process() const;
+
+  // region.cpp: segments and mappings
+  std::shared_ptr<region_state> map(const std::string& path, const map_options& how);
+  void unmap(region_state& what);
+  segment& open_segment(const std::string& path, bool raw, bool take_over = false);
+  void close_segment_if_unused(segment& which);
+  // Closes the segment at the end of a scope unless a region of it is mapped then.
+  struct segment_user {
+    memory_state& owner;
+    segment& in;
+    ~segment_user();
+  };
+  void unmap_memory(region_state& what) noexcept;
+  [[nodiscard]] std::string logged_path(const std::string& path) const;
+  [[nodiscard]] std::string absolute_segment_path(const std::string& logged) const;
+  segment* find_segment(const segment_name& name) override;
+  void pages_written(const std::vector<dirty_page>& pages) noexcept override;
+  void drop_private_copies(const std::vector<dirty_page>& pages);
+  void storage_failed(const error& why) override;
+  void replay_into(region_state& what);
+  // The newest values that a log opened for reading has for a segment.
+  [[nodiscard]] redo changes_in_log(segment& of);
+  // Takes out of `offsets` the pages that recovery would write anew, whatever they hold now.
+  void forget_pages_in_log(segment& of, std::vector<std::uint64_t>& offsets);
+
+  // recovery.cpp
+  static void require_sensible(const tuning& how);
+  void open_log();
+  void recover(log_file& log);
+  void close();
+  // Stops everything and unmaps: nothing is written any more.
+  void abandon() noexcept;
+  // abandon(), and lets go of all files and their locks.
+  void let_go() noexcept;
+
+  // checking.cpp: checking mode
+  void make_shadow(region_state& what);
+  void require_declared_writes_only(const transaction_state& committing);
+  void update_shadow(const transaction_state& committed) noexcept;
+
+  // transaction.cpp
+  transaction_state* begin(restore_mode mode);
+  // Ends it, committed in this mode or not at all.
+  void end(transaction_state& tx, std::optional<commit_mode> committed) noexcept;
+  // Ends a transaction that has outlived its memory, and this state with the last of them.
+  void end_orphan(transaction_state& tx) noexcept;
+  void remove_from_open(transaction_state& tx) noexcept;
+
+  const std::string path;
+  options how;
+  os::disk& disk;
+  const std::uint32_t fork_generation;
+  const bool read_only;
+  std::atomic<bool> closed{false};
+
+  counters count;
+  recovery_report report;
+  std::optional<log_window> live;  // of a log opened for reading only
+  std::unique_ptr<log_file> read_only_log;
+  std::optional<page_queue> queue;
+  std::optional<truncator> truncation;
+  std::optional<log_writer> writer;
+
+  std::mutex map_mutex;  // mapping and unmapping; guards `segments` against change
+  region_table regions;
+  mutable std::mutex segments_mutex;                         // innermost; the map itself
+  std::map<std::string, std::unique_ptr<segment>> segments;  // by logged path
+
+  mutable std::mutex open_mutex;  // guards the list and pool of transactions, and the tuning
+  transaction_state* open = nullptr;
+  std::vector<std::unique_ptr<transaction_state>> all_transactions;
+  std::vector<transaction_state*> spare;
+  std::uint64_t last_id = 0;
+  tuning tune;
+  // Summed when a transaction ends; the four last of committed ones only.
+  std::uint64_t begun = 0, flush_commits = 0, no_flush_commits = 0;
+  std::uint64_t ranges_declared = 0, bytes_declared = 0, ranges_merged = 0, bytes_merged = 0;
+  std::atomic<bool> checking{false};
+  std::atomic<bool> shadows{false};  // some region has one
+};
+
+}  // namespace tenure::rvm

@@ -1,0 +1,61 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "rvm/page_queue.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+#include "rvm/segment.hpp"
+
+namespace tenure::rvm {
+
+log_window page_queue::window() const {
+  const std::scoped_lock lock(mutex_);
+  return window_;
+}
+
+void page_queue::publish(const batch& written, lsn at, lsn tail, lsn last_group) {
+  const std::scoped_lock lock(mutex_);
+  for (const page_ref& ref : written.pages()) {
+    page_vector& pages = ref.in->pages();
+    if (auto& since = pages.dirty_since(ref.page); since == 0) {
+      queue_.push_back({ref.in, ref.page, at});
+      since = at;
+    }
+    pages.settle(ref.page);
+  }
+  // Together with the pages: whoever sees the tail sees what is dirty below it.
+  window_.tail = tail;
+  window_.last_group = last_group;
+}
+
+page_queue::taken page_queue::take(lsn until, std::size_t most, bool even_referenced) {
+  const std::scoped_lock lock(mutex_);
+  taken result;
+  result.window = window_;
+  while (!queue_.empty() && queue_.front().since < until && result.pages.size() < most) {
+    const dirty_page& page = queue_.front();
+    if (!even_referenced && page.in->pages().is_referenced(page.page)) {
+      result.blocked = true;
+      break;
+    }
+    page.in->pages().dirty_since(page.page) = 0;
+    result.pages.push_back(page);
+    queue_.pop_front();
+  }
+  return result;
+}
+
+void page_queue::put_back(const taken& what) {
+  const std::scoped_lock lock(mutex_);
+  for (const dirty_page& page : what.pages) page.in->pages().dirty_since(page.page) = page.since;
+  // Dirtied again meanwhile: the older entry replaces the newer.
+  std::erase_if(queue_, [](const dirty_page& p) { return p.in->pages().dirty_since(p.page) != p.since; });
+  queue_.insert(queue_.begin(), what.pages.begin(), what.pages.end());
+}
+
+lsn page_queue::next_head(lsn at_most) const {
+  const std::scoped_lock lock(mutex_);
+  return queue_.empty() ? at_most : std::min(at_most, queue_.front().since);
+}
+
+}  // namespace tenure::rvm

@@ -1,0 +1,71 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Which part of the log is live, and the queue of dirty pages in the order in which they must be written so that the head
+// can move [RVM §5.1.2, fig. 7]. A page is in the queue at most once, with the LSN of the first batch that made it dirty
+// since it was last written.
+//
+// Invariant [rvm.queue.covers]: every record in [head, tail) changes only pages that are queued with an LSN not beyond its
+// own batch, or that a truncation in progress has taken.
+#pragma once
+
+#include <deque>
+#include <mutex>
+#include <vector>
+
+#include "rvm/batch.hpp"
+
+namespace tenure::rvm {
+
+struct dirty_page {
+  segment* in;
+  std::uint64_t page;
+  lsn since;
+};
+
+// The live, synced part of the log.
+struct log_window {
+  lsn head, tail;
+  lsn last_group;  // the group that ends at the tail
+  [[nodiscard]] std::uint64_t used() const { return tail - head; }
+};
+
+// Thread-safe.
+class page_queue {
+ public:
+  explicit page_queue(lsn empty_at) : window_{empty_at, empty_at, empty_at} {}
+
+  [[nodiscard]] log_window window() const;
+  // A batch that was written at `at` is durable: its pages are dirty, the tail is behind it.
+  void publish(const batch& written, lsn at, lsn tail, lsn last_group);
+
+  struct taken {
+    std::vector<dirty_page> pages;  // in queue order; they count as clean now
+    log_window window;              // as it was then: what is in it covers the pages
+    bool blocked = false;           // stopped at a page that an open transaction has declared
+  };
+  // Takes the pages from the front that keep the head below `until`, at most `most`. A page that has uncommitted references
+  // is taken only if `even_referenced`.
+  [[nodiscard]] taken take(lsn until, std::size_t most, bool even_referenced);
+  // Undoes take(): nothing was written.
+  void put_back(const taken& what);
+  // The pages are durable in their segments. Moves the head to where the queue allows it, at most to what.window.tail,
+  // after calling `record` with the new head, which makes it durable. Returns the bytes reclaimed.
+  template <class F>
+  std::uint64_t advance(const taken& what, F&& record) {
+    const lsn head = next_head(what.window.tail);
+    record(head);
+    const std::scoped_lock lock(mutex_);
+    const std::uint64_t reclaimed = head - window_.head;
+    window_.head = head;
+    return reclaimed;
+  }
+
+ private:
+  [[nodiscard]] lsn next_head(lsn at_most) const;
+
+  mutable std::mutex mutex_;
+  log_window window_;
+  std::deque<dirty_page> queue_;
+};
+
+}  // namespace tenure::rvm

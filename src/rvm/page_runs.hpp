@@ -1,0 +1,70 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// The free pages of a recoverable heap, as runs: best fit, lowest address first, neighbours joined at once.
+#pragma once
+
+#include <cassert>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+namespace tenure::rvm {
+
+class page_runs {
+ public:
+  // The start of `count` pages that are taken out, or nothing.
+  std::optional<std::uint32_t> take(std::uint32_t count) {
+    const auto fit = by_length_.lower_bound({count, 0});
+    if (fit == by_length_.end()) return {};
+    const auto [length, start] = *fit;
+    by_length_.erase(fit);
+    by_start_.erase(start);
+    if (length > count) insert(start + count, length - count);
+    total_ -= count;
+    return start;
+  }
+  void give(std::uint32_t start, std::uint32_t count) {
+    total_ += count;
+    auto next = by_start_.lower_bound(start);
+    assert(next == by_start_.end() || next->first >= start + count);
+    if (next != by_start_.end() && next->first == start + count) {
+      count += next->second;
+      next = remove(next);
+    }
+    if (next != by_start_.begin()) {
+      const auto before = std::prev(next);
+      assert(before->first + before->second <= start);
+      if (before->first + before->second == start) {
+        start = before->first;
+        count += before->second;
+        remove(before);
+      }
+    }
+    insert(start, count);
+  }
+
+  [[nodiscard]] std::uint64_t total() const { return total_; }
+  [[nodiscard]] std::uint32_t longest() const { return by_length_.empty() ? 0 : by_length_.rbegin()->first; }
+  // Start and length of each run; no two touch.
+  [[nodiscard]] const std::map<std::uint32_t, std::uint32_t>& runs() const { return by_start_; }
+
+ private:
+  using iterator = std::map<std::uint32_t, std::uint32_t>::iterator;
+  void insert(std::uint32_t start, std::uint32_t count) {
+    by_start_.emplace(start, count);
+    by_length_.emplace(count, start);
+  }
+  iterator remove(iterator run) {
+    by_length_.erase({run->second, run->first});
+    return by_start_.erase(run);
+  }
+
+  std::map<std::uint32_t, std::uint32_t> by_start_;
+  std::set<std::pair<std::uint32_t, std::uint32_t>> by_length_;
+  std::uint64_t total_ = 0;
+};
+
+}  // namespace tenure::rvm

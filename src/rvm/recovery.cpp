@@ -1,0 +1,168 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Opening a log, recovery, and closing.
+#include <algorithm>
+#include <cassert>
+#include <chrono>
+
+#include "os/process.hpp"
+#include "rvm/log_reader.hpp"
+#include "rvm/memory_state.hpp"
+
+namespace tenure::rvm {
+
+memory_state::memory_state(const std::string& log_path, const options& want)
+    : path(os::absolute_path(log_path)),
+      how(want),
+      disk(want.disk != nullptr ? *want.disk : os::real_disk()),
+      fork_generation(os::fork_generation()),
+      read_only(want.mode == open_mode::read_only),
+      tune(want.tune),
+      checking(want.tune.check_undeclared) {
+  if (how.recovery_memory < 8 << 20)
+    throw error(errc::bad_option,
+                "recovery_memory is " + std::to_string(how.recovery_memory) + " bytes: at least 8 MiB are needed");
+  require_sensible(how.tune);
+  open_log();
+}
+
+memory_state::~memory_state() { abandon(); }
+
+void memory_state::abandon() noexcept {
+  closed = true;
+  if (truncation) truncation->stop();
+  if (writer) writer->stop();
+  for (const auto& r : regions.all()) {
+    unmap_memory(*r);
+    r->owner = nullptr;
+  }
+}
+
+void memory_state::require_sensible(const tuning& how) {
+  if (how.truncation_threshold != how.truncation_threshold)
+    throw error(errc::bad_option, "truncation_threshold is not a number; give a part of the log, such as 0.5");
+}
+
+void memory_state::open_log() {
+  if (how.mode == open_mode::create || (how.mode == open_mode::open_or_create && !disk.exists(path)))
+    memory::create_log(path, how.log, how.on_progress, &disk);
+  auto log = log_file::open(disk, path, read_only ? os::access::read_only : os::access::read_write, true);
+  if (read_only) {
+    const status_block& status = log->status();
+    const log_tail end = status.clean ? log_tail{status.tail, status.tail, 0, 0} : find_tail(*log, how.on_progress);
+    live = log_window{status.head, end.tail, end.last_group};
+    report.needed = live->used() != 0;
+    report.head = live->head;
+    report.tail = live->tail;
+    read_only_log = std::move(log);
+    return;
+  }
+  // Who made the log may have been killed, or have failed, before its name was durable.
+  disk.sync_directory_of(path);
+  recover(*log);
+  queue.emplace(log->status().head);
+  truncation.emplace(std::move(log), *queue, count, *this,
+                     truncator_settings{tune.truncation_threshold, how.recovery_memory, how.background, &disk});
+  writer.emplace(*truncation, *queue, count, tune.spool_limit, how.background);
+}
+
+// After Satyanarayanan et al. §5.1.2: the log is read from tail to head, the newest values are written to the segments, and
+// only then does the status block say that the log is empty. A crash on the way leaves the log as it was.
+void memory_state::recover(log_file& log) {
+  const auto began = std::chrono::steady_clock::now();
+  status_block status = log.status();
+  report.head = status.head;
+  std::map<std::string, std::unique_ptr<segment>> opened;
+  if (status.clean != 0) {
+    report.tail = status.tail;
+  } else {
+    const log_tail end = find_tail(log, how.on_progress);
+    report.tail = end.tail;
+    report.torn_groups = end.torn_groups;
+    report.torn_bytes = end.torn_bytes;
+    if (end.tail != status.head) {
+      report.needed = true;
+      const auto give_up = [&](const std::string& file, errc code, const std::string& why) -> segment* {
+        if (!how.give_up_segments)
+          throw error(code, path + ": the log has committed changes for the segment " + file + ", " + why);
+        if (std::ranges::find(report.given_up, file) == report.given_up.end()) report.given_up.push_back(file);
+        return nullptr;
+      };
+      const auto resolve = [&](const segment_name& name) -> segment* {
+        const std::string file = absolute_segment_path(name.path);
+        auto& s = opened[name.path];
+        if (s == nullptr) {
+          if (!disk.exists(file))
+            return give_up(file, errc::segment_missing,
+                           "which does not exist; put it back where it was and open the log again; nothing is lost");
+          s = std::make_unique<segment>(disk, file, name.path, os::access::read_write, name.raw);
+        }
+        // Before changes of a segment are logged its header says so [rvm.segment.in-log]. If it does not, they must not be
+        // applied: this is another state of the segment than the one they were made on.
+        if (!s->waits_in(status.log_id))
+          return give_up(
+              file, errc::wrong_log,
+              "but the segment does not know of them: another log has taken it over, or it is an older copy; "
+              "put the right file back, or open the log with give_up_segments");
+        // Also of a segment that is open already: a faulty record must not reach the header of another kind of segment.
+        if (s->is_raw() != name.raw || (!name.raw && s->id() != name.id))
+          throw error(
+              errc::wrong_log,
+              path + ": the log has committed changes for a segment that was at " + s->path() +
+                  ", but another segment is there now; put the right one back and open the log again; nothing is lost");
+        return s.get();
+      };
+      // The last batch may be in the page cache only: its writer was killed before the sync, or the sync failed. It must not
+      // reach some segments and then be lost with the power. A sync would not do [rvm.log.no-retry].
+      log.make_durable(end.last_batch, end.tail);
+      replay(log, status.head, end.tail, end.last_group, resolve, how.recovery_memory, how.on_progress, report);
+    }
+  }
+  status.head = status.tail = report.tail;
+  status.clean = 0;
+  // Left-overs of a torn batch are told from what is written now by their generation [rvm.log.generation].
+  ++status.generation;
+  ++status.totals[static_cast<std::size_t>(log_total::opened)];
+  if (report.needed) ++status.totals[static_cast<std::size_t>(log_total::recovered)];
+  log.write_status(status);
+  // Only now: before, another log must not be used on them.
+  for (const auto& [name, s] : opened)
+    if (s != nullptr && s->waits_in(status.log_id)) s->note_not_in_log();
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+}
+
+void memory_state::close() {
+  require_own_process();
+  if (closed) return;
+  {
+    const std::scoped_lock lock(open_mutex);
+    if (open != nullptr)
+      throw error(errc::transactions_open, path + ": transaction " + std::to_string(open->id) +
+                                               (open->next != nullptr ? " and others are" : " is") +
+                                               " still open; commit or abort first");
+  }
+  // Whatever happens, the files are let go: after a failure they are opened again to learn what survived.
+  struct releaser {
+    memory_state& owner;
+    ~releaser() { owner.let_go(); }
+  } const release{*this};
+  if (read_only) return;
+  writer->require_usable();
+  writer->quiesce([] {});
+  truncation->stop();
+  writer->stop();
+  truncation->everything();
+  for (const auto& [name, s] : segments) s->note_not_in_log();
+  truncation->close_log(flush_commits + no_flush_commits);
+}
+
+void memory_state::let_go() noexcept {
+  abandon();
+  regions.publish({});
+  segments.clear();
+  truncation.reset();
+  writer.reset();
+  read_only_log.reset();
+}
+
+}  // namespace tenure::rvm

@@ -1,0 +1,215 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "rvm/redo.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+
+#include "rvm/log_reader.hpp"
+
+namespace tenure::rvm {
+
+void redo::restrict_to(segment& in, std::uint64_t page) {
+  restricted_ = true;
+  const page_key key{number_of(in), page};
+  if (index_.find_or_insert(key, static_cast<std::uint32_t>(nodes_.size())) == nodes_.size()) nodes_.push_back({key});
+}
+
+std::uint32_t redo::number_of(segment& in) {
+  const auto known = std::ranges::find(segments_, &in);
+  if (known == segments_.end()) {
+    segments_.push_back(&in);
+    return static_cast<std::uint32_t>(segments_.size() - 1);
+  }
+  return static_cast<std::uint32_t>(known - segments_.begin());
+}
+
+void redo::add(const group_view& group) {
+  std::vector<std::uint32_t> numbers;
+  for (const auto& name : group.segments()) {
+    segment* in = resolve_(name);
+    numbers.push_back(in != nullptr ? number_of(*in) : none);
+  }
+  const auto& transactions = group.transactions();
+  for (auto transaction = transactions.rbegin(); transaction != transactions.rend(); ++transaction) {
+    if (transaction->flags & record_last) ++transactions_;
+    ranges_ += transaction->ranges.size();
+    for (auto range = transaction->ranges.rbegin(); range != transaction->ranges.rend(); ++range)
+      if (numbers[range->segment] != none) add_range(numbers[range->segment], range->offset, range->value);
+  }
+}
+
+void redo::add_range(std::uint32_t in, std::uint64_t offset, os::const_bytes value) {
+  if (offset > segments_[in]->length() || value.size() > segments_[in]->length() - offset)
+    throw error(errc::segment_too_short, segments_[in]->path() + ": the log has a change at offset " +
+                                             std::to_string(offset) + ", length " + std::to_string(value.size()) +
+                                             ", but the segment has only " + std::to_string(segments_[in]->length()) +
+                                             " bytes; it is not the file that the log was written for, or was cut off");
+  while (!value.empty()) {
+    const page_key key{in, offset / redo_page};
+    const auto from = static_cast<std::uint32_t>(offset % redo_page);
+    const auto part = std::min<std::size_t>(value.size(), redo_page - from);
+    std::uint32_t at;
+    if (restricted_) {
+      at = index_.find(key);
+    } else {
+      at = index_.find_or_insert(key, static_cast<std::uint32_t>(nodes_.size()));
+      if (at == nodes_.size()) nodes_.push_back({key});
+    }
+    if (at != page_index::none && nodes_[at].covered != redo_page)
+      add_piece(nodes_[at], from, static_cast<std::uint32_t>(from + part), value.data());
+    value = value.subspan(part);
+    offset += part;
+  }
+}
+
+void redo::add_piece(node& page, std::uint32_t from, std::uint32_t to, const std::byte* value) {
+  const auto add = [&](std::uint32_t begin, std::uint32_t end) {
+    pieces_.push_back({keep(value + (begin - from), end - begin), static_cast<std::uint16_t>(begin),
+                       static_cast<std::uint16_t>(end - begin), page.first});
+    page.first = static_cast<std::uint32_t>(pieces_.size() - 1);
+    page.covered = static_cast<std::uint16_t>(page.covered + (end - begin));
+    ++page.pieces;
+  };
+  if (page.bitmap == none && page.pieces >= few_pieces) {
+    page.bitmap = static_cast<std::uint32_t>(bitmaps_.size());
+    bitmaps_.emplace_back();
+    for (std::uint32_t p = page.first; p != none; p = pieces_[p].next)
+      bitmaps_.back().insert(pieces_[p].from, pieces_[p].from + std::uint32_t{pieces_[p].length});
+  }
+  if (page.bitmap != none) {
+    bitmaps_[page.bitmap].for_each_missing(from, to, add);
+    bitmaps_[page.bitmap].insert(from, to);
+    return;
+  }
+  // Cut the range by each piece; what is left is new. A range is cut into at most one part more than there are pieces.
+  struct part {
+    std::uint32_t from, to;
+  };
+  part left[few_pieces + 1] = {{from, to}};
+  std::size_t parts = 1;
+  for (std::uint32_t p = page.first; p != none && parts != 0; p = pieces_[p].next) {
+    const std::uint32_t begin = pieces_[p].from, end = begin + pieces_[p].length;
+    for (std::size_t i = 0; i < parts;) {
+      part& at = left[i];
+      if (end <= at.from || at.to <= begin) {
+        ++i;
+      } else if (at.from < begin && end < at.to) {
+        left[parts++] = {end, at.to};
+        at.to = begin;
+        ++i;
+      } else if (at.from < begin) {
+        at.to = begin;
+        ++i;
+      } else if (end < at.to) {
+        at.from = end;
+        ++i;
+      } else {
+        at = left[--parts];
+      }
+    }
+  }
+  for (std::size_t i = 0; i < parts; ++i) add(left[i].from, left[i].to);
+}
+
+const std::byte* redo::keep(const std::byte* value, std::size_t length) {
+  if (arena_block - arena_used_ < length) {
+    arena_.push_back(std::make_unique_for_overwrite<std::byte[]>(arena_block));
+    arena_used_ = 0;
+  }
+  std::byte* at = arena_.back().get() + arena_used_;
+  std::memcpy(at, value, length);
+  arena_used_ += length;
+  return at;
+}
+
+std::vector<const redo::node*> redo::in_order() const {
+  std::vector<const node*> order;
+  order.reserve(nodes_.size());
+  for (const node& n : nodes_)
+    if (n.covered != 0) order.push_back(&n);
+  std::ranges::sort(order, {}, [](const node* n) { return n->key.packed(); });
+  return order;
+}
+
+void redo::apply(std::vector<recovery_report::segment>& report) {
+  constexpr std::size_t longest_run = 256;  // pages a write: 1 MiB
+  std::vector<std::byte> buffer(longest_run * redo_page);
+  const auto order = in_order();
+  for (std::size_t i = 0; i < order.size();) {
+    std::size_t run = 1;
+    while (i + run < order.size() && run < longest_run && order[i + run]->key.packed() == order[i]->key.packed() + run)
+      ++run;
+    segment& in = *segments_[order[i]->key.segment];
+    const std::uint64_t first = order[i]->key.page;
+    const auto bytes = os::bytes(buffer).first(run * redo_page);
+    if (std::any_of(order.begin() + static_cast<std::ptrdiff_t>(i),
+                    order.begin() + static_cast<std::ptrdiff_t>(i + run),
+                    [](const node* n) { return n->covered != redo_page; }))
+      in.read(first * redo_page, bytes);
+    auto entry = std::ranges::find(report, in.path(), &recovery_report::segment::path);
+    if (entry == report.end()) entry = report.insert(entry, {in.path()});
+    for (std::size_t n = 0; n < run; ++n) {
+      const node& page = *order[i + n];
+      for (std::uint32_t p = page.first; p != none; p = pieces_[p].next)
+        std::memcpy(bytes.data() + n * redo_page + pieces_[p].from, pieces_[p].value, pieces_[p].length);
+      ++entry->pages;
+      entry->bytes += page.covered;
+    }
+    in.write_pages(first, bytes);
+    i += run;
+  }
+  std::vector<bool> touched(segments_.size());
+  for (const node* n : order) touched[n->key.segment] = true;
+  for (std::size_t s = 0; s < segments_.size(); ++s)
+    if (touched[s]) segments_[s]->finish_writes();
+}
+
+void redo::for_each(const std::function<void(segment&, std::uint64_t, os::const_bytes)>& f) const {
+  for (const node* n : in_order())
+    for (std::uint32_t p = n->first; p != none; p = pieces_[p].next)
+      f(*segments_[n->key.segment], n->key.page * redo_page + pieces_[p].from, {pieces_[p].value, pieces_[p].length});
+}
+
+std::size_t redo::memory() const {
+  return index_.memory() + nodes_.capacity() * sizeof(node) + pieces_.capacity() * sizeof(piece) +
+         bitmaps_.capacity() * sizeof(page_bytes) + arena_.size() * arena_block;
+}
+
+void replay(const log_file& log, lsn from, lsn to, lsn last, const segment_resolver& resolve, std::uint64_t memory,
+            const progress_callback& progress, recovery_report& report) {
+  // How much log fits is not known before it is read: start with a quarter of the memory, then go by what it took.
+  std::uint64_t part = memory / 4;
+  for (lsn at = from; at < to;) {
+    lsn end = to, last_group = last;
+    if (to - at > part)
+      if (const auto cut = find_group(log, round_up(at + part, log.block()), to))
+        end = cut->at, last_group = cut->previous;
+    redo values(resolve);
+    std::uint64_t groups = 0;
+    bool fits = true;
+    read_backwards(log, at, end, last_group, [&](const group_view& group) {
+      values.add(group);
+      ++groups;
+      if (progress && groups % 64 == 0) progress({"recovering", end - group.header().lsn + (at - from), to - from});
+      // A single group is taken in any case.
+      return fits = values.memory() <= memory || group.header().lsn == at;
+    });
+    if (!fits) {
+      part = std::max<std::uint64_t>(part / 4, log.block());
+      continue;
+    }
+    values.apply(report.segments);
+    report.groups += groups;
+    report.transactions += values.transactions();
+    report.ranges += values.ranges();
+    report.bytes_read += end - at;
+    const std::uint64_t used = std::max<std::uint64_t>(values.memory(), 1 << 20);
+    part = std::max(part, std::min(part * 4, (end - at) * (memory / 2) / used));
+    at = end;
+  }
+  report.bytes_applied = 0;
+  for (const auto& s : report.segments) report.bytes_applied += s.bytes;
+}
+
+}  // namespace tenure::rvm

@@ -1,0 +1,82 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Moving changes from the log to the segments: the one engine behind recovery, epoch truncation, incremental truncation
+// and read-only opening [RVM §5.1.2]. The log is read from tail to head; the first value seen for a byte is the newest and
+// wins; each page is then written once, in order. Doing it again changes nothing [rvm.redo.idempotent].
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "rvm/group.hpp"
+#include "rvm/log_file.hpp"
+#include "rvm/page_bytes.hpp"
+#include "rvm/segment.hpp"
+
+namespace tenure::rvm {
+
+// The segment that a log record names; nullptr: its changes are not wanted.
+using segment_resolver = std::function<segment*(const segment_name&)>;
+
+// The newest values of a stretch of log, by page.
+class redo {
+ public:
+  explicit redo(segment_resolver resolve) : resolve_(std::move(resolve)) {}
+
+  // From now on only this page (and others so named) is wanted.
+  void restrict_to(segment& in, std::uint64_t page);
+  // Takes a group's changes. Groups must come newest first.
+  void add(const group_view& group);
+
+  // Writes every page to its segment and makes it durable, with this report of what was written.
+  void apply(std::vector<recovery_report::segment>& report);
+  // Calls f(segment, offset, bytes) for each newest value.
+  void for_each(const std::function<void(segment&, std::uint64_t, os::const_bytes)>& f) const;
+
+  [[nodiscard]] std::size_t memory() const;
+  [[nodiscard]] std::uint64_t transactions() const { return transactions_; }
+  [[nodiscard]] std::uint64_t ranges() const { return ranges_; }
+  [[nodiscard]] std::uint64_t pages() const { return nodes_.size(); }
+
+ private:
+  static constexpr std::uint32_t none = ~std::uint32_t{0};
+  // Up to this many pieces are searched one by one; beyond it the page gets a bitmap.
+  static constexpr std::uint16_t few_pieces = 8;
+  struct piece {  // bytes of a page, disjoint from all others
+    const std::byte* value;
+    std::uint16_t from, length;
+    std::uint32_t next;
+  };
+  struct node {
+    page_key key;
+    std::uint32_t first = none, bitmap = none;
+    std::uint16_t covered = 0, pieces = 0;
+  };
+
+  std::uint32_t number_of(segment& in);
+  void add_range(std::uint32_t in, std::uint64_t offset, os::const_bytes value);
+  void add_piece(node& page, std::uint32_t from, std::uint32_t to, const std::byte* value);
+  const std::byte* keep(const std::byte* value, std::size_t length);
+  [[nodiscard]] std::vector<const node*> in_order() const;
+
+  segment_resolver resolve_;
+  bool restricted_ = false;
+  std::vector<segment*> segments_;
+  page_index index_;
+  std::vector<node> nodes_;
+  std::vector<piece> pieces_;
+  std::vector<page_bytes> bitmaps_;
+  std::vector<std::unique_ptr<std::byte[]>> arena_;
+  std::size_t arena_used_ = arena_block;
+  static constexpr std::size_t arena_block = 1 << 20;
+  std::uint64_t transactions_ = 0, ranges_ = 0;
+};
+
+// Applies [from, to) of the log to the segments in at most `memory` bytes: a long log is cut into parts, oldest first.
+// `last` is the LSN of the group that ends at `to`. Adds to the report. Nothing of the log changes; the caller moves the
+// head when this has returned.
+void replay(const log_file& log, lsn from, lsn to, lsn last, const segment_resolver& resolve, std::uint64_t memory,
+            const progress_callback& progress, recovery_report& report);
+
+}  // namespace tenure::rvm

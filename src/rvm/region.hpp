@@ -1,0 +1,65 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Regions, and the table that finds the region of an address without a lock.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <tenure/rvm.hpp>
+
+#include "os/fault.hpp"
+#include "rvm/segment.hpp"
+
+namespace tenure::rvm {
+
+struct region_state {
+  memory_state* owner = nullptr;  // nullptr once unmapped
+  segment* in = nullptr;
+  std::string segment_path;
+  std::uint64_t offset = 0;  // in the segment's data
+  std::byte* base = nullptr;
+  std::size_t length = 0;
+  bool backed_by_file = true;                  // false: copied in
+  std::atomic<std::uint32_t> transactions{0};  // open ones that have declared a range here
+  std::atomic<bool> closing{false};
+  os::fault_range explained;
+  std::byte* shadow = nullptr;  // checking mode: the committed image
+
+  [[nodiscard]] bool contains(const std::byte* at) const { return at >= base && at < base + length; }
+};
+
+// Sorted by address. Changes are rare: each makes a new table, and old ones are kept until the end because a reader may be
+// in them.
+class region_table {
+ public:
+  using table = std::vector<std::shared_ptr<region_state>>;
+
+  region_table() { publish({}); }
+
+  // The region that holds the address, or nullptr. Any thread.
+  [[nodiscard]] region_state* find(const std::byte* at) const {
+    const auto& regions = *current_.load(std::memory_order_acquire);
+    const auto after =
+        std::ranges::upper_bound(regions, at, {}, [](const auto& r) { return static_cast<const std::byte*>(r->base); });
+    if (after == regions.begin()) return nullptr;
+    region_state* const found = std::prev(after)->get();
+    return found->contains(at) ? found : nullptr;
+  }
+
+  [[nodiscard]] const table& all() const { return *current_.load(std::memory_order_acquire); }
+  // One thread at a time.
+  void publish(table next) {
+    kept_.push_back(std::make_unique<const table>(std::move(next)));
+    current_.store(kept_.back().get(), std::memory_order_release);
+  }
+
+ private:
+  std::vector<std::unique_ptr<const table>> kept_;
+  std::atomic<const table*> current_;
+};
+
+}  // namespace tenure::rvm

@@ -1,0 +1,74 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// A segment: the file or device that backs recoverable memory [RVM §4.1]. Either formatted by us, with a header and a
+// checksum a page, or raw: any file, all of it data, unchecked.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <tenure/rvm.hpp>
+
+#include "os/file.hpp"
+#include "rvm/format.hpp"
+#include "rvm/page_vector.hpp"
+
+namespace tenure::rvm {
+
+// Constant parts may be read by any thread; reading and writing data has one user at a time (the truncation lock).
+class segment {
+ public:
+  static void create(os::disk& disk, const std::string& path, const segment_options& how);
+  // Opens and validates; `logged_path` is how log records name it. Takes the file's lock.
+  segment(os::disk& disk, const std::string& path, std::string logged_path, os::access access, bool raw);
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] const std::string& logged_path() const { return logged_path_; }
+  [[nodiscard]] const identity& id() const { return header_.segment_id; }  // zero if raw
+  [[nodiscard]] bool is_raw() const { return raw_; }
+  [[nodiscard]] std::uint64_t length() const { return header_.length; }
+  [[nodiscard]] std::uint64_t data_offset() const { return header_.data_offset; }
+  [[nodiscard]] os::file& file() { return *file_; }
+  [[nodiscard]] page_vector& pages() { return pages_; }
+
+  // Refuses a segment that may have changes in another log (errc::wrong_log).
+  void require_log(const identity& log) const;
+  // Whether its header says that changes may wait in this log; true for a raw one, which cannot say.
+  [[nodiscard]] bool waits_in(const identity& log) const {
+    return raw_ || (header_.in_log != 0 && header_.log_id == log);
+  }
+  // Records durably that this log may hold changes, before it does, and makes the file's name durable; or that it holds
+  // none any more.
+  void note_in_log(const identity& log, const std::string& log_path);
+  void note_not_in_log();
+  // By this object: a note that was found in the file may not be durable, if who wrote it was killed.
+  [[nodiscard]] bool is_noted_in_log() const { return noted_; }
+
+  // Reads data; errc::segment_too_short if the file ends before.
+  void read(std::uint64_t offset, os::bytes into);
+  // Writes whole pages from `page` on, and updates their checksums. Durable after finish_writes().
+  void write_pages(std::uint64_t page, os::const_bytes from);
+  void finish_writes();
+  // Offsets of the pages whose checksum does not match; none if raw.
+  [[nodiscard]] std::vector<std::uint64_t> verify(const progress_callback& progress);
+
+ private:
+  void write_header(os::file& to);
+  void read_checksums(std::uint64_t at, std::span<std::uint32_t> into);
+
+  os::disk& disk_;
+  std::string path_, logged_path_;
+  bool raw_;
+  std::unique_ptr<os::file> file_;
+  segment_header header_{};
+  bool noted_ = false;
+  page_vector pages_;
+  // Parts of the checksum table that were changed since finish_writes(), by their place in the table.
+  static constexpr std::uint64_t checksum_block = 4096;
+  std::map<std::uint64_t, std::vector<std::uint32_t>> checksums_;
+};
+
+}  // namespace tenure::rvm

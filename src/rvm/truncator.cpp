@@ -1,0 +1,274 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "rvm/truncator.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+#include "rvm/log_reader.hpp"
+#include "rvm/segment.hpp"
+
+namespace tenure::rvm {
+
+namespace {
+
+constexpr std::size_t fewest_pages = 64;
+
+}  // namespace
+
+truncator::truncator(std::unique_ptr<log_file> log, page_queue& queue, counters& count, truncation_host& host,
+                     const truncator_settings& how)
+    : queue_(queue),
+      count_(count),
+      host_(host),
+      how_(how),
+      stamp_{log->status().log_id, log->status().generation, log->status().block_size},
+      area_(log->area()),
+      max_area_(log->status().max_area),
+      log_(std::move(log)),
+      pages_at_once_(std::max<std::size_t>(how.memory / (2 * redo_page), fewest_pages)),
+      threshold_(how.threshold) {
+  if (how_.background) thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+}
+
+truncator::~truncator() { stop(); }
+
+void truncator::stop() {
+  thread_.request_stop();
+  if (thread_.joinable()) thread_.join();
+}
+
+segment_resolver truncator::resolver() {
+  return [this](const segment_name& name) { return host_.find_segment(name); };
+}
+
+// If it fails, the pages are dirty as before. A failed sync fails the whole memory: what the kernel still holds of the
+// segment is not known, but the log has it all, and reopening repeats it [rvm.log.no-retry].
+truncator::progress truncator::step(lsn until, bool even_referenced) {
+  page_queue::taken what;
+  try {
+    redo values(resolver());
+    for (bool fits = false; !fits;) {
+      // A log that fits into memory whole needs no care.
+      const bool all_fits = queue_.window().used() <= how_.memory / 4;
+      what = queue_.take(until, all_fits ? ~std::size_t{0} : pages_at_once_, even_referenced);
+      // A transaction that is about to commit is in the way for a microsecond only; a long one is worth no wait.
+      for (int tries = 0; what.blocked && what.pages.empty() && tries < 100; ++tries) {
+        std::this_thread::yield();
+        what = queue_.take(until, pages_at_once_, even_referenced);
+      }
+      if (what.pages.empty()) return {.blocked = what.blocked, .done = true};
+      for (const dirty_page& page : what.pages) values.restrict_to(*page.in, page.page);
+      fits = true;
+      read_backwards(*log_, what.window.head, what.window.tail, what.window.last_group, [&](const group_view& group) {
+        values.add(group);
+        return fits = values.memory() <= how_.memory || what.pages.size() <= fewest_pages;
+      });
+      if (!all_fits) {
+        const double part = static_cast<double>(values.memory()) / static_cast<double>(how_.memory / 2);
+        const auto most = static_cast<std::size_t>(static_cast<double>(what.pages.size()) / std::max(part, 0.25));
+        pages_at_once_ = std::max(fewest_pages, fits ? most : what.pages.size() / 4);
+      }
+      if (!fits) {
+        queue_.put_back(what);
+        what = {};
+        values = redo(resolver());
+      }
+    }
+    std::vector<recovery_report::segment> report;
+    values.apply(report);
+    for (const auto& s : report)
+      count_.pages_written += s.pages, count_.segment_bytes_written += s.pages * redo_page, ++count_.segment_syncs;
+    const std::uint64_t reclaimed = queue_.advance(what, [&](lsn head) { write_status(head, what.window); });
+    host_.pages_written(what.pages);
+    return {.reclaimed = reclaimed, .blocked = what.blocked, .done = false};
+  } catch (const error& e) {
+    queue_.put_back(what);
+    if (e.code() == errc::outcome_unknown) host_.storage_failed(e);
+    throw;
+  } catch (...) {
+    queue_.put_back(what);
+    throw;
+  }
+}
+
+std::uint64_t truncator::incremental(const guard&, lsn until, outcome& how) {
+  std::uint64_t reclaimed = 0;
+  for (;;) {
+    const progress made = step(until, false);
+    if (made.blocked) ++count_.truncation_blocked;
+    if (!made.done) ++count_.incremental_truncations;
+    count_.incremental_bytes_reclaimed += made.reclaimed;
+    reclaimed += made.reclaimed;
+    how = made.blocked ? outcome::blocked : outcome::done;
+    if (made.blocked || made.done) return reclaimed;
+  }
+}
+
+void truncator::epoch(const guard&) {
+  const log_window window = queue_.window();
+  if (window.used() == 0) return;
+  for (;;) {
+    const progress made = step(window.tail, true);
+    count_.epoch_bytes_reclaimed += made.reclaimed;
+    if (made.done) break;
+  }
+  ++count_.epoch_truncations;
+}
+
+void truncator::exclusively(const std::function<void()>& f) {
+  const guard lock(mutex_);
+  f();
+}
+
+void truncator::write_status(lsn head, const log_window& window) {
+  status_block status = log_->status();
+  status.head = head;
+  status.tail = window.tail;
+  status.clean = 0;
+  try {
+    log_->write_status(status);
+  } catch (const error& e) {
+    throw error(
+        errc::outcome_unknown,
+        std::string("the log's status block could not be written; close this memory and open it again: ") + e.what());
+  }
+  ++count_.status_writes;
+}
+
+void truncator::make_room(std::uint64_t bytes) {
+  const auto fits = [&] { return area_ - queue_.window().used() >= bytes; };
+  if (fits()) return;
+  ++count_.truncation_waits;
+  const guard lock(mutex_);
+  if (fits()) return;  // the background was faster
+  try {
+    // A quarter of the log more than is needed, so that the next batch finds room too.
+    const auto window = queue_.window();
+    const lsn until = std::min(window.tail, window.tail - std::min(window.used(), area_ - bytes) + area_ / 4);
+    outcome how;
+    (void)incremental(lock, until, how);
+    if (!fits()) epoch(lock);
+  } catch (const error& e) {
+    if (e.code() == errc::outcome_unknown) throw;
+    throw error(
+        errc::log_stuck,
+        std::string("the log is full and could not be truncated; nothing that was acknowledged as durable is lost: "
+                    "close this memory, remove the cause, and open it again: ") +
+            e.what());
+  }
+}
+
+std::uint64_t truncator::incremental(std::uint64_t bytes) {
+  const guard lock(mutex_);
+  outcome how;
+  const auto window = queue_.window();
+  return incremental(lock, window.head + std::min(bytes, window.used()), how);
+}
+
+void truncator::everything() {
+  const guard lock(mutex_);
+  outcome how;
+  (void)incremental(lock, queue_.window().tail, how);
+  if (how == outcome::blocked) epoch(lock);
+}
+
+void truncator::grow(std::uint64_t needed) {
+  const guard lock(mutex_);
+  epoch(lock);
+  const auto window = queue_.window();
+  assert(window.used() == 0);
+  status_block status = log_->status();
+  status.head = status.tail = window.tail;
+  status.clean = 0;
+  status.area_length = std::min(round_up(std::max(needed + needed / 4, 2 * area_), stamp_.block_size), max_area_);
+  ++status.totals[static_cast<std::size_t>(log_total::grown)];
+  // The old log is empty, so either file is right after a crash. The name moves to the new one atomically.
+  try {
+    log_ = log_file::create(*how_.disk, log_->path(), status);
+  } catch (const error& e) {
+    if (log_->has_its_name()) throw;
+    // The new log has the name already, durably or not: what went to the old one could be lost.
+    const error unknown(
+        errc::outcome_unknown,
+        std::string(
+            "the log grew, but the new file's name could not be made durable; close this memory and open it again: ") +
+            e.what());
+    host_.storage_failed(unknown);
+    throw error(unknown);
+  }
+  area_ = log_->area();
+}
+
+void truncator::close_log(std::uint64_t transactions) {
+  const guard lock(mutex_);
+  const auto window = queue_.window();
+  assert(window.used() == 0);
+  status_block status = log_->status();
+  status.head = status.tail = window.tail;
+  status.clean = 1;
+  const auto total = [&](log_total which) -> std::uint64_t& { return status.totals[static_cast<std::size_t>(which)]; };
+  total(log_total::transactions) += transactions;
+  total(log_total::log_bytes) += count_.log_bytes_written.get();
+  total(log_total::incremental_truncations) += count_.incremental_truncations.get();
+  total(log_total::epoch_truncations) += count_.epoch_truncations.get();
+  log_->write_status(status);
+}
+
+void truncator::set_threshold(double part) {
+  threshold_ = part;
+  consider();
+}
+
+void truncator::consider() {
+  const double threshold = threshold_;
+  if (threshold < 0 || threshold > 1) return;
+  if (static_cast<double>(queue_.window().used()) <= threshold * static_cast<double>(area_)) return;
+  if (how_.background) return wake();
+  const guard lock(mutex_);
+  try {
+    relieve(lock);
+  } catch (const error&) {
+    // Said by whoever next needs the room; a failed sync has been recorded already.
+  }
+}
+
+void truncator::relieve(const guard& lock) {
+  const double threshold = std::clamp(threshold_.load(), 0.0, 1.0), area = static_cast<double>(area_.load());
+  const auto window = queue_.window();
+  if (static_cast<double>(window.used()) <= threshold * area) return;
+  // Down to half the threshold: enough that pages written often are not written at every turn.
+  outcome how;
+  (void)incremental(lock, window.tail - static_cast<std::uint64_t>(threshold / 2 * area), how);
+  blocked_ = how == outcome::blocked;
+  // Blocked for long: when half of what was left is gone, the paper's way out.
+  if (how == outcome::blocked && static_cast<double>(queue_.window().used()) > (1 + threshold) / 2 * area) {
+    epoch(lock);
+    blocked_ = false;
+  }
+}
+
+void truncator::wake() noexcept {
+  {
+    const std::scoped_lock lock(wake_mutex_);
+    due_ = true;
+  }
+  wake_condition_.notify_one();
+}
+
+void truncator::run(const std::stop_token& stop) {
+  for (;;) {
+    {
+      std::unique_lock lock(wake_mutex_);
+      if (!wake_condition_.wait(lock, stop, [&] { return due_; })) return;
+      due_ = false;
+    }
+    const guard lock(mutex_);
+    try {
+      relieve(lock);
+    } catch (...) {
+      // As in consider(); or a simulated crash of the storage.
+    }
+  }
+}
+
+}  // namespace tenure::rvm

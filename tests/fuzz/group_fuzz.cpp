@@ -1,0 +1,52 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// The parser of groups: a group of any content behind a header that says the truth about its length.
+#include "fuzz_support.hpp"
+#include "rvm/group.hpp"
+
+using namespace tenure;
+using namespace tenure::fuzz;
+
+namespace {
+
+void look_at(const rvm::group_view& view, os::const_bytes group) {
+  const auto inside = [&](const void* at, std::size_t length) {
+    const auto* const from = static_cast<const std::byte*>(at);
+    return length == 0 || (from >= group.data() && from + length <= group.data() + group.size());
+  };
+  require(view.segments().size() + view.transactions().size() == view.header().records, "a record was dropped");
+  for (const auto& transaction : view.transactions()) {
+    require(inside(transaction.label.data(), transaction.label.size()), "a label lies outside of the group");
+    for (const auto& range : transaction.ranges) {
+      require(range.segment < view.segments().size(), "a range has no segment");
+      require(inside(range.value.data(), range.value.size()), "a value lies outside of the group");
+      require(range.offset + range.value.size() >= range.offset, "a range wraps around");
+    }
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  byte_source in(data, size);
+  const std::uint8_t how = in.byte();
+  // In an allocation of just this size, so that reading past its end is seen.
+  const auto body = in.take_bytes(in.left());
+  std::vector<std::byte> group;
+  rvm::group_header header{};
+  if (how & 1) {  // a header from the input, too
+    group.assign(body.begin(), body.end());
+    const rvm::group_expectation any{0x1122334455667788, 4096, 512};
+    if (!rvm::read_group_header(group, any, header) || !rvm::group_intact(group, header)) return 0;
+  } else {
+    header.magic = rvm::group_magic;
+    header.records = how >> 1;
+    header.length = static_cast<std::uint32_t>(sizeof header + body.size());
+    group.resize(sizeof header);
+    group.insert(group.end(), body.begin(), body.end());
+    group.shrink_to_fit();
+    put(group, 0, header);
+  }
+  (void)accepted([&] { look_at(rvm::group_view(group, header, "a group"), group); });
+  return 0;
+}

@@ -1,0 +1,187 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Random workloads that lose power at every operation of the disk: what is then recovered is exactly one committed
+// state, and not older than the last one that was acknowledged.
+#include <gtest/gtest.h>
+
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "support/model.hpp"
+#include "support/workload.hpp"
+
+namespace tenure::rvm::testing {
+namespace {
+
+struct plan {
+  layout where = small_layout();
+  workload_options how = {};
+  std::uint64_t random_crashes = 2;    // after each operation, besides drop_all
+  std::uint64_t interrupt_every = 16;  // operations: recovery itself is interrupted everywhere
+};
+
+// Crashes after every operation, without disturbing the workload. Returns what is wrong.
+std::string crash_after_every_operation(const plan& p, std::uint64_t& crashes, statistics& totals) {
+  sim::disk disk(p.how.seed % 2 ? 4096 : 512);
+  install_raw_segments(disk, p.where);
+  model expected(p.where);
+  std::string wrong;
+  disk.on_operation([&](const sim::trace_entry& at) {
+    if (!wrong.empty()) return;
+    const auto judge = [&](std::uint64_t salt, sim::policy what) {
+      ++crashes;
+      if (wrong.empty()) wrong = judge_crash(disk, p.where, expected, at.index * 8 + salt, what);
+    };
+    judge(at.index, sim::policy::drop_all);
+    for (std::uint64_t i = 0; i < p.random_crashes; ++i) judge(1 + i + at.index / 8, sim::policy::random);
+    if (at.index % 4 == 0) judge(5, sim::policy::keep_all);
+    if (wrong.empty() && at.index % p.interrupt_every == p.how.seed % p.interrupt_every) {
+      const auto left = disk.crash(at.index, at.index % 2 ? sim::policy::random : sim::policy::drop_all);
+      wrong = judge_interrupted_recovery(*left, p.where, expected, at.index);
+    }
+  });
+  try {
+    workload user(disk, p.where, expected, p.how);
+    user.run();
+    disk.on_operation({});
+    totals = user.totals();
+    // Leaving with transactions open is one more crash.
+    disk.power_off();
+  } catch (const std::exception& e) {
+    if (wrong.empty()) wrong = std::string("the workload failed: ") + e.what();
+  }
+  if (wrong.empty() && disk.weak_durable_writes() != 0) wrong = "a durable write was not durable";
+  return wrong;
+}
+
+// Crashes in the middle of operation n, of which only some sectors were begun: durable writes tear, too.
+std::string crash_inside_every_operation(const plan& p, std::uint64_t stride, std::uint64_t& crashes) {
+  for (std::uint64_t n = 1 + p.how.seed % stride;; n += stride) {
+    sim::disk disk;
+    install_raw_segments(disk, p.where);
+    model expected(p.where);
+    random_source random(p.how.seed * 7919 + n);
+    disk.crash_at(n, random.one_in(2) ? random.below(12) : sim::for_ever);
+    try {
+      workload user(disk, p.where, expected, p.how);
+      user.run();
+      disk.power_off();
+      return "";
+    } catch (const sim::power_failure&) {
+    } catch (const std::exception& e) {
+      if (!disk.is_off()) return "operation " + std::to_string(n) + ": the workload failed: " + e.what();
+    }
+    for (const auto what : {sim::policy::random, sim::policy::random, sim::policy::keep_all, sim::policy::drop_all}) {
+      ++crashes;
+      const auto verdict = judge_crash(disk, p.where, expected, random.next() % 100000, what);
+      if (!verdict.empty()) return "inside operation " + std::to_string(n) + ": " + verdict;
+    }
+  }
+}
+
+class crashing : public ::testing::Test {
+ protected:
+  void TearDown() override {
+    RecordProperty("crashes", std::to_string(crashes));
+    std::cout << "  crashes: " << crashes << '\n';
+  }
+  void everywhere(const plan& p) {
+    SCOPED_TRACE("workload seed " + std::to_string(p.how.seed));
+    statistics one;
+    const auto wrong = crash_after_every_operation(p, crashes, one);
+    ASSERT_EQ(wrong, "");
+    laps += static_cast<double>(one.log_bytes_written) / static_cast<double>(p.where.log.size);
+    incremental += one.incremental_truncations;
+    epoch += one.epoch_truncations;
+    grown += one.log_grown;
+    saved += one.inter_transactions_saved;
+  }
+  std::uint64_t crashes = 0, incremental = 0, epoch = 0, grown = 0, saved = 0;
+  double laps = 0;
+};
+
+TEST_F(crashing, after_every_operation) {
+  for (std::uint64_t seed = 1; seed <= scaled(18) && !HasFailure(); ++seed) {
+    plan p;
+    p.how.seed = seed;
+    p.how.steps = 350;
+    p.how.longest_range = seed % 2 == 0 ? 5000 : 15000;
+    // Different truncation habits: by threshold, only when full, nearly always.
+    p.where.tune.truncation_threshold = seed % 3 == 0 ? 0.5 : seed % 3 == 1 ? 2 : 0.1;
+    if (seed % 3 == 2) p.how.flush_every = 20, p.how.longest_range = 300;  // many commits in a batch
+    if (seed % 4 == 0) p.where.tune.spool_limit = 4000;
+    if (seed % 5 == 0) p.where.log.block_size = 512;
+    if (seed % 2 == 0) p.where.log.size = p.where.log.max_size = 128 << 10;
+    everywhere(p);
+  }
+  // The workload is what it is meant to be.
+  std::cout << "  laps " << laps << ", truncations: " << incremental << " incremental, " << epoch
+            << " epoch; commits never logged: " << saved << '\n';
+  if (test_scale() >= 1) {
+    EXPECT_GT(laps, 15);
+    EXPECT_GT(incremental, 100U);
+    EXPECT_GT(epoch, 5U);
+    EXPECT_GT(saved, 0U);
+  }
+}
+
+TEST_F(crashing, inside_every_operation) {
+  for (std::uint64_t seed = 100; seed < 100 + scaled(6) && !HasFailure(); ++seed) {
+    SCOPED_TRACE("workload seed " + std::to_string(seed));
+    plan p;
+    p.how.seed = seed;
+    p.how.steps = 70;
+    p.where.tune.truncation_threshold = seed % 2 == 0 ? 0.3 : 2;
+    ASSERT_EQ(crash_inside_every_operation(p, 1, crashes), "");
+  }
+}
+
+TEST_F(crashing, with_large_ranges_in_a_small_log) {
+  for (std::uint64_t seed = 200; seed < 200 + scaled(6) && !HasFailure(); ++seed) {
+    plan p;
+    p.how.seed = seed;
+    p.how.steps = 100;
+    p.how.longest_range = 12000;
+    p.where.log.size = 64 << 10;
+    p.where.log.max_size = 1 << 20;
+    everywhere(p);
+  }
+}
+
+// A log that starts small and must grow for large transactions.
+TEST_F(crashing, while_the_log_grows) {
+  for (std::uint64_t seed = 300; seed < 300 + scaled(4) && !HasFailure(); ++seed) {
+    plan p;
+    p.how.seed = seed;
+    p.how.steps = 120;
+    p.how.longest_range = 250000;
+    p.where.segments[0].length = p.where.segments[1].length = 256 << 10;
+    p.where.log.max_size = 4 << 20;
+    p.random_crashes = 1;
+    p.interrupt_every = 64;
+    everywhere(p);
+  }
+  EXPECT_GT(grown, 0U);
+}
+
+// Transactions of several groups (a group has at most 1 MiB), that must count whole or not at all.
+TEST_F(crashing, with_transactions_of_several_groups) {
+  for (std::uint64_t seed = 400; seed < 400 + scaled(2) && !HasFailure(); ++seed) {
+    SCOPED_TRACE("workload seed " + std::to_string(seed));
+    plan p;
+    p.how.seed = seed;
+    p.how.steps = 40;
+    p.how.longest_range = 2500000;
+    p.where.segments[0].length = p.where.segments[1].length = 3 << 20;
+    p.where.log.size = p.where.log.max_size = 9 << 20;
+    p.random_crashes = 1;
+    p.interrupt_every = 1 << 30;
+    const std::uint64_t before = crashes;
+    ASSERT_EQ(crash_inside_every_operation(p, 3, crashes), "");
+    EXPECT_GT(crashes, before);
+  }
+}
+
+}  // namespace
+}  // namespace tenure::rvm::testing

@@ -1,0 +1,289 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Orders and exclusions that no state of one log and its segments shows: what a second log may find, and what a thread
+// must wait for.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "rvm/batch.hpp"
+#include "rvm/group.hpp"
+#include "rvm/page_vector.hpp"
+#include "sim/disk.hpp"
+#include "support/expect_error.hpp"
+#include "support/segments_on_sim.hpp"
+#include "support/small_memory.hpp"
+
+namespace tenure::rvm {
+namespace {
+
+using namespace support;
+
+options by_hand(sim::disk& disk) {
+  options how = small_log(&disk);
+  how.background = false;
+  how.tune.truncation_threshold = 2;
+  return how;
+}
+
+// Whether the log at /d/log has changes that are not in their segments. Changes nothing.
+bool has_changes(sim::disk& disk) { return memory("/d/log", reading(&disk)).recovery().needed; }
+
+// Whether a second log may be used on the segment that the first one has changes for.
+bool another_log_takes_it(sim::disk& disk) {
+  memory other("/d/other", small_log(&disk));
+  try {
+    (void)other.map("/d/seg");
+    return true;
+  } catch (const error& e) {
+    EXPECT_EQ(e.code(), errc::wrong_log) << e.what();
+    return false;
+  }
+}
+
+// After each operation of f: a crash there must not leave changes for a segment that another log may be used on. Returns
+// how often there were changes.
+template <class F>
+int require_noted_at_every_operation(sim::disk& disk, F&& f) {
+  int with_changes = 0;
+  disk.on_operation([&](const sim::trace_entry& at) {
+    const auto left = disk.crash(at.index, sim::policy::drop_all);
+    if (!has_changes(*left)) return;
+    ++with_changes;
+    EXPECT_FALSE(another_log_takes_it(*left))
+        << "after operation " << at.index << ", " << sim::name_of(at.kind) << " of " << at.path;
+  });
+  f();
+  disk.on_operation({});
+  return with_changes;
+}
+
+TEST(ordering, segment_says_whose_changes_it_has_before_there_are_any) {
+  sim::disk disk;
+  memory m("/d/log", by_hand(disk));
+  region r = m.map("/d/seg", {.create_length = 64 * kib});
+  EXPECT_GT(require_noted_at_every_operation(disk,
+                                             [&] {
+                                               put(m, r, 0, "first");
+                                               put(m, r, 8, "second");
+                                               m.truncate();
+                                               put(m, r, 16, "third");
+                                             }),
+            2);
+}
+
+TEST(ordering, segment_is_let_go_when_the_log_has_no_changes_any_more) {
+  sim::disk disk;
+  {
+    memory m("/d/log", by_hand(disk));
+    region r = m.map("/d/seg", {.create_length = 64 * kib});
+    put(m, r, 0, "first");
+    disk.power_off();
+  }
+  const auto left = disk.crash(1, sim::policy::drop_all);
+  EXPECT_GT(require_noted_at_every_operation(*left, [&] { memory("/d/log", by_hand(*left)).close(); }), 0);
+  EXPECT_TRUE(another_log_takes_it(*left));
+}
+
+TEST(ordering, segment_is_let_go_when_it_is_unmapped) {
+  sim::disk disk;
+  memory m("/d/log", by_hand(disk));
+  region r = m.map("/d/seg", {.create_length = 64 * kib});
+  put(m, r, 0, "first");
+  EXPECT_GT(require_noted_at_every_operation(disk, [&] { r.unmap(); }), 0);
+  EXPECT_TRUE(another_log_takes_it(disk));
+}
+
+TEST(ordering, segment_is_open_in_one_memory_at_a_time) {
+  sim::disk disk;
+  memory m("/d/log", by_hand(disk));
+  const region r = m.map("/d/seg", {.create_length = 64 * kib});
+  memory other("/d/other", small_log(&disk));
+  expect_error(errc::in_use, {"/d/seg"}, [&] { (void)other.map("/d/seg"); });
+}
+
+TEST(ordering, damaged_pages_are_found) {
+  sim::disk disk;
+  memory m("/d/log", by_hand(disk));
+  {
+    region r = m.map("/d/seg", {.create_length = 64 * kib});
+    put(m, r, 3 * 4096 + 5, "text");
+  }
+  EXPECT_TRUE(m.verify_segment("/d/seg").empty());
+  const auto bytes = disk.current_bytes("/d/seg");
+  const std::uint64_t data = bytes.size() - 64 * kib;
+  for (const std::uint64_t page : {3, 7}) {
+    const std::byte other = bytes[data + page * 4096 + 6] ^ std::byte{1};
+    disk.poke("/d/seg", data + page * 4096 + 6, {&other, 1});
+  }
+  EXPECT_EQ(m.verify_segment("/d/seg"), (std::vector<std::uint64_t>{3 * 4096, 7 * 4096}));
+}
+
+// Of several megabytes, cut in the middle: it has whole groups, but not the last one.
+TEST(ordering, half_a_batch_is_not_replayed) {
+  for (const std::uint64_t sectors : {2060u, 2500u, 4200u, 5000u}) {
+    sim::disk disk;
+    options how = by_hand(disk);
+    how.log.size = 8 * mib;
+    {
+      memory m("/d/log", how);
+      region r = m.map("/d/seg", {.create_length = 3 * mib});
+      put(m, r, 0, "first");
+      disk.crash_at(disk.operations() + 1, sectors);
+      try {
+        put(m, r, 0, std::string(r.size(), 'x'));
+        ADD_FAILURE() << "the power did not fail";
+      } catch (const sim::power_failure&) {
+      }
+    }
+    const auto left = disk.crash(1, sim::policy::keep_all);
+    how.disk = left.get();
+    memory m("/d/log", how);
+    EXPECT_GE(m.recovery().torn_groups, sectors / 2060);
+    const region r = m.map("/d/seg");
+    EXPECT_EQ(get(r, 0, 5), "first");
+    EXPECT_EQ(get(r, 5, r.size() - 5), std::string(r.size() - 5, '\0'));
+  }
+}
+
+// The status block knows that the log was durable up to somewhere, and nothing else does.
+TEST(ordering, end_that_the_status_knows_must_be_there) {
+  sim::disk disk;
+  memory m("/d/log", by_hand(disk));
+  region r = m.map("/d/seg", {.create_length = 64 * kib});
+  put(m, r, 0, "first");
+  put(m, r, 4096, "second");
+  EXPECT_GT(m.truncate_incrementally(1), 0u);
+  const auto left = disk.crash(1, sim::policy::drop_all);
+  const std::vector<std::byte> nothing(mib);
+  left->poke("/d/log", log_area_offset, nothing);
+  expect_error(errc::damaged, {"/d/log", "status block"}, [&] { memory("/d/log", by_hand(*left)); });
+}
+
+// A write around the end of the area goes to two places; both are durable when commit returns.
+TEST(ordering, commit_around_the_end_of_the_log_is_durable) {
+  sim::disk disk(512);
+  options how = by_hand(disk);
+  how.log.size = 64 * kib;
+  memory m("/d/log", how);
+  region r = m.map("/d/seg", {.create_length = 64 * kib});
+  int wrapped = 0;
+  for (int i = 0; i < 100; ++i) {
+    const std::string text(3000, static_cast<char>('a' + i % 26));
+    disk.clear_trace();
+    disk.record_trace(true);
+    put(m, r, static_cast<std::size_t>(i % 16) * 4096, text);
+    for (const auto& at : disk.trace()) wrapped += at.kind == sim::operation::write && at.path == "/d/log";
+    const auto left = disk.crash(1, sim::policy::drop_all);
+    memory again("/d/log", by_hand(*left));
+    ASSERT_EQ(get(again.map("/d/seg"), static_cast<std::size_t>(i % 16) * 4096, text.size()), text) << i;
+  }
+  EXPECT_GT(wrapped, 0);
+}
+
+// The pages of a truncation that failed are written by a later one, before the head passes their records.
+TEST(ordering, pages_of_a_failed_truncation_are_not_forgotten) {
+  sim::disk disk;
+  memory m("/d/log", by_hand(disk));
+  region r = m.map("/d/seg", {.create_length = 64 * kib});
+  put(m, r, 0, "first");
+  disk.inject({.kind = sim::operation::read, .path = "/d/seg"});
+  EXPECT_THROW(m.truncate(), error);
+  put(m, r, 4096, "second");
+  m.truncate();
+  const auto left = disk.crash(1, sim::policy::drop_all);
+  memory again("/d/log", by_hand(*left));
+  const region found = again.map("/d/seg");
+  EXPECT_EQ(get(found, 0, 5), "first");
+  EXPECT_EQ(get(found, 4096, 6), "second");
+}
+
+// In a batch of commits of several threads.
+TEST(ordering, flush_commits_stay_in_the_log_though_overwritten) {
+  const segments_on_sim segments(1, 64 * kib, true);
+  group_pool pool;
+  batch b(1, pool);
+  const std::string text = "the same bytes";
+  const new_value value{segments.all[0].get(), 8, reinterpret_cast<const std::byte*>(text.data()), text.size()};
+  const auto append = [&](std::uint64_t id, bool lazy) { b.append({id, 0, "label", lazy, {&value, 1}}, {}); };
+  append(1, true);
+  append(2, false);
+  append(3, true);
+  append(4, true);
+  EXPECT_EQ(b.drop_overwritten().transactions, 2u);  // 1 and 3
+
+  const auto parts = b.finish({identity{}, 1, 512}, 64 * kib, 0);
+  ASSERT_EQ(parts.size(), 1u);
+  group_header header;
+  ASSERT_TRUE(read_group_header(parts[0], {0, 64 * kib, 512}, header));
+  const group_view group(parts[0], header, "here");
+  ASSERT_EQ(group.transactions().size(), 2u);
+  EXPECT_EQ(group.transactions()[0].id, 2u);
+  EXPECT_EQ(group.transactions()[1].id, 4u);
+
+  // Every record says how long the one before it is, also where that one is gone.
+  std::uint32_t previous = 0;
+  for (std::size_t at = sizeof header; at < header.length;) {
+    record_header record;
+    std::memcpy(&record, parts[0].data() + at, sizeof record);
+    EXPECT_EQ(record.previous, previous);
+    previous = record.length;
+    at += record.length;
+  }
+}
+
+TEST(ordering, set_range_waits_for_a_reserved_page) {
+  page_vector pages(64 * kib);
+  ASSERT_TRUE(pages.try_reserve(3));
+  std::atomic<bool> declared{false};
+  std::thread user([&] {
+    pages.add_reference(3);
+    declared = true;
+  });
+  while (!pages.is_referenced(3)) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_FALSE(declared);
+  pages.release(3);
+  user.join();
+  EXPECT_TRUE(declared);
+  pages.drop_reference(3);
+  EXPECT_FALSE(pages.is_referenced(3));
+}
+
+TEST(ordering, referenced_page_cannot_be_reserved) {
+  page_vector pages(64 * kib);
+  pages.add_reference(3);
+  ASSERT_FALSE(pages.try_reserve(3));
+  pages.add_reference(3);
+  pages.drop_reference(3);
+  ASSERT_FALSE(pages.try_reserve(3));
+  pages.drop_reference(3);
+  EXPECT_TRUE(pages.try_reserve(3));
+  EXPECT_FALSE(pages.try_reserve(3));
+  pages.release(3);
+}
+
+TEST(ordering, page_with_unsynced_commits_cannot_be_reserved) {
+  page_vector pages(64 * kib);
+  pages.add_reference(3);
+  pages.add_reference(3);
+  pages.commit_reference(3);
+  EXPECT_TRUE(pages.is_referenced(3));
+  pages.commit_reference(3);
+  EXPECT_FALSE(pages.is_referenced(3));
+  EXPECT_FALSE(pages.try_reserve(3));
+  pages.settle(3);
+  EXPECT_FALSE(pages.try_reserve(3));
+  pages.settle(3);
+  EXPECT_TRUE(pages.try_reserve(3));
+  pages.release(3);
+}
+
+}  // namespace
+}  // namespace tenure::rvm

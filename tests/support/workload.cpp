@@ -1,0 +1,300 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "support/workload.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+#include "os/virtual_memory.hpp"
+
+namespace tenure::rvm::testing {
+
+workload::workload(sim::disk& on, const layout& of, model& keeps, const workload_options& how)
+    : disk_(on), layout_(of), model_(keeps), how_(how), random_(how.seed) {}
+
+workload::~workload() = default;
+
+void workload::run() {
+  open();
+  for (std::uint64_t i = 0; i < how_.steps; ++i) {
+    step();
+    look();
+  }
+  collect();
+}
+
+void workload::open() {
+  try {
+    last_ = {};
+    memory_.emplace(layout_.log_path, layout_.how(disk_));
+    model_.opened();
+    for (std::size_t s = 0; s < layout_.segments.size(); ++s) map_segment(s);
+  } catch (const error&) {
+    regions_.clear();
+    memory_.reset();
+    throw;
+  }
+  model_.memory = model_.newest();
+  look();
+}
+
+std::vector<error> workload::run_through_errors() {
+  std::vector<error> errors;
+  std::uint64_t refused = 0;
+  for (std::uint64_t i = 0; i < how_.steps && refused < 5; ++i) {
+    try {
+      if (!memory_) open();
+      if (refused == 0) step();
+    } catch (const error& e) {
+      errors.push_back(e);
+      end_failed_commit(e);
+    }
+    if (memory_ && !errors.empty() && !accepts_transactions()) {
+      // Once it has refused it refuses for ever, but what is open can be aborted.
+      if (++refused == 1) abort_all();
+    } else if (refused != 0) {
+      throw std::logic_error("a memory that had refused a transaction accepted one");
+    }
+    look();
+  }
+  collect();
+  return errors;
+}
+
+void workload::end_failed_commit(const error& why) {
+  if (!committing_) return;
+  open_tx& tx = open_[*committing_];
+  if (!tx.tx.is_open()) throw std::logic_error("a transaction whose commit threw is not open");
+  // Anything but outcome_unknown says that it is not committed.
+  if (why.code() != errc::outcome_unknown) model_.not_committed();
+  if (tx.mode == restore_mode::restore)
+    abort(*committing_);
+  else
+    open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(*committing_));
+  committing_.reset();
+}
+
+void workload::abort_all() {
+  for (std::size_t i = open_.size(); i-- > 0;)
+    if (open_[i].mode == restore_mode::restore)
+      abort(i);
+    else
+      open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(i));
+}
+
+bool workload::accepts_transactions() {
+  try {
+    transaction tx = memory_->begin();
+    std::byte* const at = regions_.empty() ? nullptr : regions_.front().in.data();
+    const byte_range r{regions_.empty() ? 0 : regions_.front().at, 1};
+    for (const auto& other : open_)
+      for (const auto& taken : other.ranges)
+        if (at == nullptr || (taken.at < r.at + r.length && r.at < taken.at + taken.length)) return true;
+    if (at != nullptr) tx.set_range(at, 1);
+    tx.abort();
+    return true;
+  } catch (const error&) {
+    return false;
+  }
+}
+
+void workload::collect() {
+  if (!memory_) return;
+  const statistics s = memory_->stats();
+  for (const auto part :
+       {&statistics::flush_commits, &statistics::no_flush_commits, &statistics::aborts, &statistics::intra_ranges_saved,
+        &statistics::inter_transactions_saved, &statistics::batches, &statistics::log_bytes_written,
+        &statistics::log_grown, &statistics::incremental_truncations, &statistics::epoch_truncations,
+        &statistics::truncation_blocked, &statistics::truncation_waits, &statistics::private_pages_dropped,
+        &statistics::private_pages_kept})
+    totals_.*part += s.*part;
+}
+
+statistics workload::totals() const { return totals_; }
+
+// In one, two or three regions.
+void workload::map_segment(std::size_t segment) {
+  const auto& s = layout_.segments[segment];
+  const std::uint64_t page = os::page_size(), pages = s.length / page;
+  std::vector<std::uint64_t> cuts{0, pages};
+  for (std::uint64_t n = random_.below(3); n != 0; --n) cuts.push_back(random_.below(pages));
+  std::ranges::sort(cuts);
+  for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
+    if (cuts[i] == cuts[i + 1]) continue;
+    map_options how;
+    how.offset = cuts[i] * page;
+    how.length = (cuts[i + 1] - cuts[i]) * page;
+    how.raw = s.raw;
+    how.create_length = s.raw ? 0 : s.length;
+    how.copy_in = random_.one_in(4);
+    regions_.push_back({memory_->map(s.path, how), segment, layout_.start(segment) + how.offset});
+  }
+}
+
+// What the program sees is what the model says, at any time: aborts restore, truncation disturbs nothing.
+void workload::look() {
+  for (const auto& r : regions_)
+    if (std::memcmp(r.in.data(), model_.memory.data() + r.at, r.in.size()) != 0) {
+      std::size_t at = 0;
+      while (r.in.data()[at] == model_.memory[r.at + at]) ++at;
+      throw std::logic_error("memory differs from the model at offset " + std::to_string(r.in.offset() + at) + " of " +
+                             layout_.segments[r.segment].path);
+    }
+}
+
+void workload::step() {
+  const std::uint64_t dice = random_.below(100);
+  if (open_.empty() || (dice < 10 && open_.size() < 4)) return begin();
+  const std::size_t which = random_.below(open_.size());
+  if (dice < 45) return change(open_[which]);
+  if (dice < 80) return commit(which);
+  if (dice < 85) return abort(which);
+  if (dice < 88) {
+    memory_->flush();
+    model_.acknowledge();
+  } else if (dice < 90) {
+    memory_->wait(last_);
+    model_.acknowledge(last_);
+  } else if (dice < 92) {
+    memory_->truncate();
+    model_.acknowledge();
+  } else if (dice < 97) {
+    (void)memory_->truncate_incrementally(1 + random_.below(layout_.log.size / 2));
+  } else if (dice < 99) {
+    unmap_and_map();
+  } else if (how_.reopen) {
+    reopen();
+  }
+}
+
+void workload::begin() {
+  const auto mode = random_.one_in(3) ? restore_mode::no_restore : restore_mode::restore;
+  open_.push_back({memory_->begin(mode), mode, random_.one_in(4), {}, {}});
+  if (random_.one_in(4)) open_.back().tx.label("number " + std::to_string(random_.below(1000)));
+}
+
+bool workload::free_for(const open_tx& tx, const byte_range& r) const {
+  for (const auto& other : open_) {
+    if (&other == &tx) continue;
+    for (const auto& taken : other.ranges)
+      if (taken.at < r.at + r.length && r.at < taken.at + taken.length) return false;
+  }
+  return true;
+}
+
+void workload::change(open_tx& tx) {
+  if (regions_.empty()) return;  // after a fault in map
+  const mapped& in = regions_[random_.below(regions_.size())];
+  const std::uint64_t begin = in.at, end = in.at + in.in.size();
+  byte_range r;
+  const std::uint64_t dice = random_.below(20);
+  r.length = dice < 12   ? 1 + random_.below(100)
+             : dice < 18 ? 1 + random_.below(std::min<std::uint64_t>(how_.longest_range, 2000))
+                         : 1 + random_.below(how_.longest_range);
+  r.length = std::min(r.length, end - begin);
+  r.at = begin + random_.below(end - begin - r.length + 1);
+  // Duplicates, neighbours and overlaps of what was declared before.
+  if (!tx.ranges.empty() && random_.one_in(3)) {
+    const byte_range& old = tx.ranges[random_.below(tx.ranges.size())];
+    switch (random_.below(4)) {
+      case 0: r = old; break;
+      case 1: r.at = old.at + old.length; break;
+      case 2: r.at = old.at - std::min(old.at, r.length); break;
+      default: r.at = old.at + random_.below(old.length); break;
+    }
+  }
+  if (tx.repeats) r = {regions_.front().at, 16};  // the same place again and again
+  const auto home = std::ranges::find_if(
+      regions_, [&](const mapped& m) { return m.at <= r.at && r.at + r.length <= m.at + m.in.size(); });
+  if (home == regions_.end() || !free_for(tx, r)) return;
+
+  std::byte* const at = home->in.data() + (r.at - home->at);
+  tx.undo.emplace_back(r.at, image(at, at + r.length));
+  tx.ranges.push_back(r);
+  std::vector<std::byte> value(model_.memory.begin() + static_cast<std::ptrdiff_t>(r.at),
+                               model_.memory.begin() + static_cast<std::ptrdiff_t>(r.at + r.length));
+  if (!random_.one_in(10)) {  // else declared, but not changed
+    const std::size_t from = random_.one_in(3) ? random_.below(value.size()) : 0;
+    fill_random(value.data() + from, value.size() - from, random_);
+  }
+  if (random_.one_in(4)) {
+    tx.tx.modify(at, value.data(), value.size());
+  } else {
+    tx.tx.set_range(at, value.size());
+    std::memcpy(at, value.data(), value.size());
+  }
+  std::memcpy(model_.memory.data() + r.at, value.data(), value.size());
+}
+
+void workload::commit(std::size_t which) {
+  open_tx& tx = open_[which];
+  const auto mode = random_.one_in(how_.flush_every) ? commit_mode::flush : commit_mode::no_flush;
+  model_.committing(tx.ranges);
+  committing_ = which;
+  last_ = tx.tx.commit(mode);
+  committing_.reset();
+  model_.committed(last_);
+  if (mode == commit_mode::flush) model_.acknowledge();
+  open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(which));
+}
+
+void workload::abort(std::size_t which) {
+  open_tx& tx = open_[which];
+  if (tx.mode == restore_mode::no_restore) return;
+  for (auto u = tx.undo.rbegin(); u != tx.undo.rend(); ++u)
+    std::memcpy(model_.memory.data() + u->first, u->second.data(), u->second.size());
+  if (random_.one_in(2)) tx.tx.abort();
+  open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(which));  // which aborts, too
+}
+
+void workload::end_all() {
+  for (std::size_t i = open_.size(); i-- > 0;)
+    if (open_[i].mode == restore_mode::no_restore || random_.one_in(2)) {
+      commit(i);
+    } else {
+      abort(i);
+    }
+}
+
+void workload::unmap_and_map() {
+  const std::size_t segment = random_.below(layout_.segments.size());
+  for (auto& r : regions_) {
+    if (r.segment != segment) continue;
+    for (const auto& tx : open_)
+      for (const auto& range : tx.ranges)
+        if (r.at <= range.at && range.at < r.at + r.in.size()) return;  // busy
+  }
+  for (std::size_t i = regions_.size(); i-- > 0;) {
+    if (regions_[i].segment != segment) continue;
+    try {
+      regions_[i].in.unmap();
+    } catch (const error&) {
+      // Either still mapped, or gone and only its segment could not be closed.
+      if (regions_[i].in.data() == nullptr) regions_.erase(regions_.begin() + static_cast<std::ptrdiff_t>(i));
+      throw;
+    }
+    model_.acknowledge();
+    regions_.erase(regions_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  map_segment(segment);
+}
+
+void workload::reopen() {
+  end_all();
+  collect();
+  try {
+    memory_->close();
+    model_.acknowledge();
+  } catch (const error&) {  // is closed all the same
+    regions_.clear();
+    memory_.reset();
+    throw;
+  }
+  regions_.clear();
+  memory_.reset();
+  open();
+}
+
+}  // namespace tenure::rvm::testing

@@ -1,0 +1,82 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// A seeded random user of recoverable memory, in one thread, that keeps the model up to date.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "support/model.hpp"
+
+namespace tenure::rvm::testing {
+
+struct workload_options {
+  std::uint64_t seed = 1;
+  std::uint64_t steps = 100;
+  std::uint64_t longest_range = 5000;  // most are much shorter
+  std::uint64_t flush_every = 2;       // commits, on average; the others are no_flush
+  bool reopen = true;                  // closes and opens the log now and then
+};
+
+class workload {
+ public:
+  workload(sim::disk& on, const layout& of, model& keeps, const workload_options& how);
+  ~workload();
+  workload(const workload&) = delete;
+  workload& operator=(const workload&) = delete;
+
+  // Opens the log and the segments, making them if they are not there, and does random things. Throws what the library
+  // throws: power_failure where the disk loses power.
+  void run();
+  // As run(), but goes on after errors: a transaction that failed to commit is aborted, which must restore memory. Ends
+  // when the memory accepts no more transactions, after having tried a few. Returns the errors, in order.
+  std::vector<error> run_through_errors();
+  // What all memories that it has had open have counted together.
+  [[nodiscard]] statistics totals() const;
+
+ private:
+  struct open_tx {
+    transaction tx;
+    restore_mode mode;
+    bool repeats;  // changes what others have changed
+    std::vector<byte_range> ranges;
+    std::vector<std::pair<std::uint64_t, image>> undo;
+  };
+  struct mapped {
+    region in;
+    std::size_t segment;
+    std::uint64_t at;  // in the image
+  };
+
+  void open();
+  void map_segment(std::size_t segment);
+  void step();
+  void begin();
+  void change(open_tx& tx);
+  void commit(std::size_t which);
+  void abort(std::size_t which);
+  void unmap_and_map();
+  void end_all();
+  void reopen();
+  void look();
+  void end_failed_commit(const error& why);
+  void abort_all();
+  [[nodiscard]] bool accepts_transactions();
+  void collect();
+  [[nodiscard]] bool free_for(const open_tx& tx, const byte_range& r) const;
+
+  sim::disk& disk_;
+  const layout& layout_;
+  model& model_;
+  const workload_options how_;
+  random_source random_;
+  std::optional<memory> memory_;
+  std::vector<mapped> regions_;
+  std::vector<open_tx> open_;
+  std::optional<std::size_t> committing_;  // index into open_
+  ticket last_{};
+  statistics totals_{};
+};
+
+}  // namespace tenure::rvm::testing

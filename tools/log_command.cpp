@@ -1,0 +1,299 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "log_command.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <tenure/rvm.hpp>
+
+#include "log_survey.hpp"
+#include "log_text.hpp"
+#include "os/process.hpp"
+#include "rvm/log_reader.hpp"
+
+namespace tenure::tools {
+
+using namespace rvm;
+using json = nlohmann::ordered_json;
+
+namespace {
+
+// Labels and paths may be any bytes.
+std::string dump(const json& what, int indent) { return what.dump(indent, ' ', false, json::error_handler_t::replace); }
+
+json damage_json(const survey& found, const log_file& log) {
+  json all = json::array();
+  for (const damage& d : found.damaged)
+    all.push_back({{"from", d.from}, {"to", d.to}, {"offset", log.file_offset(d.from)}, {"reason", d.reason}});
+  return all;
+}
+
+void print_damage(std::FILE* out, const survey& found, const log_file& log) {
+  for (const damage& d : found.damaged)
+    fmt::print(out, "DAMAGED        LSN {} to {}, {} bytes at offset {} of the file: {}\n", d.from, d.to, d.to - d.from,
+               log.file_offset(d.from), d.reason);
+}
+
+// What the live records of a log amount to.
+struct contents {
+  std::uint64_t transactions = 0, ranges = 0, bytes = 0;
+  std::set<std::uint32_t> generations;
+  struct segment {
+    segment_name name;
+    std::uint64_t ranges = 0, bytes = 0;
+  };
+  std::map<std::string, segment> segments;
+
+  void add(const group_view& group) {
+    generations.insert(group.header().generation);
+    for (const segment_name& name : group.segments()) segments[name.path].name = name;
+    for (const transaction_view& tx : group.transactions()) {
+      if (tx.flags & record_last) ++transactions;
+      ranges += tx.ranges.size();
+      for (const range_view& range : tx.ranges) {
+        bytes += range.value.size();
+        segment& in = segments[group.segments()[range.segment].path];
+        ++in.ranges;
+        in.bytes += range.value.size();
+      }
+    }
+  }
+};
+
+constexpr const char* total_names[] = {
+    "opened", "recovered", "transactions", "log_bytes", "incremental_truncations", "epoch_truncations", "grown"};
+
+json status_json(const log_file& log, const std::vector<status_copy>& copies, const survey& found,
+                 const contents& live) {
+  const status_block& s = log.status();
+  json j{{"path", log.path()},         {"identity", identity_text(s.log_id)},
+         {"version", s.version},       {"block_size", s.block_size},
+         {"area", s.area_length},      {"max_area", s.max_area},
+         {"created", s.created},       {"written", s.written},
+         {"generation", s.generation}, {"sequence", s.sequence},
+         {"clean", s.clean != 0}};
+  for (std::size_t i = 0; i < copies.size(); ++i)
+    j["copies"].push_back(
+        {{"offset", i * status_copy_size}, {"valid", copies[i].is_valid}, {"sequence", copies[i].block.sequence}});
+  j["head"] = s.head;
+  j["tail"] = found.tail;
+  j["tail_in_status"] = s.tail;
+  j["used"] = found.tail - found.head;
+  j["groups"] = found.groups;
+  j["batches"] = found.batches;
+  j["transactions"] = live.transactions;
+  j["ranges"] = live.ranges;
+  j["bytes"] = live.bytes;
+  j["torn"] = {{"groups", found.torn_groups}, {"bytes", found.torn_bytes}};
+  j["segments"] = json::array();
+  for (const auto& [path, in] : live.segments)
+    j["segments"].push_back({{"path", path},
+                             {"identity", identity_text(in.name.id)},
+                             {"raw", in.name.raw},
+                             {"ranges", in.ranges},
+                             {"bytes", in.bytes}});
+  for (std::size_t i = 0; i < std::size(total_names); ++i) j["totals"][total_names[i]] = s.totals[i];
+  j["damage"] = damage_json(found, log);
+  return j;
+}
+
+void print_status(std::FILE* out, const log_file& log, const std::vector<status_copy>& copies, const survey& found,
+                  const contents& live) {
+  const status_block& s = log.status();
+  fmt::print(out, "log            {}\n", log.path());
+  fmt::print(out, "identity       {}, format version {}, blocks of {} bytes\n", identity_text(s.log_id), s.version,
+             s.block_size);
+  for (std::size_t i = 0; i < copies.size(); ++i)
+    fmt::print(out, "status block   copy {} at offset {}: {}\n", i, i * status_copy_size,
+               copies[i].is_valid ? fmt::format("valid, sequence {}", copies[i].block.sequence) : "DAMAGED");
+  fmt::print(out, "created        {}\n", time_text(s.created));
+  fmt::print(out, "last status    {}, opening number {}\n", time_text(s.written), s.generation);
+  fmt::print(out, "size           {} bytes for records from offset {} on; may grow to {}\n", s.area_length,
+             log_area_offset, s.max_area);
+  fmt::print(out, "state          {}\n",
+             s.clean != 0 ? "closed cleanly" : "not closed: it is open now, or will be recovered when it is opened");
+  fmt::print(out, "head           LSN {} (offset {})\n", s.head, log.file_offset(s.head));
+  fmt::print(out, "tail           LSN {} (offset {}), {}\n", found.tail, log.file_offset(found.tail),
+             s.clean != 0 ? "from the status block"
+                          : fmt::format("found by looking; the status block says {} or later", s.tail));
+  const std::uint64_t used = found.tail - found.head;
+  fmt::print(out, "live           {} bytes ({:.1f} %) in {} groups, {} batches\n", used,
+             100.0 * static_cast<double>(used) / static_cast<double>(s.area_length), found.groups, found.batches);
+  fmt::print(out, "               {} transactions, {} ranges, {} bytes of new values\n", live.transactions, live.ranges,
+             live.bytes);
+  for (const auto& [path, in] : live.segments)
+    fmt::print(out, "segment        {} ({}): {} ranges, {} bytes\n", path,
+               in.name.raw ? "raw" : identity_text(in.name.id), in.ranges, in.bytes);
+  if (found.torn_groups != 0)
+    fmt::print(out,
+               "torn           {} groups, {} bytes at the tail: being written now, or cut off by a crash and never "
+               "acknowledged\n",
+               found.torn_groups, found.torn_bytes);
+  fmt::print(out, "so far         opened {} times, recovered {} times, grown {} times\n", s.totals[0], s.totals[1],
+             s.totals[6]);
+  fmt::print(
+      out,
+      "               {} transactions, {} bytes of log, {} incremental and {} epoch truncations before this opening\n",
+      s.totals[2], s.totals[3], s.totals[4], s.totals[5]);
+  print_damage(out, found, log);
+}
+
+std::string kind_of(const transaction_view& tx) {
+  std::string kind = tx.flags & record_lazy ? "no_flush" : "flush";
+  if (!(tx.flags & record_first)) kind += ", continued";
+  if (!(tx.flags & record_last)) kind += ", to be continued";
+  return kind;
+}
+
+// Where each transaction's record is. The view has checked that the lengths make sense.
+std::vector<lsn> places_of(const group_view& group, os::const_bytes bytes) {
+  std::vector<lsn> places;
+  std::size_t at = sizeof(group_header);
+  for (std::uint32_t i = 0; i < group.header().records; ++i) {
+    record_header record;
+    std::memcpy(&record, bytes.data() + at, sizeof record);
+    if (record.type == record_type::transaction) places.push_back(group.header().lsn + at);
+    at += record.length;
+  }
+  return places;
+}
+
+class record_printer {
+ public:
+  record_printer(const std::string& log_path, const record_selection& which, bool as_json, std::FILE* out)
+      : directory_(log_path.substr(0, log_path.rfind('/') + 1)), which_(which), as_json_(as_json), out_(out) {}
+
+  // False when enough has been shown.
+  bool show(const group_view& group, os::const_bytes bytes) {
+    const auto places = places_of(group, bytes);
+    for (std::size_t i = 0; i < group.transactions().size(); ++i) {
+      const transaction_view& tx = group.transactions()[i];
+      if (which_.from && places[i] < *which_.from) continue;
+      if (which_.transaction && tx.id != *which_.transaction) continue;
+      std::vector<const range_view*> ranges;
+      for (const range_view& range : tx.ranges)
+        if (is_wanted(group.segments()[range.segment].path)) ranges.push_back(&range);
+      if (ranges.empty()) continue;
+      if (which_.limit && shown_ >= *which_.limit) return false;
+      as_json_ ? print_json(group, tx, places[i], ranges) : print_text(group, tx, places[i], ranges);
+      ++shown_;
+    }
+    return !which_.limit || shown_ < *which_.limit;
+  }
+  [[nodiscard]] std::uint64_t shown() const { return shown_; }
+
+ private:
+  [[nodiscard]] bool is_wanted(const std::string& path) const {
+    if (which_.segment.empty() || which_.segment == path) return true;
+    return os::absolute_path(which_.segment) == (path.starts_with('/') ? path : directory_ + path);
+  }
+
+  void print_text(const group_view& group, const transaction_view& tx, lsn at,
+                  const std::vector<const range_view*>& ranges) const {
+    fmt::print(out_, "LSN {}  transaction {}  {}  {}{}\n", at, tx.id, time_text(tx.time), kind_of(tx),
+               tx.label.empty() ? "" : fmt::format("  \"{}\"", tx.label));
+    for (const range_view* range : ranges) {
+      fmt::print(out_, "    {}  offset {}  length {}\n", group.segments()[range->segment].path, range->offset,
+                 range->value.size());
+      if (which_.with_data) fmt::print(out_, "{}", dump_text(range->value, range->offset, "      "));
+    }
+  }
+  void print_json(const group_view& group, const transaction_view& tx, lsn at,
+                  const std::vector<const range_view*>& ranges) const {
+    json j{{"lsn", at},
+           {"group", group.header().lsn},
+           {"batch", group.header().batch},
+           {"generation", group.header().generation},
+           {"transaction", tx.id},
+           {"time", tx.time},
+           {"label", tx.label},
+           {"flush", (tx.flags & record_lazy) == 0},
+           {"first", (tx.flags & record_first) != 0},
+           {"last", (tx.flags & record_last) != 0},
+           {"ranges", json::array()}};
+    for (const range_view* range : ranges) {
+      json r{{"segment", group.segments()[range->segment].path},
+             {"offset", range->offset},
+             {"length", range->value.size()}};
+      if (which_.with_data) r["data"] = hex_text(range->value);
+      j["ranges"].push_back(std::move(r));
+    }
+    fmt::print(out_, "{}\n    {}", shown_ == 0 ? "" : ",", dump(j, -1));
+  }
+
+  std::string directory_;
+  const record_selection& which_;
+  bool as_json_;
+  std::FILE* out_;
+  std::uint64_t shown_ = 0;
+};
+
+}  // namespace
+
+int show_log_status(os::disk& disk, const std::string& path, bool as_json, std::FILE* out) {
+  const auto copies = read_status_copies(disk, path);
+  contents live;
+  const survey found = survey_log(disk, path, [&](const group_view& group, os::const_bytes) {
+    live.add(group);
+    return true;
+  });
+  const auto log = log_file::open(disk, path, os::access::read_only, false);
+  if (as_json)
+    fmt::print(out, "{}\n", dump(status_json(*log, copies, found, live), 2));
+  else
+    print_status(out, *log, copies, found, live);
+  const bool copies_valid = copies[0].is_valid && copies[1].is_valid;
+  return found.damaged.empty() && copies_valid ? exit_ok : exit_damaged;
+}
+
+int show_log_records(os::disk& disk, const std::string& path, const record_selection& which, bool as_json,
+                     std::FILE* out) {
+  const auto log = log_file::open(disk, path, os::access::read_only, false);
+  record_printer printer(log->path(), which, as_json, out);
+  const auto show = [&](const group_view& group, os::const_bytes bytes) { return printer.show(group, bytes); };
+  if (as_json) fmt::print(out, "{{\n  \"records\": [");
+  bool more = true;
+  // What lies before the head has been truncated: it can be read until it is overwritten.
+  const lsn head = log->status().head, oldest = head > log->area() ? head - log->area() : 0;
+  if (which.from && *which.from < head) {
+    const lsn from = round_down(std::max({*which.from, oldest, std::uint64_t{max_group}}) - max_group, log->block());
+    scan_groups(*log, std::max(from, oldest), head, [&](const group_header& header, os::const_bytes bytes) {
+      return more = show(group_view(bytes, header, place_of(*log, header.lsn)), bytes);
+    });
+  }
+  survey found;
+  if (more) found = survey_log(disk, path, show);
+  if (as_json) {
+    fmt::print(out, "{}],\n  \"damage\": {}\n}}\n", printer.shown() == 0 ? "" : "\n  ",
+               dump(damage_json(found, *log), -1));
+  } else {
+    print_damage(out, found, *log);
+  }
+  return found.damaged.empty() ? exit_ok : exit_damaged;
+}
+
+int verify_segment(os::disk& disk, const std::string& log_path, const std::string& segment_path, bool as_json,
+                   std::FILE* out) {
+  options how;
+  how.mode = open_mode::read_only;
+  how.background = false;
+  how.disk = &disk;
+  memory m(log_path, how);
+  const std::uint64_t pages = m.segment_length(segment_path) / redo_page;
+  const auto bad = m.verify_segment(segment_path);
+  if (as_json) {
+    fmt::print(out, "{}\n", dump({{"segment", segment_path}, {"pages", pages}, {"damaged", bad}}, 2));
+  } else {
+    for (const std::uint64_t offset : bad)
+      fmt::print(out, "{}: DAMAGED: {} bytes at offset {} of the data\n", segment_path, redo_page, offset);
+    fmt::print(out, "{}: {} pages, {}\n", segment_path, pages,
+               bad.empty() ? "all match their checksums" : fmt::format("{} damaged", bad.size()));
+  }
+  return bad.empty() ? exit_ok : exit_damaged;
+}
+
+}  // namespace tenure::tools

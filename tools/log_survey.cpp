@@ -1,0 +1,160 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "log_survey.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <span>
+
+#include <tenure/error.hpp>
+
+#include "rvm/checksum.hpp"
+#include "rvm/log_reader.hpp"
+
+namespace tenure::tools {
+
+using namespace rvm;
+
+std::vector<status_copy> read_status_copies(os::disk& disk, const std::string& path) {
+  const auto file = disk.open(path, os::access::read_only);
+  std::vector<status_copy> copies(2);
+  for (std::size_t i = 0; i < copies.size(); ++i) {
+    const auto into = std::as_writable_bytes(std::span{&copies[i].block, 1});
+    const status_block& s = copies[i].block;
+    copies[i].is_valid = file->read_at(i * status_copy_size, into) == into.size() && s.magic == log_magic &&
+                         s.checksum == header_checksum(s, offsetof(status_block, checksum));
+  }
+  return copies;
+}
+
+namespace {
+
+class surveyor {
+ public:
+  surveyor(os::disk& disk, const std::string& path, const group_visitor& visit)
+      : disk_(disk), path_(path), visit_(visit), log_(open()) {}
+
+  survey run() {
+    const status_block& status = log_->status();
+    found_.head = found_.tail = at_ = batch_ = status.head;
+    if (status.clean != 0) return std::move(found_);
+    // Each turn ends at the end of the log, or at a hole that the log's growth since may have filled.
+    while (!stopped_ && look_on()) {
+    }
+    if (!stopped_) compare_with_status();
+    return std::move(found_);
+  }
+
+ private:
+  std::unique_ptr<log_file> open() { return log_file::open(disk_, path_, os::access::read_only, false); }
+
+  // Walks on from at_. True if it is worth another look.
+  bool look_on() {
+    const lsn limit = log_->status().head + log_->area();
+    found_.torn_groups = found_.torn_bytes = 0;
+    std::optional<group_header> next;    // the first one behind what is missing at at_
+    std::optional<group_header> beyond;  // the first of a later batch: it proves that something is missing
+    scan_groups(*log_, at_, limit, [&](const group_header& header, os::const_bytes bytes) {
+      // All that is live was written since the log was opened last; the rest are left-overs of torn batches.
+      if (header.generation != log_->status().generation || header.batch < batch_) return true;
+      if (!next && belongs(header)) return take(header, bytes);
+      if (!next) next = header;
+      if (header.batch > batch_ && header.synced_through > batch_) {
+        beyond = header;
+        return false;
+      }
+      count_torn(header);
+      return true;
+    });
+    if (stopped_) return false;
+    if (!beyond) {
+      for (const auto& [header, bytes] : pending_) count_torn(header);
+      return false;
+    }
+    // Something is missing before a batch that was written later. In a live log it may have been truncated and
+    // overwritten, or written, since it was looked for.
+    log_ = open();
+    if (const lsn head = log_->status().head; head > at_) {
+      restart(head);
+      return true;
+    }
+    bool is_there = false;
+    scan_groups(*log_, at_, std::min(at_ + max_group, limit), [&](const group_header& header, os::const_bytes) {
+      is_there = header.lsn == at_ && belongs(header);
+      return false;
+    });
+    if (is_there) return true;
+    show_pending();
+    found_.damaged.push_back({at_, next->lsn,
+                              "a later group, at LSN " + std::to_string(beyond->lsn) +
+                                  ", was written when the log was durable up to LSN " +
+                                  std::to_string(beyond->synced_through)});
+    restart(next->lsn);
+    batch_ = next->batch;
+    return !stopped_;
+  }
+
+  // Whether the group is the one that must follow.
+  [[nodiscard]] bool belongs(const group_header& header) const { return header.lsn == at_ && header.batch == batch_; }
+
+  // Groups are shown when their batch is whole. False to stop.
+  bool take(const group_header& header, os::const_bytes bytes) {
+    pending_.emplace_back(header, std::vector(bytes.begin(), bytes.end()));
+    at_ += padded_length(header, log_->block());
+    if ((header.flags & group_last) == 0) return true;
+    show_pending();
+    ++found_.batches;
+    found_.last_group = header.lsn;
+    found_.tail = batch_ = at_;
+    return !stopped_;
+  }
+
+  void show_pending() {
+    for (const auto& [header, bytes] : pending_) {
+      if (stopped_) break;
+      ++found_.groups;
+      try {
+        stopped_ = !visit_(group_view(bytes, header, place_of(*log_, header.lsn)), bytes);
+      } catch (const error& e) {
+        if (e.code() != errc::damaged) throw;
+        found_.damaged.push_back({header.lsn, header.lsn + padded_length(header, log_->block()), e.what()});
+      }
+    }
+    pending_.clear();
+  }
+
+  void count_torn(const group_header& header) {
+    ++found_.torn_groups;
+    found_.torn_bytes += header.length;
+  }
+
+  void restart(lsn at) {
+    found_.tail = at_ = batch_ = at;
+    pending_.clear();
+  }
+
+  // The status block gives a lower bound of the tail.
+  void compare_with_status() {
+    const status_block& status = log_->status();
+    if (status.tail <= found_.tail) return;
+    found_.damaged.push_back(
+        {found_.tail, status.tail,
+         "the status block says that the log was durable up to LSN " + std::to_string(status.tail)});
+  }
+
+  os::disk& disk_;
+  const std::string& path_;
+  const group_visitor& visit_;
+  std::unique_ptr<log_file> log_;
+  survey found_;
+  lsn at_ = 0, batch_ = 0;
+  std::vector<std::pair<group_header, std::vector<std::byte>>> pending_;
+  bool stopped_ = false;
+};
+
+}  // namespace
+
+survey survey_log(os::disk& disk, const std::string& path, const group_visitor& visit) {
+  return surveyor(disk, path, visit).run();
+}
+
+}  // namespace tenure::tools

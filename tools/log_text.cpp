@@ -1,0 +1,45 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "log_text.hpp"
+
+#include <algorithm>
+#include <ctime>
+#include <iterator>
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+namespace tenure::tools {
+
+std::string hex_text(os::const_bytes bytes) {
+  std::string text;
+  text.reserve(2 * bytes.size());
+  for (const std::byte b : bytes) fmt::format_to(std::back_inserter(text), "{:02x}", std::to_integer<unsigned>(b));
+  return text;
+}
+
+std::string time_text(std::int64_t ns) {
+  constexpr std::int64_t second = 1'000'000'000;
+  std::int64_t seconds = ns / second, rest = ns % second;
+  if (rest < 0) --seconds, rest += second;
+  return fmt::format("{:%Y-%m-%d %H:%M:%S}.{:09} UTC", fmt::gmtime(static_cast<std::time_t>(seconds)), rest);
+}
+
+std::string dump_text(os::const_bytes bytes, std::uint64_t offset, const std::string& indent) {
+  constexpr std::size_t width = 16;
+  std::string text;
+  for (std::size_t at = 0; at < bytes.size(); at += width) {
+    const auto line = bytes.subspan(at, std::min(width, bytes.size() - at));
+    fmt::format_to(std::back_inserter(text), "{}{:>10}  ", indent, offset + at);
+    for (std::size_t i = 0; i < width; ++i)
+      text += i < line.size() ? fmt::format("{:02x} ", std::to_integer<unsigned>(line[i])) : "   ";
+    text += " ";
+    for (const std::byte b : line) {
+      const char c = static_cast<char>(b);
+      text += c >= ' ' && c <= '~' ? c : '.';
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+}  // namespace tenure::tools

@@ -1,0 +1,21 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// How times, identities and bytes are written.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "os/file.hpp"
+#include "rvm/format.hpp"
+
+namespace tenure::tools {
+
+[[nodiscard]] std::string hex_text(os::const_bytes bytes);
+[[nodiscard]] inline std::string identity_text(const rvm::identity& id) { return hex_text(id); }
+// "2026-11-21 08:50:04.123456789 UTC"; ns since 1970.
+[[nodiscard]] std::string time_text(std::int64_t ns);
+// Lines of 16 bytes, in hexadecimal and as characters, each with its offset.
+[[nodiscard]] std::string dump_text(os::const_bytes bytes, std::uint64_t offset, const std::string& indent);
+
+}  // namespace tenure::tools

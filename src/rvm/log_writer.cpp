@@ -185,12 +185,13 @@ bool log_writer::write_next(guard& lock) {
 
 void log_writer::write(batch& b) {
   // Inter-transaction optimization. Where it has found nothing for a while it is tried now and then only.
-  if (b.lazy_commits() > 1 && (fruitless_ < 4 || fruitless_ % 16 == 0)) {
+  const bool possible = b.lazy_commits() != 0 && b.commits() > 1;
+  if (possible && (fruitless_ < 4 || fruitless_ % 16 == 0)) {
     const auto saved = b.drop_overwritten();
     count_.inter_transactions_saved += saved.transactions;
     count_.inter_bytes_saved += saved.bytes;
     fruitless_ = saved.transactions * 100 < b.commits() ? fruitless_ + 1 : 0;
-  } else if (b.lazy_commits() > 1) {
+  } else if (possible) {
     ++fruitless_;
   }
   const std::uint32_t block = truncation_.block();

@@ -176,38 +176,63 @@ std::size_t redo::memory() const {
          bitmaps_.capacity() * sizeof(page_bytes) + arena_.size() * arena_block;
 }
 
+namespace {
+
+// Adds groups to `values`, from that at `last`, which ends at `to`, back to `from`, or until they take more than `memory`.
+// Returns where it stopped. A single group is taken in any case.
+struct stretch {
+  lsn at, last;  // not taken: [from, at), whose last group is this
+};
+stretch collect(redo& values, const log_file& log, lsn from, lsn to, lsn last, std::uint64_t memory,
+                recovery_report& report, const std::function<void(std::uint64_t)>& on_read) {
+  stretch left{to, last};
+  std::uint64_t groups = 0;
+  read_backwards(log, from, to, last, [&](const group_view& group) {
+    values.add(group);
+    left = {group.header().lsn, group.header().lsn - group.header().previous};
+    if (++groups % 64 == 0) on_read(to - left.at);
+    return values.memory() <= memory;
+  });
+  report.groups += groups;
+  report.bytes_read += to - left.at;
+  return left;
+}
+
+}  // namespace
+
+// What the newest part of the log takes tells how much of the rest fits. That part is kept and written last, so that a log
+// whose changes all fit is read once and each page written once.
 void replay(const log_file& log, lsn from, lsn to, lsn last, const segment_resolver& resolve, std::uint64_t memory,
             const progress_callback& progress, recovery_report& report) {
-  // How much log fits is not known before it is read: start with a quarter of the memory, then go by what it took.
-  std::uint64_t part = memory / 4;
-  for (lsn at = from; at < to;) {
-    lsn end = to, last_group = last;
-    if (to - at > part)
-      if (const auto cut = find_group(log, round_up(at + part, log.block()), to))
-        end = cut->at, last_group = cut->previous;
-    redo values(resolve);
-    std::uint64_t groups = 0;
-    bool fits = true;
-    read_backwards(log, at, end, last_group, [&](const group_view& group) {
-      values.add(group);
-      ++groups;
-      if (progress && groups % 64 == 0) progress({"recovering", end - group.header().lsn + (at - from), to - from});
-      // A single group is taken in any case.
-      return fits = values.memory() <= memory || group.header().lsn == at;
-    });
-    if (!fits) {
-      part = std::max<std::uint64_t>(part / 4, log.block());
-      continue;
-    }
+  std::uint64_t read = 0;
+  const auto on_read = [&](std::uint64_t now) {
+    if (progress) progress({"recovering", std::min(read + now, to - from), to - from});
+  };
+  const auto apply = [&](redo& values) {
     values.apply(report.segments);
-    report.groups += groups;
     report.transactions += values.transactions();
     report.ranges += values.ranges();
-    report.bytes_read += end - at;
-    const std::uint64_t used = std::max<std::uint64_t>(values.memory(), 1 << 20);
-    part = std::max(part, std::min(part * 4, (end - at) * (memory / 2) / used));
+  };
+  redo newest(resolve);
+  const stretch older = collect(newest, log, from, to, last, memory / 2, report, on_read);
+  std::uint64_t part = (to - older.at) / 2;
+  for (lsn at = from; at < older.at;) {
+    read = at - from + (to - older.at);
+    lsn end = older.at, last_group = older.last;
+    if (end - at > part)
+      if (const auto cut = find_group(log, round_up(at + part, log.block()), end))
+        end = cut->at, last_group = cut->previous;
+    redo values(resolve);
+    recovery_report tried = report;
+    if (collect(values, log, at, end, last_group, memory / 2, tried, on_read).at != at) {
+      part = std::max<std::uint64_t>(part / 2, log.block());
+      continue;
+    }
+    report = std::move(tried);
+    apply(values);
     at = end;
   }
+  apply(newest);
   report.bytes_applied = 0;
   for (const auto& s : report.segments) report.bytes_applied += s.bytes;
 }

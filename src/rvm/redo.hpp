@@ -73,8 +73,8 @@ class redo {
   std::uint64_t transactions_ = 0, ranges_ = 0;
 };
 
-// Applies [from, to) of the log to the segments in at most `memory` bytes: a long log is cut into parts, oldest first.
-// `last` is the LSN of the group that ends at `to`. Adds to the report. Nothing of the log changes; the caller moves the
+// Applies [from, to) of the log to the segments in at most `memory` bytes: a long log is cut into parts, which are written
+// oldest first. `last` is the LSN of the group that ends at `to`. Adds to the report. Nothing of the log changes; the caller moves the
 // head when this has returned.
 void replay(const log_file& log, lsn from, lsn to, lsn last, const segment_resolver& resolve, std::uint64_t memory,
             const progress_callback& progress, recovery_report& report);

@@ -175,6 +175,14 @@ class real_file final : public file {
     }
   }
 
+  void read_ahead(std::uint64_t offset, std::uint64_t length) noexcept override {
+    ::posix_fadvise(descriptor_, static_cast<off_t>(offset), static_cast<off_t>(length), POSIX_FADV_WILLNEED);
+  }
+
+  void write_behind(std::uint64_t offset, std::uint64_t length) noexcept override {
+    ::sync_file_range(descriptor_, static_cast<off64_t>(offset), static_cast<off64_t>(length), SYNC_FILE_RANGE_WRITE);
+  }
+
   void sync() override {
     if (uninterrupted([&] { return ::fdatasync(descriptor_); }) != 0)
       throw_system_error(errno, "cannot make the writes to " + path_ + " durable");

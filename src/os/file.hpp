@@ -40,8 +40,12 @@ class file {
 
   // Reads up to into.size() bytes at `offset`; fewer only at the end of the file. Returns the number read.
   virtual std::size_t read_at(std::uint64_t offset, bytes into) = 0;
+  // Advice: these bytes will be read soon. Returns at once; many at a time are fetched together.
+  virtual void read_ahead(std::uint64_t /*offset*/, std::uint64_t /*length*/) noexcept {}
   // Writes all of `from`. Durable only after sync().
   virtual void write_at(std::uint64_t offset, const_bytes from) = 0;
+  // Advice: begin to write these bytes to the storage, which a later sync() then waits for.
+  virtual void write_behind(std::uint64_t /*offset*/, std::uint64_t /*length*/) noexcept {}
   // Writes several buffers one after the other, starting at `offset`.
   virtual void write_all_at(std::uint64_t offset, std::span<const const_bytes> from) = 0;
   // Writes all of the buffers and makes *these bytes* durable before it returns; says nothing of earlier writes. The

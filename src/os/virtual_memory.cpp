@@ -294,6 +294,15 @@ void advise_random(void* address, std::size_t length) noexcept { ::madvise(addre
 
 void exclude_from_fork(void* address, std::size_t length) noexcept { ::madvise(address, length, MADV_DONTFORK); }
 
+void make_private(void* at) noexcept {
+  auto* const byte = static_cast<volatile unsigned char*>(at);
+#if defined(__x86_64__)
+  asm volatile("lock orb $0, %0" : "+m"(*byte) : : "memory", "cc");  // compilers make a load of the builtin
+#else
+  __atomic_fetch_or(byte, 0, __ATOMIC_RELAXED);
+#endif
+}
+
 void drop_private_copies(std::span<const page_run> runs) {
   constexpr std::size_t worth_a_batch = 4;  // below, opening the descriptor costs more than it saves
   run_cursor left(runs);

@@ -31,6 +31,11 @@ void advise_random(void* address, std::size_t length) noexcept;
 // A child made by fork will not have these pages (it gets SIGSEGV there instead of a silent, detached copy).
 void exclude_from_fork(void* address, std::size_t length) noexcept;
 
+// Gives this process its own copy of the page at `at` in a private file mapping, as writing there does, but changes nothing.
+// Nobody else may write to that byte meanwhile. A copy of a page that was read before costs more than twice as much: it
+// takes two faults, and other processors must forget what they know of the page.
+void make_private(void* at) noexcept;
+
 struct page_run {
   std::byte* address;
   std::size_t length;  // bytes

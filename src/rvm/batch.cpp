@@ -31,8 +31,8 @@ T get(const std::byte* from) {
 }
 // Copies and zeroes the padding behind.
 void put_padded(std::byte* to, const void* from, std::size_t length) {
+  if (length != 0) put(to + padded(length) - 8, std::uint64_t{0});
   std::memcpy(to, from, length);
-  std::memset(to + length, 0, padded(length) - length);
 }
 
 std::uint32_t segment_record_length(const segment& s) {
@@ -191,8 +191,14 @@ void batch::append(const commit_image& commit, std::span<const page_ref> pages) 
   const std::uint32_t used_before = groups_.empty() ? 0 : groups_.back()->used;
   const std::size_t pages_before = pages_.size(), segments_before = segments_.size();
   const std::uint64_t ranges_before = ranges_, payload_before = payload_;
-  group_buffer last_before(nullptr);
-  if (groups_before != 0) last_before = *groups_.back();
+  std::uint32_t records_before = 0, last_record_before = 0;
+  std::size_t names_before = 0;
+  if (groups_before != 0) {
+    const group_buffer& last = *groups_.back();
+    records_before = last.records;
+    last_record_before = last.last_record;
+    names_before = last.dictionary.size();
+  }
   try {
     pages_.insert(pages_.end(), pages.begin(), pages.end());
     appender to(*this, commit);
@@ -203,7 +209,13 @@ void batch::append(const commit_image& commit, std::span<const page_ref> pages) 
       pool_.give_back(std::move(groups_.back()));
       groups_.pop_back();
     }
-    if (groups_before != 0) *groups_.back() = std::move(last_before);
+    if (groups_before != 0) {
+      group_buffer& last = *groups_.back();
+      last.used = used_before;
+      last.records = records_before;
+      last.last_record = last_record_before;
+      last.dictionary.resize(names_before);
+    }
     pages_.resize(pages_before);
     segments_.resize(segments_before);
     ranges_ = ranges_before;

@@ -32,9 +32,10 @@ void memory_state::require_declared_writes_only(const transaction_state& committ
   for (const auto& r : regions.all()) {
     if (r->shadow == nullptr) continue;
     std::vector<transaction_state::declared> allowed;
-    for (const transaction_state* tx = open; tx != nullptr; tx = tx->next)
-      for (const auto& d : tx->ranges)
+    for_each_open([&](const transaction_state& tx) {
+      for (const auto& d : tx.ranges)
         if (d.in == r.get()) allowed.push_back(d);
+    });
     std::ranges::sort(allowed, {}, &transaction_state::declared::from);
 
     const auto complain = [&](const std::byte* from, const std::byte* to) {

@@ -6,7 +6,28 @@
 
 #include <isa-l/crc.h>
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 namespace tenure::rvm {
+
+namespace {
+
+// ISA-L's AVX-512 code leaves the upper halves of the vector registers in use, where there are any. From then on each
+// change between instructions of the two encodings, such as copies in libc and in compiled code, costs the thread some
+// 100 ns (lazy commits took 0.98 µs instead of 0.31).
+#if defined(__x86_64__)
+__attribute__((target("avx"))) void zero_upper_halves() noexcept { _mm256_zeroupper(); }
+void clean_registers() noexcept {
+  static const bool has_upper_halves = __builtin_cpu_supports("avx");
+  if (has_upper_halves) zero_upper_halves();
+}
+#else
+void clean_registers() noexcept {}
+#endif
+
+}  // namespace
 
 std::uint32_t crc32c(std::span<const std::byte> of) noexcept {
   std::uint32_t crc = 0xffffffff;
@@ -17,6 +38,7 @@ std::uint32_t crc32c(std::span<const std::byte> of) noexcept {
     crc = crc32_iscsi(data, static_cast<int>(part), crc);
     of = of.subspan(part);
   }
+  clean_registers();
   return ~crc;
 }
 

@@ -24,6 +24,18 @@ class counter {
   std::atomic<std::uint64_t> value_{0};
 };
 
+// Written by one thread at a time: no locked instruction.
+class own_counter {
+ public:
+  void operator+=(std::uint64_t n) noexcept { *this = get() + n; }
+  void operator++() noexcept { *this += 1; }
+  void operator=(std::uint64_t n) noexcept { value_.store(n, std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t get() const noexcept { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<std::uint64_t> value_{0};
+};
+
 // Named as in tenure::rvm::statistics.
 struct counters {
   counter aborts, batches, log_bytes_written, log_used_max, log_grown;

@@ -165,7 +165,12 @@ void memory_state::unmap(region_state& what) {
   const std::scoped_lock lock(map_mutex);
   if (what.owner == nullptr) return;
   what.closing.store(true, std::memory_order_seq_cst);
-  if (const auto users = what.transactions.load(std::memory_order_seq_cst); users != 0) {
+  std::size_t users = 0;
+  {
+    const std::scoped_lock open(open_mutex);
+    for_each_open([&](const transaction_state& tx) { users += tx.uses(what); });
+  }
+  if (users != 0) {
     what.closing.store(false, std::memory_order_seq_cst);
     throw error(errc::region_busy, what.segment_path + ": the region at offset " + std::to_string(what.offset) +
                                        " has uncommitted ranges of " + std::to_string(users) + " open transaction" +
@@ -233,6 +238,9 @@ class host_page {
     return true;
   }
   void release() const { release(parts()); }
+  void release_dropped() const {
+    for (std::uint64_t part = 0; part < parts(); ++part) in_->in->pages().release_dropped(first() + part);
+  }
 
  private:
   static std::uint64_t parts() { return std::max<std::uint64_t>(os::page_size() / redo_page, 1); }
@@ -285,7 +293,7 @@ void memory_state::drop_private_copies(const std::vector<dirty_page>& pages) {
     struct release_all {
       const std::vector<host_page>& pages;
       ~release_all() {
-        for (const host_page& p : pages) p.release();
+        for (const host_page& p : pages) p.release_dropped();
       }
     } const released{reserved};
     os::drop_private_copies(runs);

@@ -58,11 +58,11 @@ memory::~memory() {
     return;
   }
   try {
-    if (state_->open != nullptr && !state_->read_only && !state_->closed) flush();  // close() refuses
+    if (!state_->open_ids().empty() && !state_->read_only && !state_->closed) flush();  // close() refuses
     state_->close();
   } catch (...) {  // what could not be written stays in the log
   }
-  if (state_->open != nullptr) {
+  if (!state_->open_ids().empty()) {
     state_->let_go();
     (void)state_.release();  // goes with the last of its transactions
   }
@@ -155,11 +155,11 @@ std::vector<open_transaction> memory::open_transactions(const region* in) const 
   state.require_usable();
   const std::scoped_lock lock(state.open_mutex);
   std::vector<open_transaction> all;
-  for (const transaction_state* tx = state.open; tx != nullptr; tx = tx->next) {
-    if (in != nullptr && std::ranges::find(tx->regions, in->state_.get()) == tx->regions.end()) continue;
-    all.push_back({tx->id, tx->label, tx->mode, tx->ranges_declared.load(std::memory_order_relaxed),
-                   tx->bytes_declared.load(std::memory_order_relaxed)});
-  }
+  state.for_each_open([&](const transaction_state& tx) {
+    if (in != nullptr && (in->state_ == nullptr || !tx.uses(*in->state_))) return;
+    const open_transaction seen{tx.id, tx.label, tx.mode, tx.ranges_declared.get(), tx.bytes_declared.get()};
+    if (tx.open && tx.id == seen.id) all.push_back(seen);  // else it ended meanwhile
+  });
   return all;
 }
 
@@ -168,13 +168,18 @@ statistics memory::stats() const {
   statistics s;
   {
     const std::scoped_lock lock(state.open_mutex);
-    s.begun = state.begun;
-    s.flush_commits = state.flush_commits;
-    s.no_flush_commits = state.no_flush_commits;
-    s.ranges_declared = state.ranges_declared;
-    s.bytes_declared = state.bytes_declared;
-    s.intra_ranges_saved = state.ranges_declared - state.ranges_merged;
-    s.intra_bytes_saved = state.bytes_declared - state.bytes_merged;
+    s.begun = state.last_id;
+    for (const auto& tx : state.all_transactions) {
+      const auto& t = tx->totals;
+      const std::uint64_t ranges = t.ranges_declared.get(), bytes = t.bytes_declared.get();
+      s.flush_commits += t.flush_commits.get();
+      s.no_flush_commits += t.no_flush_commits.get();
+      s.ranges_declared += ranges;
+      s.bytes_declared += bytes;
+      // Commits go on meanwhile.
+      s.intra_ranges_saved += ranges - std::min(ranges, t.ranges_merged.get());
+      s.intra_bytes_saved += bytes - std::min(bytes, t.bytes_merged.get());
+    }
   }
   const counters& c = state.count;
   s.aborts = c.aborts.get();

@@ -30,7 +30,7 @@ struct memory_state final : truncation_host {
   void require_writable() const;
   void require_own_process() const;
 
-  // region.cpp: segments and mappings
+  // mapping.cpp: segments and mappings
   std::shared_ptr<region_state> map(const std::string& path, const map_options& how);
   void unmap(region_state& what);
   segment& open_segment(const std::string& path, bool raw, bool take_over = false);
@@ -71,12 +71,21 @@ struct memory_state final : truncation_host {
 
   // transaction.cpp
   transaction_state* begin(restore_mode mode);
+  // One that nobody uses, for an open transaction.
+  transaction_state& claim();
   // Ends it, committed in this mode or not at all.
   void end(transaction_state& tx, std::optional<commit_mode> committed) noexcept;
   // Ends a transaction that has outlived its memory, and this state with the last of them.
   void end_orphan(transaction_state& tx) noexcept;
-  void remove_from_open(transaction_state& tx) noexcept;
+  // Calls f for each open transaction, with open_mutex held.
+  template <class F>
+  void for_each_open(F&& f) const {
+    for (const auto& tx : all_transactions)
+      if (tx->open.load(std::memory_order_acquire)) f(*tx);
+  }
+  [[nodiscard]] std::vector<std::uint64_t> open_ids() const;  // sorted
 
+  const std::uint64_t number;  // of this memory in the process: never used again
   const std::string path;
   options how;
   os::disk& disk;
@@ -97,15 +106,10 @@ struct memory_state final : truncation_host {
   mutable std::mutex segments_mutex;                         // innermost; the map itself
   std::map<std::string, std::unique_ptr<segment>> segments;  // by logged path
 
-  mutable std::mutex open_mutex;  // guards the list and pool of transactions, and the tuning
-  transaction_state* open = nullptr;
-  std::vector<std::unique_ptr<transaction_state>> all_transactions;
-  std::vector<transaction_state*> spare;
-  std::uint64_t last_id = 0;
+  mutable std::mutex open_mutex;                                     // guards the list of transactions, and the tuning
+  std::vector<std::unique_ptr<transaction_state>> all_transactions;  // open ones, and those that were
+  std::atomic<std::uint64_t> last_id{0};
   tuning tune;
-  // Summed when a transaction ends; the four last of committed ones only.
-  std::uint64_t begun = 0, flush_commits = 0, no_flush_commits = 0;
-  std::uint64_t ranges_declared = 0, bytes_declared = 0, ranges_merged = 0, bytes_merged = 0;
   std::atomic<bool> checking{false};
   std::atomic<bool> shadows{false};  // some region has one
 };

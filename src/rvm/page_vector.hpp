@@ -33,12 +33,16 @@ class page_vector {
 
   [[nodiscard]] std::uint64_t pages() const { return pages_; }
 
-  // A range on the page was declared. Waits while the page is reserved.
-  void add_reference(std::uint64_t page) {
+  // A range on the page was declared. Waits while the page is reserved. Returns whether memory is known to have a private
+  // copy of the page.
+  bool add_reference(std::uint64_t page) {
     auto& state = entries_[page].state;
     // The count goes up first: from here on the page cannot be reserved any more.
-    if (state.fetch_add(1, std::memory_order_acquire) & reserved_bit) wait_until_released(state);
+    const std::uint64_t before = state.fetch_add(1, std::memory_order_acquire);
+    if (before & reserved_bit) return wait_until_released(state);
+    return before & private_bit;
   }
+  void note_private(std::uint64_t page) { entries_[page].state.fetch_or(private_bit, std::memory_order_relaxed); }
   // The transaction that declared it has ended without a change.
   void drop_reference(std::uint64_t page) {
     const auto before = entries_[page].state.fetch_sub(1, std::memory_order_release);
@@ -57,19 +61,25 @@ class page_vector {
   }
   // Succeeds if nothing uncommitted and nothing unsynced is on the page.
   [[nodiscard]] bool try_reserve(std::uint64_t page) {
-    std::uint64_t expected = 0;
-    return entries_[page].state.compare_exchange_strong(expected, reserved_bit, std::memory_order_acq_rel);
+    auto& state = entries_[page].state;
+    std::uint64_t expected = state.load(std::memory_order_relaxed) & private_bit;
+    return state.compare_exchange_strong(expected, expected | reserved_bit, std::memory_order_acq_rel);
   }
   void release(std::uint64_t page) { entries_[page].state.fetch_and(~reserved_bit, std::memory_order_release); }
+  // The private copy is gone.
+  void release_dropped(std::uint64_t page) {
+    entries_[page].state.fetch_and(~(reserved_bit | private_bit), std::memory_order_release);
+  }
 
   // The LSN of the batch that made the page dirty: committed and synced, but not in the segment. 0: clean. Guarded by the
   // page queue's mutex.
   [[nodiscard]] std::uint64_t& dirty_since(std::uint64_t page) { return entries_[page].dirty_since; }
 
  private:
-  // The state's parts, from the lowest bit: open transactions' references, the reserved bit, unsynced commits' references.
-  static constexpr std::uint64_t reserved_bit = std::uint64_t{1} << 31, references = reserved_bit - 1,
-                                 one_unsynced = std::uint64_t{1} << 32;
+  // The state's parts, from the lowest bit: open transactions' references, whether there is a private copy, the reserved
+  // bit, unsynced commits' references.
+  static constexpr std::uint64_t private_bit = std::uint64_t{1} << 30, reserved_bit = private_bit << 1,
+                                 references = private_bit - 1, one_unsynced = reserved_bit << 1;
   struct entry {
     std::atomic<std::uint64_t> state;
     std::uint64_t dirty_since;
@@ -77,8 +87,10 @@ class page_vector {
   static_assert(sizeof(entry) == 16 && std::atomic<std::uint64_t>::is_always_lock_free);
 
   // Reservations last for a comparison of a page and a system call.
-  static void wait_until_released(const std::atomic<std::uint64_t>& state) {
-    while (state.load(std::memory_order_acquire) & reserved_bit) std::this_thread::yield();
+  static bool wait_until_released(const std::atomic<std::uint64_t>& state) {
+    std::uint64_t now;
+    while ((now = state.load(std::memory_order_acquire)) & reserved_bit) std::this_thread::yield();
+    return now & private_bit;
   }
 
   std::uint64_t pages_;

@@ -11,8 +11,15 @@
 
 namespace tenure::rvm {
 
+namespace {
+
+std::atomic<std::uint64_t> last_memory{0};
+
+}  // namespace
+
 memory_state::memory_state(const std::string& log_path, const options& want)
-    : path(os::absolute_path(log_path)),
+    : number(++last_memory),
+      path(os::absolute_path(log_path)),
       how(want),
       disk(want.disk != nullptr ? *want.disk : os::real_disk()),
       fork_generation(os::fork_generation()),
@@ -134,13 +141,10 @@ void memory_state::recover(log_file& log) {
 void memory_state::close() {
   require_own_process();
   if (closed) return;
-  {
-    const std::scoped_lock lock(open_mutex);
-    if (open != nullptr)
-      throw error(errc::transactions_open, path + ": transaction " + std::to_string(open->id) +
-                                               (open->next != nullptr ? " and others are" : " is") +
-                                               " still open; commit or abort first");
-  }
+  if (const auto open = open_ids(); !open.empty())
+    throw error(errc::transactions_open, path + ": transaction " + std::to_string(open.back()) +
+                                             (open.size() > 1 ? " and others are" : " is") +
+                                             " still open; commit or abort first");
   // Whatever happens, the files are let go: after a failure they are opened again to learn what survived.
   struct releaser {
     memory_state& owner;
@@ -153,7 +157,9 @@ void memory_state::close() {
   writer->stop();
   truncation->everything();
   for (const auto& [name, s] : segments) s->note_not_in_log();
-  truncation->close_log(flush_commits + no_flush_commits);
+  std::uint64_t commits = 0;
+  for (const auto& tx : all_transactions) commits += tx->totals.flush_commits.get() + tx->totals.no_flush_commits.get();
+  truncation->close_log(commits);
 }
 
 void memory_state::let_go() noexcept {

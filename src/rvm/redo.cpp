@@ -133,10 +133,23 @@ std::vector<const redo::node*> redo::in_order() const {
 }
 
 void redo::apply(std::vector<recovery_report::segment>& report) {
+  std::set<segment*> written;
+  write(report, written);
+  for (segment* s : written) s->finish_writes();
+}
+
+void redo::write(std::vector<recovery_report::segment>& report, std::set<segment*>& written) {
   constexpr std::size_t longest_run = 256;  // pages a write: 1 MiB
   std::vector<std::byte> buffer(longest_run * redo_page);
   const auto order = in_order();
+  // Pages are read for what the log does not have of them. Asked for well ahead they come many at a time: on a cold disk
+  // that is most of a recovery's time.
+  constexpr std::size_t pages_ahead = 1024;
+  std::size_t ahead = 0;
   for (std::size_t i = 0; i < order.size();) {
+    for (; ahead < std::min(order.size(), i + pages_ahead); ++ahead)
+      if (const node& n = *order[ahead]; n.covered != redo_page)
+        segments_[n.key.segment]->read_ahead(n.key.page * redo_page, redo_page);
     std::size_t run = 1;
     while (i + run < order.size() && run < longest_run && order[i + run]->key.packed() == order[i]->key.packed() + run)
       ++run;
@@ -157,12 +170,9 @@ void redo::apply(std::vector<recovery_report::segment>& report) {
       entry->bytes += page.covered;
     }
     in.write_pages(first, bytes);
+    written.insert(&in);
     i += run;
   }
-  std::vector<bool> touched(segments_.size());
-  for (const node* n : order) touched[n->key.segment] = true;
-  for (std::size_t s = 0; s < segments_.size(); ++s)
-    if (touched[s]) segments_[s]->finish_writes();
 }
 
 void redo::for_each(const std::function<void(segment&, std::uint64_t, os::const_bytes)>& f) const {
@@ -208,8 +218,9 @@ void replay(const log_file& log, lsn from, lsn to, lsn last, const segment_resol
   const auto on_read = [&](std::uint64_t now) {
     if (progress) progress({"recovering", std::min(read + now, to - from), to - from});
   };
-  const auto apply = [&](redo& values) {
-    values.apply(report.segments);
+  std::set<segment*> written;
+  const auto write = [&](redo& values) {
+    values.write(report.segments, written);
     report.transactions += values.transactions();
     report.ranges += values.ranges();
   };
@@ -229,10 +240,11 @@ void replay(const log_file& log, lsn from, lsn to, lsn last, const segment_resol
       continue;
     }
     report = std::move(tried);
-    apply(values);
+    write(values);
     at = end;
   }
-  apply(newest);
+  write(newest);
+  for (segment* s : written) s->finish_writes();
   report.bytes_applied = 0;
   for (const auto& s : report.segments) report.bytes_applied += s.bytes;
 }

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "rvm/group.hpp"
@@ -31,6 +32,8 @@ class redo {
 
   // Writes every page to its segment and makes it durable, with this report of what was written.
   void apply(std::vector<recovery_report::segment>& report);
+  // The same, durable only after finish_writes() of the segments, which are added to `written`.
+  void write(std::vector<recovery_report::segment>& report, std::set<segment*>& written);
   // Calls f(segment, offset, bytes) for each newest value.
   void for_each(const std::function<void(segment&, std::uint64_t, os::const_bytes)>& f) const;
 

@@ -23,8 +23,7 @@ struct region_state {
   std::uint64_t offset = 0;  // in the segment's data
   std::byte* base = nullptr;
   std::size_t length = 0;
-  bool backed_by_file = true;                  // false: copied in
-  std::atomic<std::uint32_t> transactions{0};  // open ones that have declared a range here
+  bool backed_by_file = true;  // false: copied in
   std::atomic<bool> closing{false};
   os::fault_range explained;
   std::byte* shadow = nullptr;  // checking mode: the committed image

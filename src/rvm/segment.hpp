@@ -49,6 +49,9 @@ class segment {
 
   // Reads data; errc::segment_too_short if the file ends before.
   void read(std::uint64_t offset, os::bytes into);
+  void read_ahead(std::uint64_t offset, std::uint64_t length) noexcept {
+    file_->read_ahead(header_.data_offset + offset, length);
+  }
   // Writes whole pages from `page` on, and updates their checksums. Durable after finish_writes().
   void write_pages(std::uint64_t page, os::const_bytes from);
   void finish_writes();

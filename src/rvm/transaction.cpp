@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "os/process.hpp"
+#include "os/virtual_memory.hpp"
 #include "rvm/memory_state.hpp"
 
 namespace tenure::rvm {
@@ -52,34 +53,32 @@ bool transaction_state::is_declared(const std::byte* from, std::size_t length) c
 }
 
 void transaction_state::set_range(std::byte* from, std::size_t length) {
+  __builtin_prefetch(from, 1);  // 25 ns of 0.4 µs, where accounts are drawn at random
+
   // In checking mode other threads' commits look at the declarations.
   std::unique_lock<std::mutex> lock;
   if (owner->checking) lock = std::unique_lock(owner->open_mutex);
   region_state& in = region_of(from, length);
-  ranges_declared.store(ranges_declared.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  bytes_declared.store(bytes_declared.load(std::memory_order_relaxed) + length, std::memory_order_relaxed);
+  ++ranges_declared;
+  bytes_declared += length;
   if (length == 0 || is_declared(from, length)) return;
 
-  if (last_region != &in && std::ranges::find(regions, &in) == regions.end()) {
-    // Counted before it is looked at whether the region is being unmapped; unmap() does it the other way round.
-    in.transactions.fetch_add(1, std::memory_order_seq_cst);
-    if (in.closing.load(std::memory_order_seq_cst)) {
-      in.transactions.fetch_sub(1, std::memory_order_seq_cst);
-      throw error(errc::not_mapped, "transaction " + std::to_string(id) + ": the region at " + address_text(in.base) +
-                                        " is being unmapped");
-    }
-    if (!lock) lock = std::unique_lock(owner->open_mutex);  // query reads it
-    regions.push_back(&in);
-    if (!owner->checking) lock.unlock();
+  if (last_region != &in) {
+    if (lock) lock.unlock();
+    enter(in);
+    if (owner->checking) lock = std::unique_lock(owner->open_mutex);
   }
-  last_region = &in;
 
   // References before the old values are read: from then on truncation leaves the pages alone [rvm.page.reserved].
   const std::uint64_t offset = in.offset + static_cast<std::uint64_t>(from - in.base);
   for (std::uint64_t page = offset / redo_page; page <= (offset + length - 1) / redo_page; ++page) {
     if (!touched.empty() && touched.back().page == page && touched.back().in == in.in) continue;
-    in.in->pages().add_reference(page);
+    const bool is_private = in.in->pages().add_reference(page);
     touched.push_back({in.in, page});
+    if (is_private) continue;
+    // Before anything is read: 1 M transactions on a bank of 64 MiB spent 0.11 µs each on copies made afterwards.
+    os::make_private(std::max(from, in.base + (page * redo_page - in.offset)));
+    in.in->pages().note_private(page);
   }
   if (mode == restore_mode::restore) {
     undo.push_back({from, length, saved.size()});
@@ -93,12 +92,42 @@ void transaction_state::set_range(std::byte* from, std::size_t length) {
   if (ranges.size() - merged > std::max<std::size_t>(merged, 64)) merge();
 }
 
+void transaction_state::enter(region_state& in) {
+  if (first_region.load(std::memory_order_relaxed) != &in &&
+      std::ranges::find(other_regions, &in) == other_regions.end()) {
+    // Noted before it is looked at whether the region is being unmapped; unmap() does it the other way round.
+    const bool is_first = first_region.load(std::memory_order_relaxed) == nullptr;
+    if (is_first) {
+      first_region.store(&in, std::memory_order_seq_cst);
+    } else {
+      const std::scoped_lock lock(owner->open_mutex);
+      other_regions.push_back(&in);
+    }
+    if (in.closing.load(std::memory_order_seq_cst)) {
+      if (is_first) {
+        first_region.store(nullptr, std::memory_order_release);
+      } else {
+        const std::scoped_lock lock(owner->open_mutex);
+        other_regions.pop_back();
+      }
+      throw error(errc::not_mapped, "transaction " + std::to_string(id) + ": the region at " + address_text(in.base) +
+                                        " is being unmapped");
+    }
+  }
+  last_region = &in;
+}
+
+bool transaction_state::uses(const region_state& in) const {
+  return first_region.load(std::memory_order_seq_cst) == &in ||
+         std::ranges::find(other_regions, &in) != other_regions.end();
+}
+
 // Intra-transaction optimization [RVM §5.2]: duplicate, overlapping and adjacent ranges become one.
 void transaction_state::merge() {
   const auto middle = ranges.begin() + static_cast<std::ptrdiff_t>(merged);
   const auto by_address = [](const declared& a, const declared& b) { return std::less<>{}(a.from, b.from); };
   std::sort(middle, ranges.end(), by_address);
-  std::inplace_merge(ranges.begin(), middle, ranges.end(), by_address);
+  if (merged != 0) std::inplace_merge(ranges.begin(), middle, ranges.end(), by_address);
   std::size_t last = 0;
   for (std::size_t i = 1; i < ranges.size(); ++i) {
     if (ranges[i].from <= ranges[last].end() && ranges[i].in == ranges[last].in)
@@ -127,23 +156,28 @@ void transaction_state::references_gone() noexcept {
 }
 
 void transaction_state::reset() {
-  label.clear();
-  ranges.clear();
+  {
+    std::unique_lock<std::mutex> lock;
+    if (owner->checking || !label.empty() || !other_regions.empty()) lock = std::unique_lock(owner->open_mutex);
+    label.clear();
+    other_regions.clear();
+    ranges.clear();
+  }
+  first_region.store(nullptr, std::memory_order_release);
   merged = 0;
   undo.clear();
   // A large transaction's buffers are not kept for the next.
   if (saved.capacity() > (1 << 20)) std::vector<std::byte>().swap(saved);
   saved.clear();
   touched.clear();
-  regions.clear();
   last_region = nullptr;
   participants.clear();
   prepared = 0;
   undo_before_prepare = saved_before_prepare = not_prepared;
   values.clear();
   holds_references = true;
-  ranges_declared.store(0, std::memory_order_relaxed);
-  bytes_declared.store(0, std::memory_order_relaxed);
+  ranges_declared = 0;
+  bytes_declared = 0;
 }
 
 namespace {
@@ -207,67 +241,91 @@ void transaction_state::captured() noexcept {
   references_gone();
 }
 
+namespace {
+
+// What the thread used last, to be used again. The memory may be gone: its number tells.
+struct used_before {
+  std::uint64_t memory = 0;
+  transaction_state* transaction = nullptr;
+};
+thread_local used_before hint;
+
+}  // namespace
+
+transaction_state& memory_state::claim() {
+  if (hint.memory == number && !hint.transaction->open.exchange(true, std::memory_order_acquire))
+    return *hint.transaction;
+  const std::scoped_lock lock(open_mutex);
+  for (const auto& tx : all_transactions)
+    if (!tx->open.exchange(true, std::memory_order_acquire)) {
+      hint = {number, tx.get()};
+      return *tx;
+    }
+  all_transactions.push_back(std::make_unique<transaction_state>(*this));
+  transaction_state& made = *all_transactions.back();
+  made.open = true;
+  hint = {number, &made};
+  return made;
+}
+
+// A transaction that declares four ranges and commits lazily takes 0.3 µs, of which every locked instruction is 7 ns and
+// more: so there is no lock in begin() and end(), and totals are counted for each transaction object.
 transaction_state* memory_state::begin(restore_mode mode) {
   require_writable();
   writer->require_usable();
-  const std::scoped_lock lock(open_mutex);
-  if (spare.empty()) {
-    all_transactions.push_back(std::make_unique<transaction_state>());
-    spare.push_back(all_transactions.back().get());
-  }
-  transaction_state* tx = spare.back();
-  spare.pop_back();
-  tx->owner = this;
-  tx->id = ++last_id;
-  tx->mode = mode;
-  tx->next = open;
-  tx->previous = nullptr;
-  if (open != nullptr) open->previous = tx;
-  open = tx;
-  ++begun;
-  return tx;
+  transaction_state& tx = claim();
+  tx.id.store(last_id.fetch_add(1, std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  tx.mode.store(mode, std::memory_order_relaxed);
+  return &tx;
 }
 
 void memory_state::end(transaction_state& tx, std::optional<commit_mode> committed) noexcept {
   tx.drop_references();
-  for (region_state* in : tx.regions) in->transactions.fetch_sub(1, std::memory_order_seq_cst);
-  const std::scoped_lock lock(open_mutex);
-  remove_from_open(tx);
   if (committed) {
-    ++(*committed == commit_mode::flush ? flush_commits : no_flush_commits);
-    ranges_declared += tx.ranges_declared.load(std::memory_order_relaxed);
-    bytes_declared += tx.bytes_declared.load(std::memory_order_relaxed);
-    ranges_merged += tx.ranges.size();
-    for (const auto& range : tx.ranges) bytes_merged += range.length;
+    auto& t = tx.totals;
+    ++(*committed == commit_mode::flush ? t.flush_commits : t.no_flush_commits);
+    t.ranges_declared += tx.ranges_declared.get();
+    t.bytes_declared += tx.bytes_declared.get();
+    std::uint64_t bytes = 0;
+    for (const auto& range : tx.ranges) bytes += range.length;
+    t.ranges_merged += tx.ranges.size();
+    t.bytes_merged += bytes;
   }
   tx.reset();
-  spare.push_back(&tx);
+  tx.open.store(false, std::memory_order_release);
 }
 
-void memory_state::remove_from_open(transaction_state& tx) noexcept {
-  (tx.previous != nullptr ? tx.previous->next : open) = tx.next;
-  if (tx.next != nullptr) tx.next->previous = tx.previous;
+std::vector<std::uint64_t> memory_state::open_ids() const {
+  const std::scoped_lock lock(open_mutex);
+  std::vector<std::uint64_t> ids;
+  for_each_open([&](const transaction_state& tx) { ids.push_back(tx.id); });
+  std::ranges::sort(ids);
+  return ids;
 }
 
 void memory_state::end_orphan(transaction_state& tx) noexcept {
-  bool last;
+  bool last = true;
   {
     const std::scoped_lock lock(open_mutex);
-    remove_from_open(tx);
-    last = open == nullptr;
+    tx.open = false;
+    for_each_open([&](const transaction_state&) { last = false; });
   }
   if (last) delete this;
 }
 
 namespace {
 
-transaction_state& require_open(transaction_state* state) {
+[[noreturn]] void refuse(const transaction_state* state) {
   if (state == nullptr)
     throw error(errc::bad_transaction, "the transaction has ended, or was never begun; begin one with memory::begin()");
   state->owner->require_own_process();
-  if (state->owner->closed)
-    throw error(errc::closed, "transaction " + std::to_string(state->id) + ": its memory, " + state->owner->path +
-                                  ", has been closed");
+  throw error(errc::closed,
+              "transaction " + std::to_string(state->id) + ": its memory, " + state->owner->path + ", has been closed");
+}
+
+transaction_state& require_open(transaction_state* state) {
+  if (state == nullptr || os::fork_generation() != state->owner->fork_generation || state->owner->closed) [[unlikely]]
+    refuse(state);
   return *state;
 }
 

@@ -29,17 +29,23 @@ struct transaction_state final : commit_source {
 
   static constexpr std::size_t not_prepared = ~std::size_t{0};
 
-  memory_state* owner = nullptr;
-  std::uint64_t id = 0;
-  restore_mode mode = restore_mode::restore;
-  std::string label;
+  explicit transaction_state(memory_state& of) : owner(&of) {}
+
+  memory_state* const owner;
+  // Belongs to an open transaction; otherwise anybody may claim it for a new one.
+  std::atomic<bool> open{false};
+  std::atomic<std::uint64_t> id{0};
+  std::atomic<restore_mode> mode{restore_mode::restore};
+  std::string label;  // changed under the owner's open_mutex
   // Declared ranges. The first `merged` of them are sorted, disjoint and not adjacent; the others are as they came.
   std::vector<declared> ranges;
   std::size_t merged = 0;
   std::vector<old_value> undo;  // in the order of declaration: put back last to first [rvm.transaction.undo-order]
   std::vector<std::byte> saved;
-  std::vector<page_ref> touched;       // one page reference each
-  std::vector<region_state*> regions;  // changed under the owner's open_mutex
+  std::vector<page_ref> touched;  // one page reference each
+  // Where the ranges are: mostly in one region.
+  std::atomic<region_state*> first_region{nullptr};
+  std::vector<region_state*> other_regions;  // changed under the owner's open_mutex
   region_state* last_region = nullptr;
   std::vector<participant*> participants;
   std::size_t prepared = 0;  // how many of them prepare() has run for
@@ -48,11 +54,14 @@ struct transaction_state final : commit_source {
   std::vector<new_value> values;  // while committing
   bool holds_references = true;   // until the values are captured
   // For query, from any thread.
-  std::atomic<std::uint64_t> ranges_declared{0}, bytes_declared{0};
-  // Place in the owner's list of open transactions.
-  transaction_state* next = nullptr;
-  transaction_state* previous = nullptr;
+  own_counter ranges_declared, bytes_declared;
+  // Of all committed transactions that this object has been.
+  struct {
+    own_counter flush_commits, no_flush_commits, ranges_declared, bytes_declared, ranges_merged, bytes_merged;
+  } totals;
 
+  void enter(region_state& in);
+  [[nodiscard]] bool uses(const region_state& in) const;  // with the owner's open_mutex held
   void set_range(std::byte* from, std::size_t length);
   void put_back_old_values() noexcept;
   void drop_references() noexcept;

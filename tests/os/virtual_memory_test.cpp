@@ -232,6 +232,14 @@ TEST_P(private_copies, include_what_the_kernel_wrote) {
   expect_found({20, 21});
 }
 
+TEST_P(private_copies, can_be_made_without_a_change) {
+  make_private(base_ + 7 * page);
+  (void)read(9);
+  make_private(base_ + 9 * page + page - 1);
+  for (const std::size_t p : {7ul, 9ul}) EXPECT_EQ(read(p), stored(p));
+  expect_found({7, 9});
+}
+
 TEST_P(private_copies, may_be_more_than_fit_into_a_batch) {
   std::set<std::size_t> odd;
   for (std::size_t p = 1; p < pages; p += 2) {

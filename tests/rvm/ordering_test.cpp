@@ -269,6 +269,24 @@ TEST(ordering, referenced_page_cannot_be_reserved) {
   pages.release(3);
 }
 
+TEST(ordering, page_is_known_as_private_until_it_is_dropped) {
+  page_vector pages(64 * kib);
+  EXPECT_FALSE(pages.add_reference(3));
+  pages.note_private(3);
+  EXPECT_TRUE(pages.add_reference(3));
+  pages.drop_reference(3);
+  ASSERT_FALSE(pages.try_reserve(3));
+  pages.drop_reference(3);
+  ASSERT_TRUE(pages.try_reserve(3));
+  pages.release(3);
+  EXPECT_TRUE(pages.add_reference(3));
+  pages.drop_reference(3);
+  ASSERT_TRUE(pages.try_reserve(3));
+  pages.release_dropped(3);
+  EXPECT_FALSE(pages.add_reference(3));
+  pages.drop_reference(3);
+}
+
 TEST(ordering, page_with_unsynced_commits_cannot_be_reserved) {
   page_vector pages(64 * kib);
   pages.add_reference(3);

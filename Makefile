@@ -25,6 +25,10 @@ bench-quick: dependencies-bench build  ## run every benchmark in a short form, i
 	@rm -f build/bench-quick.jsonl
 	@set -e; for program in $(RELEASE)/bench/bench_*; do $$program --quick --json build/bench-quick.jsonl; done
 
+.PHONY: bench-report
+bench-report: dependencies-bench  ## make docs/results.md and its plots of the last `make bench`
+	@bench/report.py build/bench.jsonl
+
 .PHONY: format
 format:  ## format all sources
 	@scripts/format.sh

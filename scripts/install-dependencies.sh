@@ -6,12 +6,12 @@
 #     scripts/install-dependencies.sh [build] [test] [bench]      without arguments: all three
 #
 # build: the library, its command and the examples. test: what `make test` needs besides. bench: the systems that the
-# benchmarks measure; all optional.
+# benchmarks measure, all optional, and what draws their plots.
 set -euo pipefail
 
 build=(cmake ninja-build g++ pkg-config libisal-dev libfmt-dev libcli11-dev nlohmann-json3-dev)
 test=(libgtest-dev python3 clang clang-format clang-tidy libclang-rt-14-dev)
-bench=(liblmdb-dev libsqlite3-dev librocksdb-dev libwiredtiger-dev libpmemobj-dev)
+bench=(liblmdb-dev libsqlite3-dev librocksdb-dev libwiredtiger-dev libpmemobj-dev python3-matplotlib)
 
 (($#)) || set -- build test bench
 wanted=()

@@ -64,8 +64,27 @@ struct contents {
   }
 };
 
-constexpr const char* total_names[] = {
-    "opened", "recovered", "transactions", "log_bytes", "incremental_truncations", "epoch_truncations", "grown"};
+constexpr const char* total_names[] = {"opened",
+                                       "recovered",
+                                       "transactions",
+                                       "log_bytes",
+                                       "incremental_truncations",
+                                       "epoch_truncations",
+                                       "grown",
+                                       "no_flush_commits",
+                                       "aborts",
+                                       "intra_ranges_saved",
+                                       "intra_bytes_saved",
+                                       "inter_transactions_saved",
+                                       "inter_bytes_saved",
+                                       "batches",
+                                       "log_used_max",
+                                       "truncation_waits",
+                                       "flush_calls",
+                                       "truncate_calls",
+                                       "write_ns",
+                                       "truncation_ns"};
+static_assert(std::size(total_names) == static_cast<std::size_t>(log_total::end));
 
 json status_json(const log_file& log, const std::vector<status_copy>& copies, const survey& found,
                  const contents& live) {

@@ -34,6 +34,7 @@
 #include <sys/time.h>
 
 #ifdef __cplusplus
+#include <ostream> /* where std::endl looks for a name `flush`: after the mode below it would find that one */
 extern "C" {
 #endif
 

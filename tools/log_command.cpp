@@ -295,6 +295,12 @@ int show_log_records(os::disk& disk, const std::string& path, const record_selec
   return found.damaged.empty() ? exit_ok : exit_damaged;
 }
 
+void show_log_totals(os::disk& disk, const std::string& path, std::FILE* out) {
+  const auto log = log_file::open(disk, path, os::access::read_only, false);
+  for (std::size_t i = 0; i < std::size(total_names); ++i)
+    fmt::print(out, "{:26} {}\n", total_names[i], log->status().totals[i]);
+}
+
 int verify_segment(os::disk& disk, const std::string& log_path, const std::string& segment_path, bool as_json,
                    std::FILE* out) {
   options how;

@@ -23,6 +23,7 @@ const log_shell::command log_shell::commands[] = {
     {"i", &log_shell::init_log, nullptr},
     {"open_log", &log_shell::open_log, "LOG: work on this log from now on"},
     {"log", &log_shell::open_log, nullptr},
+    {"l", &log_shell::open_log, nullptr},
     {"close_log", &log_shell::close_log, "work on none"},
     {"status", &log_shell::status, "what the log is, and what is in it"},
     {"log_status", &log_shell::status, nullptr},

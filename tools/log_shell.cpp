@@ -60,9 +60,10 @@ std::optional<std::uint64_t> length_in(std::string_view text) {
 }
 
 const log_shell::command& log_shell::find(const std::string& word) {
+  for (const command& c : commands)
+    if (word == c.name) return c;
   const command* found = nullptr;
   for (const command& c : commands) {
-    if (word == c.name) return c;
     if (!std::string_view(c.name).starts_with(word)) continue;
     if (found != nullptr && found->run != c.run)
       throw std::runtime_error(fmt::format("{}: ambiguous: {} or {}", word, found->name, c.name));

@@ -83,9 +83,8 @@ record_use::record_use(const rvm_tid_t* tid) noexcept {
   if (tid == nullptr || tid->struct_id != rvm_tid_id || tid->tid == nullptr) return;
   auto* const r = static_cast<record*>(tid->tid);
   while (r->busy.exchange(true, std::memory_order_acquire)) std::this_thread::yield();
-  const std::uint64_t id = r->id.load(std::memory_order_relaxed);
-  const timeval name = name_of(id);
-  if (id != 0 && name.tv_sec == tid->uname.tv_sec && name.tv_usec == tid->uname.tv_usec)
+  if (r->id.load(std::memory_order_acquire) != 0 && r->name.tv_sec == tid->uname.tv_sec &&
+      r->name.tv_usec == tid->uname.tv_usec)
     record_ = r;
   else
     r->busy.store(false, std::memory_order_release);
@@ -167,7 +166,7 @@ rvm_return_t rvm_begin_transaction(rvm_tid_t* tid, rvm_mode_t mode) {
       throw;
     }
     const std::uint64_t id = r.transaction.id();
-    tid->uname = name_of(id);
+    tid->uname = r.name = name_of(id);
     tid->tid = &r;
     r.id.store(id, std::memory_order_release);
     return RVM_SUCCESS;

@@ -38,6 +38,7 @@ class histogram {
 struct record {
   std::atomic<bool> busy{false};     // a call is using the transaction
   std::atomic<std::uint64_t> id{0};  // of the transaction; 0: there is none
+  timeval name{};                    // of the transaction; written before `id`
   rvm::transaction transaction;
   // Lengths declared by all transactions that had this record: bin i is up to 16 << i. Written by one thread at a time.
   std::array<std::atomic<std::uint64_t>, range_lengths_len> range_lengths{};

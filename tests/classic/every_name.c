@@ -32,6 +32,13 @@ typedef char statistics_has_its_size[sizeof(rvm_statistics_t) == 1600 ? 1 : -1];
 typedef char offset_has_its_size[sizeof(rvm_offset_t) == 16 ? 1 : -1];
 typedef char region_def_has_its_size[sizeof(rvm_region_def_t) == 32 ? 1 : -1];
 
+/* Where regions are loaded: addresses that no ordinary program uses. */
+#ifdef __SANITIZE_THREAD__ /* knows few ranges */
+#define FIRST_ADDRESS 0x550000000000ul
+#else
+#define FIRST_ADDRESS 0x150000000000ul
+#endif
+
 static const int codes[] = {
     RVM_SUCCESS,           RVM_EINIT,       RVM_EINTERNAL,      RVM_EIO,         RVM_ELOG,
     RVM_ELOG_VERSION_SKEW, RVM_EMODE,       RVM_ENAME_TOO_LONG, RVM_ENO_MEMORY,  RVM_ENOT_MAPPED,
@@ -152,7 +159,7 @@ static void transactions(char* device) {
 static void segments(char* device) {
   rvm_region_def_t defs[2], *loaded;
   unsigned long count;
-  char* const base = (char*)0x130000000000ul;
+  char* const base = (char*)FIRST_ADDRESS;
   RVM_INIT_REGION(defs[0], RVM_MK_OFFSET(0, 0), RVM_PAGE_SIZE, base);
   RVM_INIT_REGION(defs[1], RVM_MK_OFFSET(0, 0), 2 * RVM_PAGE_SIZE, base + 16 * RVM_PAGE_SIZE);
   CHECK_OK(rvm_create_segment(device, RVM_MK_OFFSET(0, 0), NULL, 2, defs));
@@ -164,7 +171,7 @@ static void segments(char* device) {
 }
 
 static void heap(char* device) {
-  char* const base = (char*)0x140000000000ul;
+  char* const base = (char*)(FIRST_ADDRESS + (1ul << 34));
   char *static_region, *block, *other;
   intentionList_t list = {0, 0, NULL};
   rds_stats_t stats;

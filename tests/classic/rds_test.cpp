@@ -12,7 +12,7 @@
 namespace tenure::classic {
 namespace {
 
-char* const base = reinterpret_cast<char*>(std::uintptr_t{0x160000000000});
+char* const base = fixed_address(2);
 
 class classic_rds : public classic_test {
  protected:

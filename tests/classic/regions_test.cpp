@@ -77,7 +77,7 @@ TEST_F(classic_regions, codes) {
     EXPECT_CODE(RVM_EPAGER, rvm_map(&region, &options));
     options.options.pager = nullptr;
     wrong = region;
-    wrong.vmaddr = reinterpret_cast<char*>(std::uintptr_t{0x110000000001});
+    wrong.vmaddr = fixed_address(4) + 1;
     EXPECT_CODE(RVM_ERANGE, rvm_map(&wrong, nullptr));
     write_file(tiny, std::string(511, 'x'));
     wrong = region_of(tiny);

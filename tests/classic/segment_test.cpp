@@ -11,7 +11,7 @@
 namespace tenure::classic {
 namespace {
 
-char* const base = reinterpret_cast<char*>(std::uintptr_t{0x150000000000});
+char* const base = fixed_address(1);
 
 rvm_region_def_t def_of(char* address, unsigned long length) {
   rvm_region_def_t def;

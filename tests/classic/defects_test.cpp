@@ -296,10 +296,13 @@ TEST_F(defects, n14_threads_are_joined) {
     return std::distance(begin(tasks), end(tasks));
   };
   in_process([&] {
+    std::jthread([] {}).join();  // sanitizers start theirs with the first one
     const auto before = threads();
     open();
     EXPECT_GT(threads(), before);
     EXPECT_OK(rvm_terminate());
+    // The kernel shows a thread that has been joined for a moment longer.
+    for (int tries = 0; threads() > before && tries < 100'000; ++tries) std::this_thread::yield();
     EXPECT_EQ(threads(), before);
   });
 }

@@ -157,7 +157,11 @@ class classic_combination : public classic_test,
 
 TEST_P(classic_combination, all_threads_commit) {
   const auto [optimizations, mapping, threads] = GetParam();
+#ifdef __SANITIZE_THREAD__
+  const int rounds = 20;
+#else
   const int rounds = 100;
+#endif
   for (const rvm_mode_t keep : {restore, no_restore})
     for (const rvm_mode_t how : {flush, no_flush}) {
       in_process([&] {

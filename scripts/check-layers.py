@@ -2,9 +2,11 @@
 # Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 """Checks the shape of the source tree.
 
-1. Includes point down the layers only: os < rvm < heap, cache < pobj < languages. Heap and cache do not know each other.
+1. Includes point down the layers only: os < rvm < classic, heap, cache < pobj < languages. Classic, heap and cache do
+   not know each other.
    Public headers belong to the layer that implements them and include public headers only.
-2. Only src/os talks to the operating system: nobody else in src/ or include/ includes its headers.
+2. Only src/os talks to the operating system: nobody else in src/ or include/ includes its headers, save where a public
+   header has always brought them in.
 3. No source file has more than 650 lines.
 
 Prints FILE:LINE: MESSAGE for everything it finds, and fails if there was anything. --self-test checks the checker.
@@ -15,14 +17,21 @@ import re
 import sys
 import tempfile
 
-RANK = {"os": 0, "rvm": 1, "heap": 2, "cache": 2, "pobj": 3, "languages": 4}
+RANK = {"os": 0, "rvm": 1, "classic": 2, "heap": 2, "cache": 2, "pobj": 3, "languages": 4}
 
 # Public headers whose layer is not the first word of their path below include/tenure or include.
 PUBLIC_LAYERS = {
     "tenure/error.hpp": "os",
     "tenure/loader.hpp": "rvm",
     "tenure/recoverable_heap.hpp": "rvm",
+    "rvm/rvm.h": "classic",
+    "rvm/rvm_segment.h": "classic",
+    "rvm/rvm_statistics.h": "classic",
+    "rvm/rds.h": "classic",
 }
+
+# System headers that programs get with a public header, because its interface is older than this rule.
+BROUGHT_IN = {"rvm/rvm.h": {"sys/param.h", "sys/time.h"}}
 
 SYSTEM_HEADERS = re.compile(
     r"(sys|linux|asm|arpa|netinet)/.*|(fcntl|unistd|signal|ucontext|pthread|sched|semaphore|poll|dirent|dlfcn|spawn"
@@ -82,7 +91,8 @@ class Checker:
             self.report(file, 1, "public header of no layer: name it in PUBLIC_LAYERS in scripts/check-layers.py")
             return
         for number, target in includes(lines):
-            self.check_system(file, number, target, layer=None)
+            if target not in BROUGHT_IN.get(path, ()):
+                self.check_system(file, number, target, layer=None)
             if self.is_private(file, target):
                 self.report(file, number, f"public header includes {target} of src/")
             else:
@@ -129,10 +139,12 @@ def includes(lines):
 GOOD = {
     "include/tenure/error.hpp": "#include <string>\n",
     "include/tenure/rvm.hpp": "#include <tenure/error.hpp>\n",
-    "include/rvm/rvm.h": "#include <stddef.h>\n",
+    "include/rvm/rvm.h": "#include <stddef.h>\n#include <sys/time.h>\n",
+    "include/rvm/rds.h": "#include <rvm/rvm.h>\n",
+    "src/classic/map.cpp": '#include <rvm/rvm.h>\n#include <tenure/rvm.hpp>\n#include "os/file.hpp"\n#include "rvm/log.hpp"\n',
     "src/os/file.cpp": '#include "os/file.hpp"\n#include <tenure/error.hpp>\n#include <fcntl.h>\n#include <sys/mman.h>\n',
     "src/os/file.hpp": "#include <span>\n",
-    "src/rvm/log.cpp": '#include "rvm/log.hpp"\n#include "os/file.hpp"\n#include <tenure/rvm.hpp>\n#include <rvm/rvm.h>\n',
+    "src/rvm/log.cpp": '#include "rvm/log.hpp"\n#include "os/file.hpp"\n#include <tenure/rvm.hpp>\n',
     "src/rvm/log.hpp": "// #include <unistd.h>\n#include <isa-l/crc.h>\n",
     "src/heap/block.cpp": '#include "rvm/log.hpp"\n#include "block.hpp"\n',
     "src/heap/block.hpp": "",
@@ -145,6 +157,8 @@ BAD = {  # path: (content, line, part of the message)
     "src/os/up_public.cpp": ("#include <tenure/rvm.hpp>\n", 1, "os includes tenure/rvm.hpp of rvm"),
     "src/rvm/up.cpp": ('#include "heap/missing.hpp"\n', 1, "rvm includes heap/missing.hpp of heap"),
     "src/rvm/relative.cpp": ('#include "../heap/block.hpp"\n', 1, "of heap"),
+    "src/rvm/up_public.cpp": ("#include <rvm/rvm.h>\n", 1, "rvm includes rvm/rvm.h of classic"),
+    "include/rvm/rvm_statistics.h": ("#include <sys/stat.h>\n", 1, "includes <sys/stat.h>"),
     "src/heap/sideways.cpp": ('#include "cache/buffer.hpp"\n', 1, "heap includes cache/buffer.hpp of cache"),
     "src/cache/sideways.hpp": ('#include "heap/block.hpp"\n', 1, "cache includes heap/block.hpp of heap"),
     "src/pobj/up.cpp": ('#include "languages/x.hpp"\n', 1, "pobj includes languages/x.hpp of languages"),

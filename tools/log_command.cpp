@@ -64,8 +64,27 @@ struct contents {
   }
 };
 
-constexpr const char* total_names[] = {
-    "opened", "recovered", "transactions", "log_bytes", "incremental_truncations", "epoch_truncations", "grown"};
+constexpr const char* total_names[] = {"opened",
+                                       "recovered",
+                                       "transactions",
+                                       "log_bytes",
+                                       "incremental_truncations",
+                                       "epoch_truncations",
+                                       "grown",
+                                       "no_flush_commits",
+                                       "aborts",
+                                       "intra_ranges_saved",
+                                       "intra_bytes_saved",
+                                       "inter_transactions_saved",
+                                       "inter_bytes_saved",
+                                       "batches",
+                                       "log_used_max",
+                                       "truncation_waits",
+                                       "flush_calls",
+                                       "truncate_calls",
+                                       "write_ns",
+                                       "truncation_ns"};
+static_assert(std::size(total_names) == static_cast<std::size_t>(log_total::end));
 
 json status_json(const log_file& log, const std::vector<status_copy>& copies, const survey& found,
                  const contents& live) {
@@ -274,6 +293,12 @@ int show_log_records(os::disk& disk, const std::string& path, const record_selec
     print_damage(out, found, *log);
   }
   return found.damaged.empty() ? exit_ok : exit_damaged;
+}
+
+void show_log_totals(os::disk& disk, const std::string& path, std::FILE* out) {
+  const auto log = log_file::open(disk, path, os::access::read_only, false);
+  for (std::size_t i = 0; i < std::size(total_names); ++i)
+    fmt::print(out, "{:26} {}\n", total_names[i], log->status().totals[i]);
 }
 
 int verify_segment(os::disk& disk, const std::string& log_path, const std::string& segment_path, bool as_json,

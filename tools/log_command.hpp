@@ -30,6 +30,8 @@ struct record_selection {
 int show_log_status(os::disk& disk, const std::string& path, bool as_json, std::FILE* out);
 int show_log_records(os::disk& disk, const std::string& path, const record_selection& which, bool as_json,
                      std::FILE* out);
+// The counters over the log's life, one a line.
+void show_log_totals(os::disk& disk, const std::string& path, std::FILE* out);
 // Compares every page of a segment with its checksum.
 int verify_segment(os::disk& disk, const std::string& log_path, const std::string& segment_path, bool as_json,
                    std::FILE* out);

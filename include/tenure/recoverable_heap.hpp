@@ -59,6 +59,8 @@ class recoverable_heap {
   // Makes an empty heap in a region, which must be zero (its first page is looked at: errc::damaged). Attach to it
   // after the commit. errc::bad_option if the region is shorter than 64 KiB.
   static void format(transaction& tx, const region& where);
+  // The same for bytes that are page-aligned and mapped by a region; `name` is for messages.
+  static void format(transaction& tx, std::byte* bytes, std::size_t length, const std::string& name);
   // Whether the region begins with the mark of a heap.
   [[nodiscard]] static bool is_formatted(const region& where) noexcept;
 
@@ -74,6 +76,8 @@ class recoverable_heap {
   // Room for `bytes` bytes, declared in the transaction (set_range); their contents are unspecified. `alignment` is a
   // power of two up to 4096. errc::out_of_memory, naming the sizes, if there is no room: the transaction goes on.
   [[nodiscard]] void* allocate(transaction& tx, std::size_t bytes, std::size_t alignment = 16);
+  // The same, but what the caller fills of it he declares himself.
+  [[nodiscard]] void* allocate_undeclared(transaction& tx, std::size_t bytes, std::size_t alignment = 16);
   // Frees what allocate returned, at the commit. nullptr is ignored. errc::bad_free for anything that is no live
   // object: freed before (also by an open transaction), allocated by another open transaction, inside an object,
   // elsewhere.
@@ -130,6 +134,7 @@ class recoverable_heap {
 
  private:
   struct state;
+  void* take(transaction& tx, std::size_t bytes, std::size_t declared, std::size_t alignment);
   std::unique_ptr<state> state_;
 };
 

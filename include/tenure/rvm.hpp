@@ -154,6 +154,19 @@ struct statistics {
   std::uint64_t pages_written = 0, segment_bytes_written = 0, segment_syncs = 0, status_writes = 0;
   std::uint64_t private_pages_dropped = 0, private_pages_kept = 0;
   std::uint64_t undeclared_writes = 0;  // found by checking mode
+  std::uint64_t flush_calls = 0, truncate_calls = 0;
+  std::uint64_t write_ns = 0, truncation_ns = 0;  // spent in writing the log, and in truncating it
+};
+
+// Counters over the life of a log: of all earlier openings that ended with a clean close, and of this one so far.
+struct log_totals {
+  std::uint64_t opened = 0, recovered = 0;  // recovered: openings that found something to replay
+  std::uint64_t transactions = 0, no_flush_commits = 0, aborts = 0;
+  // As in statistics. log_used_max is the largest of all.
+  std::uint64_t intra_ranges_saved = 0, intra_bytes_saved = 0, inter_transactions_saved = 0, inter_bytes_saved = 0;
+  std::uint64_t batches = 0, log_bytes_written = 0, log_used_max = 0, log_grown = 0;
+  std::uint64_t truncation_waits = 0, incremental_truncations = 0, epoch_truncations = 0;
+  std::uint64_t flush_calls = 0, truncate_calls = 0, write_ns = 0, truncation_ns = 0;
 };
 
 // How a segment is made.
@@ -345,6 +358,7 @@ class memory {
   // [RVM §4.2 query]
   [[nodiscard]] std::vector<open_transaction> open_transactions(const region* in = nullptr) const;
   [[nodiscard]] statistics stats() const;
+  [[nodiscard]] log_totals totals() const;
   [[nodiscard]] const recovery_report& recovery() const;
   [[nodiscard]] const std::string& log_path() const;
   [[nodiscard]] tuning tune() const;

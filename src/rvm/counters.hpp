@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 
 namespace tenure::rvm {
@@ -36,6 +37,21 @@ class own_counter {
   std::atomic<std::uint64_t> value_{0};
 };
 
+// Counts the nanoseconds of a scope.
+class time_counted {
+ public:
+  explicit time_counted(counter& in) : in_(in) {}
+  ~time_counted() {
+    in_ += static_cast<std::uint64_t>((std::chrono::steady_clock::now() - began_) / std::chrono::nanoseconds(1));
+  }
+  time_counted(const time_counted&) = delete;
+  time_counted& operator=(const time_counted&) = delete;
+
+ private:
+  counter& in_;
+  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+};
+
 // Named as in tenure::rvm::statistics.
 struct counters {
   counter aborts, batches, log_bytes_written, log_used_max, log_grown;
@@ -43,6 +59,7 @@ struct counters {
   counter incremental_truncations, epoch_truncations, incremental_bytes_reclaimed, epoch_bytes_reclaimed;
   counter truncation_blocked, truncation_waits, pages_written, segment_bytes_written, segment_syncs, status_writes;
   counter private_pages_dropped, private_pages_kept, undeclared_writes;
+  counter flush_calls, truncate_calls, write_ns, truncation_ns;
 };
 
 }  // namespace tenure::rvm

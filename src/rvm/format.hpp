@@ -46,6 +46,9 @@ inline constexpr std::uint32_t redo_page = 4096;
 // A group, padding included, is at most this long, so that it can be read and checked in memory.
 inline constexpr std::uint32_t max_group = 1024 * 1024;
 
+// Counters over a log's life; see log_total.
+using total_slots = std::array<std::uint64_t, 64>;
+
 // Status block: what a log is and which part of it is live.
 struct status_block {
   std::uint64_t magic;                     //    0  log_magic
@@ -65,7 +68,7 @@ struct status_block {
   std::uint64_t tail;                      //   88  LSN behind the last group if clean, else a lower bound of it
   std::int64_t created;                    //   96  ns since 1970, for people
   std::int64_t written;                    //  104  ns since 1970, for people
-  std::array<std::uint64_t, 64> totals;    // 112  counters over the log's life; see log_totals
+  total_slots totals;                      // 112
   std::uint32_t permissions;               //  624  of the file, for the one that replaces it
   std::array<std::uint8_t, 392> reserved;  // 628  zero
   std::uint32_t checksum;                  // 1020  CRC32C of bytes 0 … 1019
@@ -81,7 +84,21 @@ enum class log_total : std::size_t {
   log_bytes,
   incremental_truncations,
   epoch_truncations,
-  grown
+  grown,
+  no_flush_commits,
+  aborts,
+  intra_ranges_saved,
+  intra_bytes_saved,
+  inter_transactions_saved,
+  inter_bytes_saved,
+  batches,
+  log_used_max,  // a maximum, not a sum
+  truncation_waits,
+  flush_calls,
+  truncate_calls,
+  write_ns,
+  truncation_ns,
+  end  // how many there are
 };
 
 // Group header.

@@ -184,6 +184,7 @@ bool log_writer::write_next(guard& lock) {
 }
 
 void log_writer::write(batch& b) {
+  const time_counted timing(count_.write_ns);
   // Inter-transaction optimization. Where it has found nothing for a while it is tried now and then only.
   const bool possible = b.lazy_commits() != 0 && b.commits() > 1;
   if (possible && (fruitless_ < 4 || fruitless_ % 16 == 0)) {

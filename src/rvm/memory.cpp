@@ -122,6 +122,7 @@ transaction memory::begin(restore_mode mode) { return transaction(require(state_
 void memory::flush() {
   memory_state& state = require(state_);
   state.require_usable();
+  ++state.count.flush_calls;
   if (!state.read_only) state.writer->wait(state.writer->last_commit());
 }
 
@@ -138,9 +139,11 @@ void memory::wait(ticket until) {
 }
 
 void memory::truncate() {
-  flush();
-  state_->require_writable();
-  state_->truncation->everything();
+  memory_state& state = require(state_);
+  state.require_writable();
+  ++state.count.truncate_calls;
+  state.writer->wait(state.writer->last_commit());
+  state.truncation->everything();
 }
 
 std::uint64_t memory::truncate_incrementally(std::uint64_t bytes) {
@@ -163,55 +166,8 @@ std::vector<open_transaction> memory::open_transactions(const region* in) const 
   return all;
 }
 
-statistics memory::stats() const {
-  const memory_state& state = require(state_);
-  statistics s;
-  {
-    const std::scoped_lock lock(state.open_mutex);
-    s.begun = state.last_id;
-    for (const auto& tx : state.all_transactions) {
-      const auto& t = tx->totals;
-      const std::uint64_t ranges = t.ranges_declared.get(), bytes = t.bytes_declared.get();
-      s.flush_commits += t.flush_commits.get();
-      s.no_flush_commits += t.no_flush_commits.get();
-      s.ranges_declared += ranges;
-      s.bytes_declared += bytes;
-      // Commits go on meanwhile.
-      s.intra_ranges_saved += ranges - std::min(ranges, t.ranges_merged.get());
-      s.intra_bytes_saved += bytes - std::min(bytes, t.bytes_merged.get());
-    }
-  }
-  const counters& c = state.count;
-  s.aborts = c.aborts.get();
-  s.ranges_logged = c.ranges_logged.get();
-  s.bytes_logged = c.bytes_logged.get();
-  s.inter_transactions_saved = c.inter_transactions_saved.get();
-  s.inter_bytes_saved = c.inter_bytes_saved.get();
-  s.batches = s.syncs = c.batches.get();
-  s.log_bytes_written = c.log_bytes_written.get();
-  s.log_used_max = c.log_used_max.get();
-  s.log_grown = c.log_grown.get();
-  s.incremental_truncations = c.incremental_truncations.get();
-  s.epoch_truncations = c.epoch_truncations.get();
-  s.incremental_bytes_reclaimed = c.incremental_bytes_reclaimed.get();
-  s.epoch_bytes_reclaimed = c.epoch_bytes_reclaimed.get();
-  s.truncation_blocked = c.truncation_blocked.get();
-  s.truncation_waits = c.truncation_waits.get();
-  s.pages_written = c.pages_written.get();
-  s.segment_bytes_written = c.segment_bytes_written.get();
-  s.segment_syncs = c.segment_syncs.get();
-  s.status_writes = c.status_writes.get();
-  s.private_pages_dropped = c.private_pages_dropped.get();
-  s.private_pages_kept = c.private_pages_kept.get();
-  s.undeclared_writes = c.undeclared_writes.get();
-  if (state.truncation) {
-    s.log_size = state.truncation->area();
-    s.log_used = state.queue->window().used();
-    s.spooled_bytes = state.writer->spooled();
-  }
-  return s;
-}
-
+statistics memory::stats() const { return require(state_).stats(); }
+log_totals memory::totals() const { return require(state_).totals(); }
 const recovery_report& memory::recovery() const { return require(state_).report; }
 const std::string& memory::log_path() const { return require(state_).path; }
 

@@ -64,6 +64,12 @@ struct memory_state final : truncation_host {
   // abandon(), and lets go of all files and their locks.
   void let_go() noexcept;
 
+  // statistics.cpp
+  [[nodiscard]] statistics stats() const;
+  [[nodiscard]] log_totals totals() const;
+  // What a clean close writes to the status block.
+  [[nodiscard]] total_slots totals_to_store() const;
+
   // checking.cpp: checking mode
   void make_shadow(region_state& what);
   void require_declared_writes_only(const transaction_state& committing);
@@ -95,6 +101,7 @@ struct memory_state final : truncation_host {
 
   counters count;
   recovery_report report;
+  total_slots totals_at_open{};
   std::optional<log_window> live;  // of a log opened for reading only
   std::unique_ptr<log_file> read_only_log;
   std::optional<page_queue> queue;

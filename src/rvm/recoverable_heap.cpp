@@ -202,27 +202,32 @@ void recoverable_heap::state::aborted(transaction& tx) noexcept {
 // --- The interface ---
 
 void recoverable_heap::format(transaction& tx, const region& where) {
-  const heap_layout layout = layout_of_heap(where.size());
-  if (where.size() < 65536 || layout.pages == 0)
-    throw error(errc::bad_option, "a heap needs a region of at least 65536 bytes; the one in " + where.segment_path() +
-                                      " has " + std::to_string(where.size()));
-  const std::byte* first = where.data();
-  if (std::any_of(first, first + heap_page, [](std::byte b) { return b != std::byte{0}; }))
-    throw error(errc::damaged, "the region in " + where.segment_path() + " at offset " +
-                                   std::to_string(where.offset()) + " is not zero: " +
-                                   (is_formatted(where) ? "it has a heap already" : "something else is stored there") +
+  format(tx, where.data(), where.size(), where.segment_path() + " at offset " + std::to_string(where.offset()));
+}
+
+void recoverable_heap::format(transaction& tx, std::byte* bytes, std::size_t length, const std::string& name) {
+  const heap_layout layout = layout_of_heap(length);
+  if (length < 65536 || layout.pages == 0)
+    throw error(errc::bad_option,
+                "a heap needs a region of at least 65536 bytes; the one in " + name + " has " + std::to_string(length));
+  if (std::any_of(bytes, bytes + heap_page, [](std::byte b) { return b != std::byte{0}; })) {
+    std::uint64_t mark;
+    std::memcpy(&mark, bytes, sizeof mark);
+    throw error(errc::damaged, "the region in " + name + " is not zero: " +
+                                   (mark == heap_magic ? "it has a heap already" : "something else is stored there") +
                                    "; a heap can only be made in a fresh region");
+  }
   heap_header h{};
   h.magic = heap_magic;
   h.version = heap_version;
   h.endian = endian_mark;
-  h.length = where.size();
+  h.length = length;
   h.page = heap_page;
   h.pages = static_cast<std::uint32_t>(layout.pages);
   h.bitmaps = layout.bitmaps;
   h.data = layout.data;
   h.checksum = header_checksum(h, offsetof(heap_header, checksum));
-  tx.modify(where.at<heap_header>(0), h);
+  tx.modify(bytes, &h, sizeof h);
 }
 
 bool recoverable_heap::is_formatted(const region& where) noexcept {
@@ -244,6 +249,14 @@ recoverable_heap::recoverable_heap(recoverable_heap&&) noexcept = default;
 recoverable_heap& recoverable_heap::operator=(recoverable_heap&&) noexcept = default;
 
 void* recoverable_heap::allocate(transaction& tx, std::size_t bytes, std::size_t alignment) {
+  return take(tx, bytes, bytes, alignment);
+}
+
+void* recoverable_heap::allocate_undeclared(transaction& tx, std::size_t bytes, std::size_t alignment) {
+  return take(tx, bytes, 0, alignment);
+}
+
+void* recoverable_heap::take(transaction& tx, std::size_t bytes, std::size_t declared, std::size_t alignment) {
   if (!std::has_single_bit(alignment) || alignment > max_alignment)
     throw error(errc::bad_option,
                 "an alignment of " + std::to_string(alignment) + " bytes: must be a power of two up to 4096");
@@ -255,7 +268,7 @@ void* recoverable_heap::allocate(transaction& tx, std::size_t bytes, std::size_t
   try {
     s.in_flight.emplace(object, state::flight{0, 0});
     lock.unlock();
-    tx.set_range(object, bytes);  // throws for a transaction of another memory
+    tx.set_range(object, declared);  // throws for a transaction of another memory
     tx.join(s);
     lock.lock();
     auto& items = s.open[id].items;

@@ -61,12 +61,14 @@ void memory_state::open_log() {
     report.needed = live->used() != 0;
     report.head = live->head;
     report.tail = live->tail;
+    totals_at_open = status.totals;
     read_only_log = std::move(log);
     return;
   }
   // Who made the log may have been killed, or have failed, before its name was durable.
   disk.sync_directory_of(path);
   recover(*log);
+  totals_at_open = log->status().totals;
   queue.emplace(log->status().head);
   truncation.emplace(std::move(log), *queue, count, *this,
                      truncator_settings{tune.truncation_threshold, how.recovery_memory, how.background, &disk});
@@ -157,9 +159,7 @@ void memory_state::close() {
   writer->stop();
   truncation->everything();
   for (const auto& [name, s] : segments) s->note_not_in_log();
-  std::uint64_t commits = 0;
-  for (const auto& tx : all_transactions) commits += tx->totals.flush_commits.get() + tx->totals.no_flush_commits.get();
-  truncation->close_log(commits);
+  truncation->close_log(totals_to_store());
 }
 
 void memory_state::let_go() noexcept {

@@ -44,6 +44,7 @@ segment_resolver truncator::resolver() {
 // If it fails, the pages are dirty as before. A failed sync fails the whole memory: what the kernel still holds of the
 // segment is not known, but the log has it all, and reopening repeats it [rvm.log.no-retry].
 truncator::progress truncator::step(lsn until, bool even_referenced) {
+  const time_counted timing(count_.truncation_ns);
   page_queue::taken what;
   try {
     redo values(resolver());
@@ -199,18 +200,14 @@ void truncator::grow(std::uint64_t needed) {
   area_ = log_->area();
 }
 
-void truncator::close_log(std::uint64_t transactions) {
+void truncator::close_log(const total_slots& totals) {
   const guard lock(mutex_);
   const auto window = queue_.window();
   assert(window.used() == 0);
   status_block status = log_->status();
   status.head = status.tail = window.tail;
   status.clean = 1;
-  const auto total = [&](log_total which) -> std::uint64_t& { return status.totals[static_cast<std::size_t>(which)]; };
-  total(log_total::transactions) += transactions;
-  total(log_total::log_bytes) += count_.log_bytes_written.get();
-  total(log_total::incremental_truncations) += count_.incremental_truncations.get();
-  total(log_total::epoch_truncations) += count_.epoch_truncations.get();
+  status.totals = totals;
   log_->write_status(status);
 }
 

@@ -75,7 +75,7 @@ class truncator {
   // Replaces the log, which must have nothing unsynced, by one with room for `needed` bytes. Called by the log's writer.
   void grow(std::uint64_t needed);
   // Writes the status of a log that is closed cleanly; it must be empty.
-  void close_log(std::uint64_t transactions);
+  void close_log(const total_slots& totals);
 
   void set_threshold(double part);
   // An open transaction has ended that may have been in the way.

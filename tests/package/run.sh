@@ -4,7 +4,8 @@
 #     tests/package/run.sh BUILD_DIR
 #
 # Installs the build into a temporary directory, builds the program beside this script against it in every way there is,
-# through CMake and through pkg-config, static and shared, and runs each.
+# through CMake and through pkg-config, static and shared, and runs each. The same with a program in C, which is C++ too,
+# for the classic interface.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "$1" && pwd)
@@ -16,7 +17,7 @@ check() {  # LINKAGE PROGRAM: it works, and has the library inside or outside as
   local linkage=$1 program=$2 store found=static
   store=$(mktemp -d "$work/store.XXXXXX")
   LD_LIBRARY_PATH=$libdir "$program" "$store"
-  if readelf -d "$program" | grep -q 'NEEDED.*libtenure'; then found=shared; fi
+  if readelf -d "$program" | grep -qE 'NEEDED.*lib(tenure|rvm)\.'; then found=shared; fi
   if [[ $found != "$linkage" ]]; then
     echo "$program is linked $found, not $linkage" >&2
     exit 1
@@ -45,11 +46,38 @@ read -ra static_libs < <(pkg-config --static --libs tenure)
 check shared "$work/pkg_config_shared"
 check static "$work/pkg_config_static"
 
-# Every public header stands on its own.
+# The classic interface: the same text as C and as C++, compiled with what pkg-config says and nothing else.
+check shared "$work/cmake/classic_shared"
+check static "$work/cmake/classic_static"
+program=$here/../classic/every_name.c
+read -ra classic_cflags < <(pkg-config --cflags rvm)
+read -ra classic_shared_libs < <(pkg-config --libs rvm)
+read -ra classic_static_libs < <(pkg-config --static --libs rvm)
+for language in c c++; do
+  compile=("${CC:-cc}" -std=gnu11)
+  if [[ $language == c++ ]]; then compile=("${CXX:-c++}" -std=gnu++17); fi
+  compile+=(-Wall -Wextra -Werror "${classic_cflags[@]}" -x "$language" "$program" -x none)
+  "${compile[@]}" "${classic_shared_libs[@]}" -o "$work/classic_${language}_shared"
+  "${compile[@]}" "${classic_static_libs[@]/#-lrvm/-l:librvm.a}" -o "$work/classic_${language}_static"
+  check shared "$work/classic_${language}_shared"
+  check static "$work/classic_${language}_static"
+done
+# librvm.so shows the classic names and nothing else.
+if nm -D --defined-only "$libdir/librvm.so" | awk '{print $3}' | grep -vE '^(rvm_|rds_|RegionDefs$|NRegionDefs$)'; then
+  echo "librvm.so exports other names" >&2
+  exit 1
+fi
+
+# Every public header stands on its own, and so do the classic ones in C.
 while read -r header; do
   echo "#include <$header>" | "${CXX:-c++}" -std=c++20 -Wall -Wextra -Werror -fsyntax-only "${cflags[@]}" -x c++ -
-done < <(cd "$prefix/include" && find . -name '*.hpp' -printf '%P\n')
+done < <(cd "$prefix/include" && find . -name '*.hpp' -printf '%P\n' -o -name '*.h' -printf '%P\n')
+for header in "$prefix"/include/rvm/*.h; do
+  echo "#include <rvm/${header##*/}>" |
+    "${CC:-cc}" -std=gnu11 -Wall -Wextra -Werror -fsyntax-only "${classic_cflags[@]}" -x c -
+done
 
-# The installed command starts.
-command=$prefix/bin/tenure
-if [[ -x $command ]]; then "$command" --help >/dev/null; fi
+# The installed commands start.
+for command in tenure rdsinit rvmutl; do
+  if [[ -x $prefix/bin/$command ]]; then "$prefix/bin/$command" --help >/dev/null; fi
+done

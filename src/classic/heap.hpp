@@ -1,0 +1,37 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// The heap of the classic interface: a recoverable heap whose blocks have guards.
+//
+//     block   length | front guard | the program's bytes | back guard
+//
+// 24 bytes around the program's. Guards depend on where the block is, so that a copy of a block is none.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <tenure/recoverable_heap.hpp>
+
+namespace tenure::classic {
+
+// The started heap, or nullptr.
+[[nodiscard]] rvm::recoverable_heap* started_heap() noexcept;
+[[nodiscard]] const std::byte* started_heap_base() noexcept;
+
+struct block_front {
+  std::uint64_t length;  // bytes, as asked for
+  std::uint64_t guard;
+};
+inline constexpr std::size_t block_overhead = sizeof(block_front) + sizeof(std::uint64_t);
+
+// Allocates a block and declares its guards; returns the program's address.
+[[nodiscard]] char* allocate_block(rvm::recoverable_heap& in, rvm::transaction& tx, unsigned long length);
+// 0 if it is a block that can be freed, otherwise EBAD_ARGS, EFREED_TWICE or ECORRUPT.
+[[nodiscard]] int check_block(const rvm::recoverable_heap& in, const char* block);
+// Of a checked block.
+void free_block(rvm::recoverable_heap& in, rvm::transaction& tx, char* block);
+
+// The code of rds.h, or of rvm.h, for the exception that is being handled.
+[[nodiscard]] int heap_code_of_current_exception() noexcept;
+
+}  // namespace tenure::classic

@@ -1,0 +1,56 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// What the classic interface has one of: the process's log, its options, its regions.
+//
+// A transaction takes no lock of this layer but its own record's [classic.lock-free]: whether the library runs, and with
+// which log, are two atomics. Everything else is rare and has one mutex.
+#pragma once
+
+#include <atomic>
+#include <list>
+#include <mutex>
+#include <string>
+
+#include <tenure/rvm.hpp>
+
+#include <rvm/rvm.h>
+
+namespace tenure::classic {
+
+enum class phase { before, running, over };
+inline constinit std::atomic<phase> current_phase{phase::before};
+
+// The open log, or nullptr. Never deleted, also not when it has been closed or when the process ends: calls that come
+// too late find it closed, and a process that just exits leaves a log that the next one recovers [classic.exit].
+inline constinit std::atomic<rvm::memory*> open_log{nullptr};
+
+[[nodiscard]] inline bool is_running() { return current_phase.load(std::memory_order_acquire) == phase::running; }
+[[nodiscard]] inline rvm::memory* log() { return open_log.load(std::memory_order_acquire); }
+
+// A region that rvm_map has made. Lengths and offsets are those of the mapping.
+struct mapped_region {
+  rvm::region memory;
+  std::string device;
+};
+
+struct library {
+  std::mutex mutex;       // guards what follows, and changes of the two atomics
+  rvm_options_t options;  // its log_dev, tid_array are nullptr
+  std::list<mapped_region> regions;
+
+  library();
+  // Checks options and takes them over; opens the log if they name one.
+  rvm_return_t set_options(const rvm_options_t& wanted);
+  // The region that holds the address; the mutex must be held.
+  [[nodiscard]] mapped_region* find(const void* address);
+};
+
+// Made at the first use and never destroyed.
+[[nodiscard]] library& the_library();
+
+// Checks a file name as a program gives it.
+[[nodiscard]] rvm_return_t check_name(const char* name, rvm_return_t if_missing);
+// rvm_map with the library's mutex held.
+[[nodiscard]] rvm_return_t map_region(library& in, rvm_region_t& region, const rvm_options_t* options);
+
+}  // namespace tenure::classic

@@ -1,0 +1,16 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// What has been counted since the heap was started.
+#pragma once
+
+#include <atomic>
+
+namespace tenure::classic {
+
+struct rds_counters {
+  std::atomic<unsigned> mallocs{0}, preallocs{0}, frees{0};
+  void clear() noexcept { mallocs = preallocs = frees = 0; }
+};
+[[nodiscard]] rds_counters& rds_counts() noexcept;
+
+}  // namespace tenure::classic

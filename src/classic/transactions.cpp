@@ -1,0 +1,256 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "classic/transactions.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+#include "classic/codes.hpp"
+#include "classic/library.hpp"
+#include "os/process.hpp"
+
+namespace tenure::classic {
+
+namespace {
+
+struct record_pool {
+  std::mutex mutex;
+  std::deque<record> all;
+  record* spare = nullptr;
+};
+
+// Never destroyed: transactions may end as late as they like.
+record_pool& pool() {
+  static record_pool* const only = new record_pool;
+  return *only;
+}
+
+// Each thread keeps the records that it has released, so that beginning one takes no lock; the pool gets them when the
+// thread ends.
+class spare_records {
+ public:
+  ~spare_records() {
+    record_pool& p = pool();
+    const std::scoped_lock lock(p.mutex);
+    while (first_ != nullptr) {
+      record* const next = first_->next_spare;
+      first_->next_spare = p.spare;
+      p.spare = first_;
+      first_ = next;
+    }
+  }
+
+  record& take() {
+    if (record* const r = first_; r != nullptr) {
+      first_ = r->next_spare;
+      return *r;
+    }
+    record_pool& p = pool();
+    const std::scoped_lock lock(p.mutex);
+    if (p.spare == nullptr) return p.all.emplace_back();
+    record* const r = p.spare;
+    p.spare = r->next_spare;
+    return *r;
+  }
+  void give(record& r) noexcept {
+    r.next_spare = first_;
+    first_ = &r;
+  }
+
+ private:
+  record* first_ = nullptr;
+};
+
+thread_local spare_records my_spare;
+
+// Names begin at the time when the first one was asked for.
+std::int64_t first_second() noexcept {
+  static const std::int64_t second = std::max<std::int64_t>(os::wall_clock_ns() / 1'000'000'000, 1);
+  return second;
+}
+
+}  // namespace
+
+timeval name_of(std::uint64_t id) noexcept {
+  constexpr std::uint64_t million = 1'000'000;
+  return {static_cast<time_t>(first_second() + static_cast<std::int64_t>(id / million)),
+          static_cast<suseconds_t>(id % million)};
+}
+
+record_use::record_use(const rvm_tid_t* tid) noexcept {
+  if (tid == nullptr || tid->struct_id != rvm_tid_id || tid->tid == nullptr) return;
+  auto* const r = static_cast<record*>(tid->tid);
+  while (r->busy.exchange(true, std::memory_order_acquire)) std::this_thread::yield();
+  if (r->id.load(std::memory_order_acquire) != 0 && r->name.tv_sec == tid->uname.tv_sec &&
+      r->name.tv_usec == tid->uname.tv_usec)
+    record_ = r;
+  else
+    r->busy.store(false, std::memory_order_release);
+}
+
+void record_use::count_range(rvm_length_t length) noexcept {
+  // Bins are powers of two from 16 on.
+  const auto above = static_cast<int>(std::bit_width((length == 0 ? 0 : length - 1) / 16));
+  auto& bin = record_->range_lengths[static_cast<std::size_t>(std::min<int>(above, range_lengths_len - 1))];
+  bin.store(bin.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
+void record_use::release(rvm_tid_t& tid) noexcept {
+  tid.tid = nullptr;
+  record& r = *record_;
+  r.id.store(0, std::memory_order_relaxed);
+  record_ = nullptr;
+  r.busy.store(false, std::memory_order_release);
+  my_spare.give(r);
+}
+
+std::vector<rvm_tid_t> open_tids(const std::vector<rvm::open_transaction>& open) {
+  std::vector<rvm_tid_t> tids;
+  record_pool& p = pool();
+  const std::scoped_lock lock(p.mutex);
+  for (record& r : p.all) {
+    const std::uint64_t id = r.id.load(std::memory_order_relaxed);
+    if (id == 0 || std::ranges::find(open, id, &rvm::open_transaction::id) == open.end()) continue;
+    rvm_tid_t tid;
+    rvm_init_tid(&tid);
+    tid.uname = name_of(id);
+    tid.tid = &r;
+    tids.push_back(tid);
+  }
+  return tids;
+}
+
+activity& the_activity() noexcept {
+  static constinit activity only;
+  return only;
+}
+
+void activity::flushed(clock::time_point began) noexcept {
+  const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(clock::now() - began).count();
+  flush_times.add(static_cast<std::uint64_t>(took), {flush_times_dist});
+  last_flush_ms.store(static_cast<std::uint64_t>(took), std::memory_order_relaxed);
+}
+
+void activity::truncated(clock::time_point began) noexcept {
+  const auto took = std::chrono::duration_cast<std::chrono::seconds>(clock::now() - began).count();
+  truncation_times.add(static_cast<std::uint64_t>(took), {truncation_times_dist});
+  last_truncation_s.store(static_cast<std::uint64_t>(took), std::memory_order_relaxed);
+}
+
+void add_range_lengths(rvm_length_t* sums) {
+  record_pool& p = pool();
+  const std::scoped_lock lock(p.mutex);
+  for (const record& r : p.all)
+    for (std::size_t i = 0; i < range_lengths_len; ++i) sums[i] += r.range_lengths[i].load(std::memory_order_relaxed);
+}
+
+}  // namespace tenure::classic
+
+using namespace tenure;
+using namespace tenure::classic;
+
+rvm_return_t rvm_begin_transaction(rvm_tid_t* tid, rvm_mode_t mode) {
+  return guarded([&] {
+    if (!is_running()) return RVM_EINIT;
+    if (tid == nullptr || tid->struct_id != rvm_tid_id) return RVM_ETID;
+    if (const record_use open(tid); open) return RVM_ETID;
+    if (log() == nullptr) return RVM_ELOG;
+    if (mode != restore && mode != no_restore) return RVM_EMODE;
+    record& r = my_spare.take();
+    try {
+      r.transaction = log()->begin(mode == restore ? rvm::restore_mode::restore : rvm::restore_mode::no_restore);
+    } catch (...) {
+      my_spare.give(r);
+      throw;
+    }
+    const std::uint64_t id = r.transaction.id();
+    tid->uname = r.name = name_of(id);
+    tid->tid = &r;
+    r.id.store(id, std::memory_order_release);
+    return RVM_SUCCESS;
+  });
+}
+
+rvm_return_t rvm_set_range(rvm_tid_t* tid, void* dest, rvm_length_t length) {
+  return guarded([&] {
+    if (!is_running()) return RVM_EINIT;
+    record_use used(tid);
+    if (!used) return RVM_ETID;
+    if (length == 0) return RVM_SUCCESS;
+    used.transaction().set_range(dest, length);
+    used.count_range(length);
+    return RVM_SUCCESS;
+  });
+}
+
+rvm_return_t rvm_modify_bytes(rvm_tid_t* tid, void* dest, const void* src, rvm_length_t length) {
+  return guarded([&] {
+    if (!is_running()) return RVM_EINIT;
+    record_use used(tid);
+    if (!used) return RVM_ETID;
+    if (length == 0) return RVM_SUCCESS;
+    used.transaction().modify(dest, src, length);
+    used.count_range(length);
+    return RVM_SUCCESS;
+  });
+}
+
+rvm_return_t rvm_abort_transaction(rvm_tid_t* tid) {
+  return guarded([&] {
+    if (!is_running()) return RVM_EINIT;
+    record_use used(tid);
+    if (!used) return RVM_ETID;
+    try {
+      used.transaction().abort();
+    } catch (const error& e) {
+      if (e.code() != errc::cannot_abort) throw;
+      used.transaction() = {};  // forgets it
+      the_activity().aborts_without_restore.fetch_add(1, std::memory_order_relaxed);
+    }
+    used.release(*tid);
+    return RVM_SUCCESS;
+  });
+}
+
+rvm_return_t rvm_end_transaction(rvm_tid_t* tid, rvm_mode_t mode) {
+  return guarded([&] {
+    if (!is_running()) return RVM_EINIT;
+    if (mode != flush && mode != no_flush) return RVM_EMODE;
+    record_use used(tid);
+    if (!used) return RVM_ETID;
+    if (mode == flush) {
+      const auto began = activity::clock::now();
+      used.transaction().commit(rvm::commit_mode::flush);
+      the_activity().flushed(began);
+    } else {
+      used.transaction().commit(rvm::commit_mode::no_flush);
+    }
+    used.release(*tid);
+    return RVM_SUCCESS;
+  });
+}
+
+rvm_return_t rvm_flush() {
+  return guarded([&] {
+    if (!is_running()) return RVM_EINIT;
+    if (log() == nullptr) return RVM_ELOG;
+    const auto began = activity::clock::now();
+    log()->flush();
+    the_activity().flushed(began);
+    the_activity().flush_calls.fetch_add(1, std::memory_order_relaxed);
+    return RVM_SUCCESS;
+  });
+}
+
+rvm_return_t rvm_truncate() {
+  return guarded([&] {
+    if (!is_running()) return RVM_EINIT;
+    if (log() == nullptr) return RVM_ELOG;
+    const auto began = activity::clock::now();
+    log()->truncate();
+    the_activity().truncated(began);
+    return RVM_SUCCESS;
+  });
+}

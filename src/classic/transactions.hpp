@@ -1,0 +1,91 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// The records behind rvm_tid_t. A tid points to its record, and carries the name of the transaction that it was begun
+// for. Records are used again and never freed, so a stale tid, or a copy of one, leads to a record that has another
+// name, or none, and is refused [classic.tid.stale].
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+#include <tenure/rvm.hpp>
+
+#include <rvm/rvm.h>
+#include <rvm/rvm_statistics.h>
+
+namespace tenure::classic {
+
+// Upper limits of the bins of a histogram; what is above the last goes to one more bin.
+template <std::size_t bins>
+class histogram {
+ public:
+  void add(std::uint64_t value, const std::array<std::uint64_t, bins - 1>& limits) noexcept {
+    std::size_t bin = 0;
+    while (bin < limits.size() && value > limits[bin]) ++bin;
+    counts_[bin].fetch_add(1, std::memory_order_relaxed);
+  }
+  void add_to(rvm_length_t* sums) const noexcept {
+    for (std::size_t i = 0; i < bins; ++i) sums[i] += counts_[i].load(std::memory_order_relaxed);
+  }
+
+ private:
+  std::array<std::atomic<std::uint64_t>, bins> counts_{};
+};
+
+struct record {
+  std::atomic<bool> busy{false};     // a call is using the transaction
+  std::atomic<std::uint64_t> id{0};  // of the transaction; 0: there is none
+  timeval name{};                    // of the transaction; written before `id`
+  rvm::transaction transaction;
+  // Lengths declared by all transactions that had this record: bin i is up to 16 << i. Written by one thread at a time.
+  std::array<std::atomic<std::uint64_t>, range_lengths_len> range_lengths{};
+  record* next_spare = nullptr;
+};
+
+// The name of a transaction: unique in the process, shaped like a time.
+[[nodiscard]] timeval name_of(std::uint64_t id) noexcept;
+
+// A record for the duration of a call; a second thread that uses the same tid waits.
+class record_use {
+ public:
+  // The open transaction of a tid; converts to false if there is none (RVM_ETID).
+  explicit record_use(const rvm_tid_t* tid) noexcept;
+  ~record_use() {
+    if (record_ != nullptr) record_->busy.store(false, std::memory_order_release);
+  }
+  record_use(const record_use&) = delete;
+  record_use& operator=(const record_use&) = delete;
+
+  explicit operator bool() const noexcept { return record_ != nullptr; }
+  [[nodiscard]] rvm::transaction& transaction() const noexcept { return record_->transaction; }
+  void count_range(rvm_length_t length) noexcept;
+  // The transaction has ended: the record goes back to the pool.
+  void release(rvm_tid_t& tid) noexcept;
+
+ private:
+  record* record_ = nullptr;
+};
+
+// The identities of transactions that the program has begun.
+[[nodiscard]] std::vector<rvm_tid_t> open_tids(const std::vector<rvm::open_transaction>& open);
+
+// What this layer counts itself.
+struct activity {
+  histogram<flush_times_len> flush_times;
+  histogram<truncation_times_len> truncation_times;
+  std::atomic<std::uint64_t> flush_calls{0};
+  std::atomic<std::uint64_t> aborts_without_restore{0};
+  std::atomic<std::uint64_t> last_flush_ms{0}, last_truncation_s{0};
+
+  using clock = std::chrono::steady_clock;
+  void flushed(clock::time_point began) noexcept;
+  void truncated(clock::time_point began) noexcept;
+};
+[[nodiscard]] activity& the_activity() noexcept;
+// Adds up the histograms of all records.
+void add_range_lengths(rvm_length_t* sums);
+
+}  // namespace tenure::classic

@@ -3,6 +3,7 @@
 // bench_tpca: recoverable memory under the TPC-A variant of [RVM §7.1], against bare logs and other systems on the same
 // data in the same run. Every answer is checked before its time is printed; a wrong one fails the program.
 #include <chrono>
+#include <cstdio>
 #include <exception>
 
 #include <fmt/format.h>
@@ -59,6 +60,7 @@ int main(int argc, char** argv) {
   app.add_option("--child", child, "")->group("");
   app.add_option("--amount", amount, "")->group("");
   CLI11_PARSE(app, argc, argv);
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a case may take minutes, also for who reads a file
   if (how.quick) {
     if (app.count("--accounts") == 0) how.accounts = 16384;
     if (app.count("--seconds") == 0) how.seconds = 0.2;

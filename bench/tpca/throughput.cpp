@@ -350,10 +350,12 @@ std::vector<throughput_case> cases_for(const program_options& how) {
   const std::uint64_t durable = how.transactions != 0 ? how.transactions : how.quick ? 1000 : 20000;
   const std::uint64_t lazy = how.transactions != 0 ? how.transactions : how.quick ? 100000 : 1000000;
   const std::uint64_t lazy_log = std::max<std::uint64_t>(64 * mib, lazy * 1024 / mib * mib);
+  // Truncation, which begins when half of the log is used, is a case of its own: 4 KiB a transaction, two threads' worth.
+  const std::uint64_t ample_log = std::max(log, 5 * durable * 4096 / mib * mib);
   throughput_case plain{.name = "durable-1t-uniform",
                         .baseline = "raw",
                         .transactions = durable,
-                        .log_size = log,
+                        .log_size = ample_log,
                         .what = "one thread, each commit durable; baseline: write and sync of the same bytes"};
   auto sequential = plain, localized = plain, parallel = plain, burst = plain, sustained = plain, truncated = plain;
   sequential.name = "durable-1t-sequential";

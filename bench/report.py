@@ -45,11 +45,11 @@ def table(case, lines):
     metrics = {name: {l["contender"]: l for l in lines if l["metric"] == name} for name in [*MAIN, *MORE]}
     main = next(m for m in MAIN if metrics[m])
     extra = [m for m in MORE if metrics[m]]
-    heads = ["contender", MAIN[main], "min … max", "ratio", "min … max", "of", *(MORE[m][0] for m in extra)]
+    heads = ["contender", MAIN[main], "min … max", "runs", "ratio", "min … max", "of", *(MORE[m][0] for m in extra)]
     rows = [heads, ["---"] + ["---:"] * (len(heads) - 1)]
-    rows[1][5] = "---"
+    rows[1][6] = "---"
     for who, line in sorted(metrics[main].items(), key=lambda item: "of" not in item[1]):
-        row = [who, number(line["value"]), f"{number(line['min'])} … {number(line['max'])}"]
+        row = [who, number(line["value"]), f"{number(line['min'])} … {number(line['max'])}", str(line["n"])]
         if "of" in line:
             row += [f"**{line['ratio']:.3g}**", f"{line['ratio_min']:.3g} … {line['ratio_max']:.3g}", line["of"]]
         else:
@@ -93,9 +93,9 @@ def main():
     out = [
         "# Benchmark results",
         "",
-        "Made by `bench/report.py` from a run of `make bench`; [the results for machines](results.jsonl). Medians, with",
-        "the range of all runs; ratios are medians of each run against the baseline's run next to it. What the cases are",
-        "is in [benchmarks.md](benchmarks.md). The library is red, baselines are grey.",
+        "Made by `bench/report.py` from [the results for machines](results.jsonl). Medians, with the range of all runs;",
+        "ratios are medians of each run against the baseline's run next to it. What the cases are is in",
+        "[benchmarks.md](benchmarks.md). The library is red, baselines are grey.",
         "",
         f"Kernel {any_line['kernel']}, file system {any_line['file_system']}, transparent huge pages "
         f"{any_line['huge_pages']}{'; quick run' if any_line.get('quick') else ''}.",

@@ -171,6 +171,15 @@ void log_file::read(lsn at, os::bytes into) const {
   }
 }
 
+void log_file::read_ahead(lsn at, std::uint64_t length) const noexcept {
+  while (length != 0) {
+    const std::uint64_t position = at % area_, part = std::min(length, area_ - position);
+    file_->read_ahead(log_area_offset + position, part);
+    at += part;
+    length -= part;
+  }
+}
+
 void log_file::write_durably(lsn at, std::span<const os::const_bytes> from) {
   const std::uint64_t position = at % area_;
   std::uint64_t room = area_ - position;

@@ -45,6 +45,8 @@ class log_file {
 
   // Reads [at, at+into.size()), around the end of the area if need be.
   void read(lsn at, os::bytes into) const;
+  // These bytes will be read soon.
+  void read_ahead(lsn at, std::uint64_t length) const noexcept;
   // Writes one after the other, at a block boundary, all whole blocks; durable when it returns.
   void write_durably(lsn at, std::span<const os::const_bytes> from);
   // Writes what is there once more, so that it is durable whatever happened to the first writing.

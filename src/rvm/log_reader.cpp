@@ -144,19 +144,23 @@ log_tail find_tail(const log_file& log, const progress_callback& progress) {
 void read_backwards(const log_file& log, lsn from, lsn to, lsn last,
                     const std::function<bool(const group_view&)>& visit) {
   const std::uint64_t id = short_log_id(log.status().log_id);
-  // buffer_ holds [start, end); a group that begins before `start` is kept when the part before it is read.
-  std::vector<std::byte> buffer;
+  // `buffer` holds [start, end); a group that begins before `start` is kept when the part before it is read. Both buffers
+  // are made once: fresh memory is a page fault for every page.
+  std::vector<std::byte> buffer(static_cast<std::size_t>(std::min<std::uint64_t>(read_size, to - from)));
+  std::vector<std::byte> more(buffer.size());
   lsn start = to, at = last, end = to;
   while (end > from) {
     if (at < from || at >= end || end - at > max_group) damaged(log, from, "the groups behind it do not lead to it");
     if (at < start) {
       const lsn read_from = std::max(from, end > read_size ? end - read_size : 0);
-      std::vector<std::byte> more(static_cast<std::size_t>(end - read_from));
       log.read(read_from, os::bytes(more).first(static_cast<std::size_t>(start - read_from)));
       if (end > start)
         std::memcpy(more.data() + (start - read_from), buffer.data(), static_cast<std::size_t>(end - start));
       buffer.swap(more);
       start = read_from;
+      // No kernel expects a file to be read backwards.
+      const lsn next = start - std::min<std::uint64_t>(read_size, start - from);
+      log.read_ahead(next, start - next);
     }
     const auto bytes =
         os::const_bytes(buffer).subspan(static_cast<std::size_t>(at - start), static_cast<std::size_t>(end - at));

@@ -159,8 +159,9 @@ void transaction_state::reset() {
   {
     std::unique_lock<std::mutex> lock;
     if (owner->checking || !label.empty() || !other_regions.empty()) lock = std::unique_lock(owner->open_mutex);
-    label.clear();
-    other_regions.clear();
+    // What is empty is left alone: a query may be reading it.
+    if (!label.empty()) label.clear();
+    if (!other_regions.empty()) other_regions.clear();
     ranges.clear();
   }
   first_region.store(nullptr, std::memory_order_release);

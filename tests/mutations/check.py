@@ -83,6 +83,7 @@ def copy_tree(mutations):
     take(ROOT / "CMakeLists.txt")
     take(ROOT / "tests" / "CMakeLists.txt")
     take(ROOT / "tests" / "fuzz" / "CMakeLists.txt")
+    take(ROOT / "tests" / "classic" / "every_name.c")
     make_corpus = TREE / "tests" / "fuzz" / "make_corpus.cpp"
     make_corpus.write_text("int main() {}\n")
     kept.add(make_corpus)

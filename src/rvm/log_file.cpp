@@ -45,13 +45,11 @@ void write_copy(os::file& to, int copy, const status_block& status) {
   to.write_durably_at(static_cast<std::uint64_t>(copy) * status_copy_size, {&whole, 1});
 }
 
-// Makes it the status: the next in sequence, in both copies, one after the other.
-void write_copies(os::file& to, status_block& status) {
+// Makes it the next in sequence.
+void seal(status_block& status) {
   ++status.sequence;
   status.written = os::wall_clock_ns();
   status.checksum = header_checksum(status, offsetof(status_block, checksum));
-  write_copy(to, 0, status);
-  write_copy(to, 1, status);
 }
 
 status_block fresh_status(const log_options& how, std::uint32_t storage_block_size) {
@@ -93,7 +91,8 @@ std::unique_ptr<log_file> log_file::create(os::disk& disk, const std::string& pa
     if (progress && at % (16 << 20) == 0) progress({"creating log", at, size});
   }
   file.sync();
-  write_copies(file, status);
+  seal(status);
+  for (const int copy : {0, 1}) write_copy(file, copy, status);
   making.publish();
   return std::unique_ptr<log_file>(new log_file(making.take(), path, status));
 }
@@ -156,6 +155,8 @@ std::unique_ptr<log_file> log_file::open(os::disk& disk, const std::string& path
                 path + ": the log uses features that this version of the library does not know; use a newer one");
   std::unique_ptr<log_file> log(new log_file(std::move(file), path, used));
   for (int i = 0; i < 2; ++i) log->copy_valid_[i] = flaws[i].empty();
+  log->held_ = second ? 1 : 0;
+  log->held_is_durable_ = false;
   return log;
 }
 
@@ -214,7 +215,14 @@ void log_file::make_durable(lsn from, lsn to) {
 void log_file::write_status(const status_block& status) {
   status_block next = status;
   next.sequence = status_.sequence;
-  write_copies(*file_, next);
+  seal(next);
+  // What was found at opening may be in the page cache only, after a failed sync.
+  if (!held_is_durable_) write_copy(*file_, held_, status_);
+  held_is_durable_ = true;
+  const int held = held_;
+  write_copy(*file_, 1 - held, next);
+  held_ = 1 - held;
+  write_copy(*file_, held, next);
   status_ = next;
 }
 

@@ -74,6 +74,9 @@ class log_file {
   std::uint32_t block_;
   status_block status_;
   bool copy_valid_[2] = {true, true};
+  // The copy that is known to hold; the other one is written first, for it may be torn or older.
+  int held_ = 1;
+  bool held_is_durable_ = true;
 };
 
 }  // namespace tenure::rvm

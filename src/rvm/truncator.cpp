@@ -65,7 +65,7 @@ truncator::progress truncator::step(lsn until, bool even_referenced) {
         return fits = values.memory() <= how_.memory || what.pages.size() <= fewest_pages;
       });
       if (!all_fits) {
-        const double part = static_cast<double>(values.memory()) / static_cast<double>(how_.memory / 2);
+        const double part = static_cast<double>(values.memory()) / (static_cast<double>(how_.memory) / 2);
         const auto most = static_cast<std::size_t>(static_cast<double>(what.pages.size()) / std::max(part, 0.25));
         pages_at_once_ = std::max(fewest_pages, fits ? most : what.pages.size() / 4);
       }

@@ -22,7 +22,7 @@ MUTATIONS = [
        "to.write_all_at(static_cast<std::uint64_t>(copy) * status_copy_size, {&whole, 1});")],
      CRASH, "the log's space is used again before the head has moved on the disk"),
     ("status_written_once", "rvm/log_file.cpp",
-     [("write_copy(to, 0, status); write_copy(to, 1, status);", "write_copy(to, 0, status);")],
+     [("held_ = 1 - held; write_copy(*file_, held, next);", "held_ = 1 - held;")],
      "truncating.writes_pages_*:" + CRASH, "a torn status leaves no other"),
     ("new_log_not_synced", "rvm/log_file.cpp",
      [("file.sync(); write_copies(file, status);", "write_copies(file, status);")],

@@ -170,24 +170,25 @@ const std::byte* started_heap_base() noexcept { return slot.base.load(std::memor
 
 using namespace tenure::classic;
 
-int rds_zap_heap(char* device, rvm_offset_t device_length, char* startAddr, rvm_length_t staticLen,
-                 rvm_length_t heapLen, unsigned long nlists, unsigned long chunkSize, int* err) {
-  return reported(err, [&] { return zap(device, device_length, startAddr, staticLen, heapLen, nlists, chunkSize); });
+int rds_zap_heap(char* device, rvm_offset_t device_length, char* start_address, rvm_length_t static_length,
+                 rvm_length_t heap_length, unsigned long nlists, unsigned long chunk_size, int* err) {
+  return reported(
+      err, [&] { return zap(device, device_length, start_address, static_length, heap_length, nlists, chunk_size); });
 }
 
-int rds_init_heap(char* base, rvm_length_t length, unsigned long chunkSize, unsigned long nlists, rvm_tid_t* tid,
+int rds_init_heap(char* base, rvm_length_t length, unsigned long chunk_size, unsigned long nlists, rvm_tid_t* tid,
                   int* err) {
-  return reported(err, [&] { return init(base, length, chunkSize, nlists, tid); });
+  return reported(err, [&] { return init(base, length, chunk_size, nlists, tid); });
 }
 
-int rds_load_heap(char* device, rvm_offset_t device_length, char** staticAddr, int* err) {
-  return reported(err, [&] { return load(device, device_length, staticAddr); });
+int rds_load_heap(char* device, rvm_offset_t device_length, char** static_address, int* err) {
+  return reported(err, [&] { return load(device, device_length, static_address); });
 }
 
 int rds_unload_heap(int* err) { return reported(err, unload); }
 
-int rds_start_heap(char* startAddr, int* err) {
-  return reported(err, [&] { return start(startAddr); });
+int rds_start_heap(char* start_address, int* err) {
+  return reported(err, [&] { return start(start_address); });
 }
 
 int rds_stop_heap(int* err) { return reported(err, stop); }

@@ -25,7 +25,7 @@ MUTATIONS = [
      [("held_ = 1 - held; write_copy(*file_, held, next);", "held_ = 1 - held;")],
      "truncating.writes_pages_*:" + CRASH, "a torn status leaves no other"),
     ("new_log_not_synced", "rvm/log_file.cpp",
-     [("file.sync(); write_copies(file, status);", "write_copies(file, status);")],
+     [("file.sync(); seal(status);", "seal(status);")],
      CRASH, "durable writes go to blocks that the file does not have yet"),
     ("new_name_not_synced", "rvm/new_file.cpp",
      [("published_ = true; disk_.sync_directory_of(path_);", "published_ = true;")],

@@ -82,6 +82,7 @@ class batch {
   // Bytes of log that the transaction needs at most, were it alone in a batch.
   static std::uint64_t bound(const commit_image& commit, std::uint32_t block);
 
+  // `pages`: all that the values touch, some perhaps several times.
   void append(const commit_image& commit, std::span<const page_ref> pages);
 
   // Inter-transaction optimization [RVM §5.2]: discards no_flush commits all of whose bytes are changed again by later
@@ -98,7 +99,7 @@ class batch {
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }  // of records
   [[nodiscard]] std::uint64_t lazy_commits() const { return lazy_; }
   [[nodiscard]] std::size_t commits() const { return commits_.size(); }
-  [[nodiscard]] const std::vector<page_ref>& pages() const { return pages_; }
+  [[nodiscard]] const std::vector<page_ref>& pages() const { return pages_; }  // each once
   [[nodiscard]] const std::vector<segment*>& segments() const { return segments_; }
   // Length on disk of the last group.
   [[nodiscard]] std::uint32_t last_group_length(std::uint32_t block) const;

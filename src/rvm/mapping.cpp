@@ -5,6 +5,7 @@
 #include <cassert>
 #include <cstring>
 
+#include "os/asymmetric_fence.hpp"
 #include "os/process.hpp"
 #include "os/virtual_memory.hpp"
 #include "rvm/log_reader.hpp"
@@ -165,6 +166,8 @@ void memory_state::unmap(region_state& what) {
   const std::scoped_lock lock(map_mutex);
   if (what.owner == nullptr) return;
   what.closing.store(true, std::memory_order_seq_cst);
+  while (!os::heavy_fence()) {
+  }
   std::size_t users = 0;
   {
     const std::scoped_lock open(open_mutex);
@@ -208,6 +211,13 @@ void memory_state::unmap_memory(region_state& what) noexcept {
   what.shadow = what.base = nullptr;
 }
 
+page_set memory_state::referenced_pages() {
+  std::vector<page_ref> pages;
+  const std::scoped_lock lock(open_mutex);
+  for_each_open([&](const transaction_state& tx) { tx.touched.append_to(pages); });
+  return page_set(std::move(pages));
+}
+
 void memory_state::pages_written(const std::vector<dirty_page>& pages) noexcept {
   try {
     drop_private_copies(pages);
@@ -229,26 +239,32 @@ class host_page {
   }
   auto operator<=>(const host_page&) const = default;
 
-  [[nodiscard]] bool try_reserve() const {
-    for (std::uint64_t held = 0; held < parts(); ++held) {
-      if (in_->in->pages().try_reserve(first() + held)) continue;
-      release(held);
-      return false;
-    }
-    return true;
+  // Calls f(pages, page) for each redo page in it.
+  template <class F>
+  void for_each_part(F&& f) const {
+    const std::uint64_t first = offset_ / redo_page, parts = std::max<std::uint64_t>(os::page_size() / redo_page, 1);
+    for (std::uint64_t page = first; page < first + parts; ++page) f(in_->in->pages(), page);
   }
-  void release() const { release(parts()); }
-  void release_dropped() const {
-    for (std::uint64_t part = 0; part < parts(); ++part) in_->in->pages().release_dropped(first() + part);
+  void reserve() const {
+    for_each_part([](page_vector& pages, std::uint64_t page) { pages.reserve(page); });
+  }
+  void release() const {
+    for_each_part([](page_vector& pages, std::uint64_t page) { pages.release(page); });
+  }
+  void note_dropped() const {
+    for_each_part([](page_vector& pages, std::uint64_t page) { pages.note_dropped(page); });
+  }
+  // Whether nothing uncommitted and nothing unsynced is on it, and so nothing will be until it is released. Uncommitted
+  // first: who commits notes the batch before his reference goes.
+  [[nodiscard]] bool is_quiet(const page_set& referenced, const page_queue& queue) const {
+    bool quiet = true;
+    for_each_part([&](page_vector& pages, std::uint64_t page) {
+      quiet = quiet && !referenced.contains({in_->in, page}) && pages.last_batch(page) <= queue.published();
+    });
+    return quiet;
   }
 
  private:
-  static std::uint64_t parts() { return std::max<std::uint64_t>(os::page_size() / redo_page, 1); }
-  [[nodiscard]] std::uint64_t first() const { return offset_ / redo_page; }
-  void release(std::uint64_t held) const {
-    while (held != 0) in_->in->pages().release(first() + --held);
-  }
-
   region_state* in_;
   std::uint64_t offset_;  // in the segment
 };
@@ -268,7 +284,7 @@ void memory_state::drop_private_copies(const std::vector<dirty_page>& pages) {
   std::ranges::sort(places);
   places.erase(std::unique(places.begin(), places.end()), places.end());
 
-  // Few at a time: transactions wait for a page that is reserved.
+  // Few at a time: transactions wait for a page that is reserved. Several: a heavy fence costs microseconds.
   constexpr std::size_t at_once = 64;
   const std::size_t length = os::page_size();
   std::vector<std::byte> stored(at_once * length);
@@ -279,23 +295,24 @@ void memory_state::drop_private_copies(const std::vector<dirty_page>& pages) {
       }
       some[i].in().in->read(some[i].offset(), os::bytes(stored).subspan(i * length, run * length));
     }
+    struct reservation {
+      std::span<const host_page> pages;
+      explicit reservation(std::span<const host_page> which) : pages(which) {
+        for (const host_page& p : pages) p.reserve();
+      }
+      ~reservation() {
+        for (const host_page& p : pages) p.release();
+      }
+    } const reserved(some);
+    if (!os::heavy_fence()) return;
+    const page_set referenced = referenced_pages();
     std::vector<os::page_run> runs;
-    std::vector<host_page> reserved;
     for (std::size_t i = 0; i < some.size(); ++i) {
-      if (!some[i].try_reserve()) continue;
-      if (std::memcmp(some[i].memory(), stored.data() + i * length, length) == 0) {
-        runs.push_back({some[i].memory(), length});
-        reserved.push_back(some[i]);
-      } else {
-        some[i].release();
-      }
+      if (!some[i].is_quiet(referenced, *queue)) continue;
+      if (std::memcmp(some[i].memory(), stored.data() + i * length, length) != 0) continue;
+      runs.push_back({some[i].memory(), length});
+      some[i].note_dropped();
     }
-    struct release_all {
-      const std::vector<host_page>& pages;
-      ~release_all() {
-        for (const host_page& p : pages) p.release_dropped();
-      }
-    } const released{reserved};
     os::drop_private_copies(runs);
     count.private_pages_dropped += runs.size();
     count.private_pages_kept += some.size() - runs.size();

@@ -46,6 +46,7 @@ struct memory_state final : truncation_host {
   [[nodiscard]] std::string absolute_segment_path(const std::string& logged) const;
   segment* find_segment(const segment_name& name) override;
   void pages_written(const std::vector<dirty_page>& pages) noexcept override;
+  [[nodiscard]] page_set referenced_pages() override;
   void drop_private_copies(const std::vector<dirty_page>& pages);
   void storage_failed(const error& why) override;
   void replay_into(region_state& what);

@@ -4,6 +4,7 @@
 // need to know which bytes a newer change has covered already.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <vector>
@@ -90,6 +91,10 @@ class page_index {
   }
   [[nodiscard]] std::uint32_t find(page_key key) const {
     return slots_.empty() ? none : slots_[position(key.packed())].index;
+  }
+  void clear() {
+    std::ranges::fill(slots_, slot{});
+    size_ = 0;
   }
   [[nodiscard]] std::size_t memory() const { return slots_.size() * sizeof(slot); }
 

@@ -16,25 +16,24 @@ log_window page_queue::window() const {
 void page_queue::publish(const batch& written, lsn at, lsn tail, lsn last_group) {
   const std::scoped_lock lock(mutex_);
   for (const page_ref& ref : written.pages()) {
-    page_vector& pages = ref.in->pages();
-    if (auto& since = pages.dirty_since(ref.page); since == 0) {
+    if (auto& since = ref.in->pages().dirty_since(ref.page); since == 0) {
       queue_.push_back({ref.in, ref.page, at});
       since = at;
     }
-    pages.settle(ref.page);
   }
   // Together with the pages: whoever sees the tail sees what is dirty below it.
   window_.tail = tail;
   window_.last_group = last_group;
+  published_.store(written.number(), std::memory_order_release);
 }
 
-page_queue::taken page_queue::take(lsn until, std::size_t most, bool even_referenced) {
+page_queue::taken page_queue::take(lsn until, std::size_t most, const page_set& except) {
   const std::scoped_lock lock(mutex_);
   taken result;
   result.window = window_;
   while (!queue_.empty() && queue_.front().since < until && result.pages.size() < most) {
     const dirty_page& page = queue_.front();
-    if (!even_referenced && page.in->pages().is_referenced(page.page)) {
+    if (except.contains({page.in, page.page})) {
       result.blocked = true;
       break;
     }

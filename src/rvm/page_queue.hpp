@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "rvm/batch.hpp"
+#include "rvm/page_references.hpp"
 
 namespace tenure::rvm {
 
@@ -37,15 +38,16 @@ class page_queue {
   [[nodiscard]] log_window window() const;
   // A batch that was written at `at` is durable: its pages are dirty, the tail is behind it.
   void publish(const batch& written, lsn at, lsn tail, lsn last_group);
+  // The number of the last batch that was.
+  [[nodiscard]] std::uint64_t published() const { return published_.load(std::memory_order_acquire); }
 
   struct taken {
     std::vector<dirty_page> pages;  // in queue order; they count as clean now
     log_window window;              // as it was then: what is in it covers the pages
     bool blocked = false;           // stopped at a page that an open transaction has declared
   };
-  // Takes the pages from the front that keep the head below `until`, at most `most`. A page that has uncommitted references
-  // is taken only if `even_referenced`.
-  [[nodiscard]] taken take(lsn until, std::size_t most, bool even_referenced);
+  // Takes the pages from the front that keep the head below `until`, at most `most`, up to the first that is in `except`.
+  [[nodiscard]] taken take(lsn until, std::size_t most, const page_set& except);
   // Undoes take(): nothing was written.
   void put_back(const taken& what);
   // The pages are durable in their segments. Moves the head to where the queue allows it, at most to what.window.tail,
@@ -66,6 +68,7 @@ class page_queue {
   mutable std::mutex mutex_;
   log_window window_;
   std::deque<dirty_page> queue_;
+  std::atomic<std::uint64_t> published_{0};
 };
 
 }  // namespace tenure::rvm

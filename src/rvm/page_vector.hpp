@@ -2,15 +2,19 @@
 //
 // The modification status of a segment's pages [RVM §5.1.2, fig. 7].
 //
-// An entry's uncommitted count is the number of ranges declared on the page by transactions that are still open. Commits
-// that are not yet synced are counted apart, and do not stop truncation as they would have to if pages were written from
-// memory: what truncation writes comes from the synced part of the log [rvm.truncation.from-log]. They do keep the page's
-// private copy [rvm.page.drop]. The reserved bit is the paper's internal lock: while it is set, set_range waits, so that a
-// private copy can be compared and dropped without losing a write [rvm.page.reserved].
+// The paper's uncommitted reference count is not kept with the page: open transactions list what they have declared
+// (page_references), and the rare who wants to know looks through the lists. A count is a locked instruction for every
+// page of every transaction, and a processor that is to execute one waits for all memory it has asked for: 0.1 µs of a
+// lazy commit's 0.4.
+//
+// The reserved mark is the paper's internal lock: while it is set, set_range waits, so that a private copy can be compared
+// and dropped without losing a write [rvm.page.reserved]. Commits that are not yet synced are known by the last batch that
+// changes the page; they do not stop truncation as they would have to if pages were written from memory: what truncation
+// writes comes from the synced part of the log [rvm.truncation.from-log]. They do keep the page's private copy
+// [rvm.page.drop].
 #pragma once
 
 #include <atomic>
-#include <cassert>
 #include <cstdint>
 #include <memory>
 #include <thread>
@@ -33,42 +37,35 @@ class page_vector {
 
   [[nodiscard]] std::uint64_t pages() const { return pages_; }
 
-  // A range on the page was declared. Waits while the page is reserved. Returns whether memory is known to have a private
-  // copy of the page.
-  bool add_reference(std::uint64_t page) {
-    auto& state = entries_[page].state;
-    // The count goes up first: from here on the page cannot be reserved any more.
-    const std::uint64_t before = state.fetch_add(1, std::memory_order_acquire);
-    if (before & reserved_bit) return wait_until_released(state);
-    return before & private_bit;
+  // Whether memory is known to have a private copy of the page. For who has a reference to it.
+  [[nodiscard]] bool is_private(std::uint64_t page) const {
+    return entries_[page].is_private.load(std::memory_order_relaxed);
   }
-  void note_private(std::uint64_t page) { entries_[page].state.fetch_or(private_bit, std::memory_order_relaxed); }
-  // The transaction that declared it has ended without a change.
-  void drop_reference(std::uint64_t page) {
-    const auto before = entries_[page].state.fetch_sub(1, std::memory_order_release);
-    assert((before & references) != 0);
-    (void)before;
-  }
-  // The transaction that declared it is in a batch now: the reference becomes an unsynced commit.
-  void commit_reference(std::uint64_t page) {
-    entries_[page].state.fetch_add(one_unsynced - 1, std::memory_order_release);
-  }
-  // That batch is durable.
-  void settle(std::uint64_t page) { entries_[page].state.fetch_sub(one_unsynced, std::memory_order_release); }
+  void note_private(std::uint64_t page) { entries_[page].is_private.store(true, std::memory_order_relaxed); }
 
-  [[nodiscard]] bool is_referenced(std::uint64_t page) const {
-    return (entries_[page].state.load(std::memory_order_acquire) & references) != 0;
+  // Waits while the page is reserved. After a reference was listed, and a light fence: then it will not be reserved again
+  // until the reference goes. Reservations last for a comparison of some pages and a system call.
+  void wait_until_released(std::uint64_t page) const {
+    while (entries_[page].reserved.load(std::memory_order_acquire)) [[unlikely]] std::this_thread::yield();
   }
-  // Succeeds if nothing uncommitted and nothing unsynced is on the page.
-  [[nodiscard]] bool try_reserve(std::uint64_t page) {
-    auto& state = entries_[page].state;
-    std::uint64_t expected = state.load(std::memory_order_relaxed) & private_bit;
-    return state.compare_exchange_strong(expected, expected | reserved_bit, std::memory_order_acq_rel);
+  // By one thread at a time. Between the two, a heavy fence and a look at the lists and at last_batch() tell whether the
+  // page is its own.
+  void reserve(std::uint64_t page) { entries_[page].reserved.store(true, std::memory_order_seq_cst); }
+  void release(std::uint64_t page) { entries_[page].reserved.store(false, std::memory_order_release); }
+  // The private copy is gone; the page is still reserved.
+  void note_dropped(std::uint64_t page) { entries_[page].is_private.store(false, std::memory_order_relaxed); }
+
+  // A commit in this batch changes the page. Returns whether it is the first one. With the commit lock held; before the
+  // transaction's reference goes.
+  bool note_commit(std::uint64_t page, std::uint64_t batch) {
+    auto& last = entries_[page].last_batch;
+    if (last.load(std::memory_order_relaxed) == batch) return false;
+    last.store(batch, std::memory_order_release);
+    return true;
   }
-  void release(std::uint64_t page) { entries_[page].state.fetch_and(~reserved_bit, std::memory_order_release); }
-  // The private copy is gone.
-  void release_dropped(std::uint64_t page) {
-    entries_[page].state.fetch_and(~(reserved_bit | private_bit), std::memory_order_release);
+  // 0: none yet.
+  [[nodiscard]] std::uint64_t last_batch(std::uint64_t page) const {
+    return entries_[page].last_batch.load(std::memory_order_acquire);
   }
 
   // The LSN of the batch that made the page dirty: committed and synced, but not in the segment. 0: clean. Guarded by the
@@ -76,22 +73,12 @@ class page_vector {
   [[nodiscard]] std::uint64_t& dirty_since(std::uint64_t page) { return entries_[page].dirty_since; }
 
  private:
-  // The state's parts, from the lowest bit: open transactions' references, whether there is a private copy, the reserved
-  // bit, unsynced commits' references.
-  static constexpr std::uint64_t private_bit = std::uint64_t{1} << 30, reserved_bit = private_bit << 1,
-                                 references = private_bit - 1, one_unsynced = reserved_bit << 1;
   struct entry {
-    std::atomic<std::uint64_t> state;
+    std::atomic<std::uint64_t> last_batch;
     std::uint64_t dirty_since;
+    std::atomic<bool> reserved, is_private;
   };
-  static_assert(sizeof(entry) == 16 && std::atomic<std::uint64_t>::is_always_lock_free);
-
-  // Reservations last for a comparison of a page and a system call.
-  static bool wait_until_released(const std::atomic<std::uint64_t>& state) {
-    std::uint64_t now;
-    while ((now = state.load(std::memory_order_acquire)) & reserved_bit) std::this_thread::yield();
-    return now & private_bit;
-  }
+  static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
   std::uint64_t pages_;
   std::size_t bytes_;

@@ -113,14 +113,31 @@ void redo::add_piece(node& page, std::uint32_t from, std::uint32_t to, const std
 }
 
 const std::byte* redo::keep(const std::byte* value, std::size_t length) {
-  if (arena_block - arena_used_ < length) {
-    arena_.push_back(std::make_unique_for_overwrite<std::byte[]>(arena_block));
-    arena_used_ = 0;
+  if (blocks_used_ == 0 || arena_[blocks_used_ - 1].get_deleter().length - block_at_ < length) {
+    if (blocks_used_ == arena_.size()) {
+      const std::size_t size = arena_.empty() ? first_block : next_block;
+      arena_.reserve(arena_.size() + 1);
+      void* const made = arena_.empty() ? os::map_anonymous(nullptr, size) : os::map_anonymous_huge(size);
+      arena_.emplace_back(static_cast<std::byte*>(made), unmap{size});
+    }
+    ++blocks_used_;
+    block_at_ = 0;
   }
-  std::byte* at = arena_.back().get() + arena_used_;
+  std::byte* at = arena_[blocks_used_ - 1].get() + block_at_;
   std::memcpy(at, value, length);
-  arena_used_ += length;
+  block_at_ += length;
   return at;
+}
+
+void redo::clear() {
+  assert(!restricted_);
+  segments_.clear();
+  index_.clear();
+  nodes_.clear();
+  pieces_.clear();
+  bitmaps_.clear();
+  blocks_used_ = block_at_ = 0;
+  transactions_ = ranges_ = 0;
 }
 
 std::vector<const redo::node*> redo::in_order() const {
@@ -182,8 +199,10 @@ void redo::for_each(const std::function<void(segment&, std::uint64_t, os::const_
 }
 
 std::size_t redo::memory() const {
-  return index_.memory() + nodes_.capacity() * sizeof(node) + pieces_.capacity() * sizeof(piece) +
-         bitmaps_.capacity() * sizeof(page_bytes) + arena_.size() * arena_block;
+  std::size_t values = blocks_used_ == 0 ? 0 : block_at_;
+  for (std::size_t i = 0; i + 1 < blocks_used_; ++i) values += arena_[i].get_deleter().length;
+  return index_.memory() + nodes_.size() * sizeof(node) + pieces_.size() * sizeof(piece) +
+         bitmaps_.size() * sizeof(page_bytes) + values;
 }
 
 namespace {
@@ -227,13 +246,14 @@ void replay(const log_file& log, lsn from, lsn to, lsn last, const segment_resol
   redo newest(resolve);
   const stretch older = collect(newest, log, from, to, last, memory / 2, report, on_read);
   std::uint64_t part = (to - older.at) / 2;
+  redo values(resolve);
   for (lsn at = from; at < older.at;) {
     read = at - from + (to - older.at);
     lsn end = older.at, last_group = older.last;
     if (end - at > part)
       if (const auto cut = find_group(log, round_up(at + part, log.block()), end))
         end = cut->at, last_group = cut->previous;
-    redo values(resolve);
+    values.clear();
     recovery_report tried = report;
     if (collect(values, log, at, end, last_group, memory / 2, tried, on_read).at != at) {
       part = std::max<std::uint64_t>(part / 2, log.block());

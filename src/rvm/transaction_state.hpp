@@ -9,6 +9,7 @@
 #include <tenure/rvm.hpp>
 
 #include "rvm/log_writer.hpp"
+#include "rvm/page_references.hpp"
 #include "rvm/region.hpp"
 
 namespace tenure::rvm {
@@ -42,7 +43,7 @@ struct transaction_state final : commit_source {
   std::size_t merged = 0;
   std::vector<old_value> undo;  // in the order of declaration: put back last to first [rvm.transaction.undo-order]
   std::vector<std::byte> saved;
-  std::vector<page_ref> touched;  // one page reference each
+  page_references touched;
   // Where the ranges are: mostly in one region.
   std::atomic<region_state*> first_region{nullptr};
   std::vector<region_state*> other_regions;  // changed under the owner's open_mutex
@@ -52,7 +53,6 @@ struct transaction_state final : commit_source {
   // What the undo lists held before prepare(), until that is settled.
   std::size_t undo_before_prepare = not_prepared, saved_before_prepare = not_prepared;
   std::vector<new_value> values;  // while committing
-  bool holds_references = true;   // until the values are captured
   // For query, from any thread.
   own_counter ranges_declared, bytes_declared;
   // Of all committed transactions that this object has been.
@@ -71,14 +71,13 @@ struct transaction_state final : commit_source {
   // commit_source
   commit_image prepare(bool lazy) override;
   void undo_prepare() noexcept override;
-  [[nodiscard]] std::span<const page_ref> pages() const override { return touched; }
+  [[nodiscard]] std::span<const page_ref> pages() const override { return touched.all(); }
   void captured() noexcept override;
 
  private:
   [[nodiscard]] region_state& region_of(const std::byte* from, std::size_t length);
   [[nodiscard]] bool is_declared(const std::byte* from, std::size_t length) const;
   void merge();
-  void references_gone() noexcept;
 };
 
 }  // namespace tenure::rvm

@@ -45,17 +45,20 @@ segment_resolver truncator::resolver() {
 // segment is not known, but the log has it all, and reopening repeats it [rvm.log.no-retry].
 truncator::progress truncator::step(lsn until, bool even_referenced) {
   const time_counted timing(count_.truncation_ns);
+  const auto take = [&](std::size_t most) {
+    return queue_.take(until, most, even_referenced ? page_set({}) : host_.referenced_pages());
+  };
   page_queue::taken what;
   try {
     redo values(resolver());
     for (bool fits = false; !fits;) {
       // A log that fits into memory whole needs no care.
       const bool all_fits = queue_.window().used() <= how_.memory / 4;
-      what = queue_.take(until, all_fits ? ~std::size_t{0} : pages_at_once_, even_referenced);
+      what = take(all_fits ? ~std::size_t{0} : pages_at_once_);
       // A transaction that is about to commit is in the way for a microsecond only; a long one is worth no wait.
       for (int tries = 0; what.blocked && what.pages.empty() && tries < 100; ++tries) {
         std::this_thread::yield();
-        what = queue_.take(until, pages_at_once_, even_referenced);
+        what = take(pages_at_once_);
       }
       if (what.pages.empty()) return {.blocked = what.blocked, .done = true};
       for (const dirty_page& page : what.pages) values.restrict_to(*page.in, page.page);

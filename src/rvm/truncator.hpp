@@ -37,6 +37,8 @@ class truncation_host {
  public:
   // The segment that a record names.
   virtual segment* find_segment(const segment_name& name) = 0;
+  // Those on which open transactions have declared ranges.
+  [[nodiscard]] virtual page_set referenced_pages() = 0;
   // These pages are durable in their segments: their private copies may be dropped.
   virtual void pages_written(const std::vector<dirty_page>& pages) noexcept = 0;
   // A segment or the log's status could not be made durable: the memory must not go on.

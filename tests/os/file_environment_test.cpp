@@ -28,9 +28,13 @@
 
 #include "os/file.hpp"
 #include "os/os_test_support.hpp"
+#include "support/refused_calls.hpp"
 
 namespace tenure::os {
 namespace {
+
+using support::refuse_calls;
+using support::without_calls;
 
 void write_durably(file& to, std::uint64_t offset, std::string_view text) {
   const const_bytes part = as_bytes(text);
@@ -87,28 +91,6 @@ TEST(file_system_without_allocation, is_written_with_zeros) {
 }
 
 // --- Kernels that lack calls -----------------------------------------------------------------------------------------
-
-// From now on these system calls fail in this thread. False if that is not possible.
-bool refuse_calls(std::initializer_list<long> calls, unsigned code) {
-  std::vector<sock_filter> program;
-  program.push_back(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)));
-  for (const long call : calls) {
-    program.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<unsigned>(call), 0, 1));
-    program.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | code));
-  }
-  program.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
-  sock_fprog filter{static_cast<unsigned short>(program.size()), program.data()};
-  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
-}
-
-bool without_calls(std::initializer_list<long> calls, unsigned code, const std::function<void()>& action) {
-  bool refused = false;
-  std::thread([&] {
-    refused = refuse_calls(calls, code);
-    if (refused) action();
-  }).join();
-  return refused;
-}
 
 TEST(kernel_without_durable_writes, syncs_instead) {
   for (const unsigned code : {unsigned{EOPNOTSUPP}, unsigned{ENOSYS}, unsigned{EINVAL}}) {

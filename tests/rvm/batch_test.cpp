@@ -210,7 +210,7 @@ TEST(batch, recycled_buffers_are_clean) {
   group_pool pool;
   std::mt19937 random(1);
   for (int i = 0; i < 3; ++i) {
-    batch b(1, pool);
+    batch b(static_cast<std::uint64_t>(i) + 1, pool);
     std::vector<made_commit> expected;
     expected.push_back({1, "", false, {{segments.all[0].get(), 0, bytes_of_length(i == 1 ? 3 : (3 << 20), random)}}});
     b.append(expected[0].image(), std::vector<page_ref>{{segments.all[0].get(), 1}});

@@ -3,20 +3,28 @@
 // Orders and exclusions that no state of one log and its segments shows: what a second log may find, and what a thread
 // must wait for.
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
 
+#include <array>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "os/asymmetric_fence.hpp"
 #include "rvm/batch.hpp"
 #include "rvm/group.hpp"
+#include "rvm/page_references.hpp"
 #include "rvm/page_vector.hpp"
 #include "sim/disk.hpp"
 #include "support/expect_error.hpp"
+#include "support/refused_calls.hpp"
 #include "support/segments_on_sim.hpp"
 #include "support/small_memory.hpp"
 
@@ -240,67 +248,117 @@ TEST(ordering, flush_commits_stay_in_the_log_though_overwritten) {
 
 TEST(ordering, set_range_waits_for_a_reserved_page) {
   page_vector pages(64 * kib);
-  ASSERT_TRUE(pages.try_reserve(3));
-  std::atomic<bool> declared{false};
+  pages.reserve(3);
+  std::atomic<bool> began{false}, declared{false};
   std::thread user([&] {
-    pages.add_reference(3);
+    pages.wait_until_released(2);
+    began = true;
+    pages.wait_until_released(3);
     declared = true;
   });
-  while (!pages.is_referenced(3)) std::this_thread::yield();
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  while (!began) std::this_thread::yield();
+  for (int i = 0; i < 1000; ++i) std::this_thread::yield();
   EXPECT_FALSE(declared);
   pages.release(3);
   user.join();
   EXPECT_TRUE(declared);
-  pages.drop_reference(3);
-  EXPECT_FALSE(pages.is_referenced(3));
-}
-
-TEST(ordering, referenced_page_cannot_be_reserved) {
-  page_vector pages(64 * kib);
-  pages.add_reference(3);
-  ASSERT_FALSE(pages.try_reserve(3));
-  pages.add_reference(3);
-  pages.drop_reference(3);
-  ASSERT_FALSE(pages.try_reserve(3));
-  pages.drop_reference(3);
-  EXPECT_TRUE(pages.try_reserve(3));
-  EXPECT_FALSE(pages.try_reserve(3));
-  pages.release(3);
 }
 
 TEST(ordering, page_is_known_as_private_until_it_is_dropped) {
   page_vector pages(64 * kib);
-  EXPECT_FALSE(pages.add_reference(3));
+  EXPECT_FALSE(pages.is_private(3));
   pages.note_private(3);
-  EXPECT_TRUE(pages.add_reference(3));
-  pages.drop_reference(3);
-  ASSERT_FALSE(pages.try_reserve(3));
-  pages.drop_reference(3);
-  ASSERT_TRUE(pages.try_reserve(3));
+  EXPECT_TRUE(pages.is_private(3));
+  pages.reserve(3);
   pages.release(3);
-  EXPECT_TRUE(pages.add_reference(3));
-  pages.drop_reference(3);
-  ASSERT_TRUE(pages.try_reserve(3));
-  pages.release_dropped(3);
-  EXPECT_FALSE(pages.add_reference(3));
-  pages.drop_reference(3);
+  EXPECT_TRUE(pages.is_private(3));
+  pages.reserve(3);
+  pages.note_dropped(3);
+  pages.release(3);
+  EXPECT_FALSE(pages.is_private(3));
 }
 
-TEST(ordering, page_with_unsynced_commits_cannot_be_reserved) {
+TEST(ordering, page_counts_once_in_a_batch) {
   page_vector pages(64 * kib);
-  pages.add_reference(3);
-  pages.add_reference(3);
-  pages.commit_reference(3);
-  EXPECT_TRUE(pages.is_referenced(3));
-  pages.commit_reference(3);
-  EXPECT_FALSE(pages.is_referenced(3));
-  EXPECT_FALSE(pages.try_reserve(3));
-  pages.settle(3);
-  EXPECT_FALSE(pages.try_reserve(3));
-  pages.settle(3);
-  EXPECT_TRUE(pages.try_reserve(3));
-  pages.release(3);
+  EXPECT_EQ(pages.last_batch(3), 0u);
+  EXPECT_TRUE(pages.note_commit(3, 7));
+  EXPECT_FALSE(pages.note_commit(3, 7));
+  EXPECT_TRUE(pages.note_commit(4, 7));
+  EXPECT_TRUE(pages.note_commit(3, 8));
+  EXPECT_EQ(pages.last_batch(3), 8u);
+  EXPECT_EQ(pages.last_batch(4), 7u);
+}
+
+TEST(ordering, references_are_seen_by_others) {
+  std::mutex readers;
+  page_references list;
+  std::array<segment*, 2> in{reinterpret_cast<segment*>(64), reinterpret_cast<segment*>(128)};  // never looked into
+  for (std::uint64_t page = 0; page < 100'000; ++page) list.add({in[page % 2], page}, readers);
+  std::vector<page_ref> seen;
+  list.append_to(seen);
+  ASSERT_EQ(seen.size(), 100'000u);
+  const page_set set(std::move(seen));
+  EXPECT_TRUE(set.contains({in[1], 77'777}));
+  EXPECT_FALSE(set.contains({in[0], 77'777}));
+  EXPECT_FALSE(set.contains({in[0], 100'000}));
+  list.clear(readers);
+  list.add({in[1], 5}, readers);
+  ASSERT_EQ(list.all().size(), 1u);
+  list.append_to(seen = {});
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_EQ(seen[0].page, 5u);
+}
+
+// Two sides that must not both go on: each says that it is there and looks whether the other one is.
+void expect_exclusion() {
+  constexpr int rounds = 300'000;
+  page_vector pages(64 * kib);
+  std::mutex readers;
+  page_references list;
+  int owned = 0;  // by whoever has the page; not atomic, so that the thread sanitizer looks too
+  std::atomic<bool> stop{false};
+  std::thread user([&] {
+    for (int round = 0; round < rounds; ++round) {
+      list.add({nullptr, 3}, readers);
+      os::light_fence();
+      pages.wait_until_released(3);
+      ++owned;
+      list.clear(readers);
+    }
+    stop = true;
+  });
+  int reserved = 0;
+  while (!stop) {
+    pages.reserve(3);
+    ASSERT_TRUE(os::heavy_fence());
+    std::vector<page_ref> seen;
+    {
+      const std::scoped_lock lock(readers);
+      list.append_to(seen);
+    }
+    if (seen.empty()) {
+      const int before = owned;
+      for (int i = 0; i < 50; ++i) std::atomic_signal_fence(std::memory_order_seq_cst);
+      EXPECT_EQ(std::exchange(owned, before + 1), before);
+      ++reserved;
+    }
+    pages.release(3);
+    std::this_thread::yield();
+  }
+  user.join();
+  EXPECT_EQ(owned, rounds + reserved);
+}
+
+TEST(ordering, a_reference_and_a_reservation_never_miss_each_other) { expect_exclusion(); }
+
+TEST(ordering, nor_where_the_kernel_has_no_membarrier) {
+  bool failed_once = false;
+  if (!without_calls({SYS_membarrier}, EPERM, [&] { failed_once = !os::heavy_fence(); }))
+    GTEST_SKIP() << "system calls cannot be refused here";
+  // It had worked when the process began; now fences are full ones, for all threads.
+  EXPECT_TRUE(failed_once);
+  EXPECT_FALSE(os::fences::asymmetric);
+  expect_exclusion();
 }
 
 }  // namespace

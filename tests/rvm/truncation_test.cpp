@@ -93,6 +93,20 @@ TEST_F(truncating, keeps_the_private_copy_of_a_page_that_changed_meanwhile) {
   EXPECT_EQ(word, 0U);
 }
 
+TEST_F(truncating, keeps_the_private_copy_of_a_page_with_a_reference) {
+  open();
+  change_page(0, 7);
+  auto tx = m->begin();
+  tx.set_range(r.at<std::uint64_t>(8));  // it may be about to write
+  m->truncate();
+  EXPECT_EQ(m->stats().private_pages_kept, 1U);
+  EXPECT_EQ(m->stats().private_pages_dropped, 0U);
+  tx.abort();
+  change_page(0, 8);
+  m->truncate();
+  EXPECT_EQ(m->stats().private_pages_dropped, 1U);
+}
+
 TEST_F(truncating, writes_pages_then_syncs_then_moves_the_head_in_both_copies) {
   open();
   for (const bool epoch : {false, true}) {

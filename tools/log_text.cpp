@@ -2,11 +2,14 @@
 #include "log_text.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <ctime>
 #include <iterator>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+
+#include <tenure/error.hpp>
 
 namespace tenure::tools {
 
@@ -15,6 +18,19 @@ std::string hex_text(os::const_bytes bytes) {
   text.reserve(2 * bytes.size());
   for (const std::byte b : bytes) fmt::format_to(std::back_inserter(text), "{:02x}", std::to_integer<unsigned>(b));
   return text;
+}
+
+std::string from_hex(const std::string& digits) {
+  std::string bytes;
+  for (std::size_t i = 0; i < digits.size(); i += 2) {
+    unsigned value = 0;
+    const char* const from = digits.data() + i;
+    const auto [end, code] = std::from_chars(from, from + std::min<std::size_t>(2, digits.size() - i), value, 16);
+    if (code != std::errc{} || end != from + 2)
+      throw error(errc::bad_option, "\"" + digits + "\": bytes are given as pairs of hexadecimal digits");
+    bytes += static_cast<char>(value);
+  }
+  return bytes;
 }
 
 std::string time_text(std::int64_t ns) {

@@ -12,6 +12,8 @@
 namespace tenure::tools {
 
 [[nodiscard]] std::string hex_text(os::const_bytes bytes);
+// The bytes that hexadecimal digits stand for. Throws errc::bad_option.
+[[nodiscard]] std::string from_hex(const std::string& digits);
 [[nodiscard]] inline std::string identity_text(const rvm::identity& id) { return hex_text(id); }
 // "2026-11-21 08:50:04.123456789 UTC"; ns since 1970.
 [[nodiscard]] std::string time_text(std::int64_t ns);

@@ -8,12 +8,14 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "history_command.hpp"
 #include "log_command.hpp"
+#include "log_text.hpp"
 #include "os/process.hpp"
 
 int main(int argc, char** argv) {
   using namespace tenure;
-  CLI::App app("Looks at the logs and segments of Tenure's recoverable memory. Changes nothing.", "tenure");
+  CLI::App app("Looks at the logs and segments of Tenure's recoverable memory, and at their history.", "tenure");
   app.require_subcommand(1);
   app.footer(
       "Exit code: 0 if all is well; 1 if what was looked at is damaged (what is readable is shown);\n"
@@ -41,6 +43,57 @@ int main(int argc, char** argv) {
   records->add_option("--segment", which.segment, "Only changes of this segment")->type_name("NAME");
   records->add_flag("--data", which.with_data, "Show the new values, too");
 
+  // Over the log and its archive together.
+  tools::history_place where;
+  tools::search_selection search;
+  std::string range, from, to, moment, output, base, hex;
+  const auto add_history_command = [&](const char* name, const char* what) {
+    CLI::App* const command = log->add_subcommand(name, what);
+    command->add_option("--archive", where.archive, "The archive's path; default: the log's and \".archive\"")
+        ->type_name("PATH");
+    command->add_flag("--json", as_json, "Write JSON");
+    return command;
+  };
+  const auto add_log = [&](CLI::App* command) {
+    command->add_option("--log", where.log, "The log's file; default: the one that the segment's header names")
+        ->type_name("PATH");
+  };
+  const char* const range_help = "SEGMENT:OFFSET+LENGTH, SEGMENT:FROM-TO or SEGMENT:OFFSET (8 bytes), or just SEGMENT";
+  const char* const moment_help = "An LSN, or a time (UTC) such as \"2026-11-21 08:50:04.5\"";
+  CLI::App* const history =
+      add_history_command("history", "Who changed these bytes, when, from what to what; oldest first");
+  history->add_option("RANGE", range, range_help)->required();
+  add_log(history);
+  CLI::App* const searching = add_history_command("search", "The transactions that match, oldest first");
+  searching->add_option("LOG", where.log, "The log's file")->required();
+  searching->add_option("--segment", search.segment, "Only changes of this segment")->type_name("PATH");
+  searching->add_option("--transaction", search.transaction, "Only this transaction")->type_name("ID");
+  searching->add_option("--label", search.label, "Only transactions with this in their label")->type_name("TEXT");
+  auto* const text = searching->add_option("--text", search.value, "Only those with this text in a new value");
+  searching->add_option("--value", hex, "Only those with these bytes, hexadecimal, in a new value")
+      ->type_name("HEX")
+      ->excludes(text);
+  searching->add_option("--since", search.since, moment_help)->type_name("MOMENT");
+  searching->add_option("--until", search.until, moment_help)->type_name("MOMENT");
+  searching->add_option("--limit", search.limit, "Show at most so many")->type_name("N");
+  searching->add_flag("--data", search.with_data, "Show the new values, too");
+  CLI::App* const diff = add_history_command("diff", "How bytes differ between two moments");
+  diff->add_option("RANGE", range, range_help)->required();
+  diff->add_option("--from", from, moment_help)->type_name("MOMENT")->required();
+  diff->add_option("--to", to, moment_help)->type_name("MOMENT")->required();
+  add_log(diff);
+  CLI::App* const replay = add_history_command("replay", "Make a copy of a segment as it was at some moment");
+  replay->add_option("SEGMENT", segment, "The segment's file")->required();
+  replay->add_option("OUTPUT", output, "The copy, a new file")->required();
+  replay->add_option("--until", moment, moment_help)->type_name("MOMENT")->required();
+  replay->add_option("--base", base, "An older copy of the segment, for what the history does not know")
+      ->type_name("PATH");
+  add_log(replay);
+  CLI::App* const cut =
+      add_history_command("cut", "Forget what the archive has from before a moment; nobody may have the log open");
+  cut->add_option("LOG", where.log, "The log's file")->required();
+  cut->add_option("--at", moment, moment_help)->type_name("MOMENT")->required();
+
   CLI::App* const segments = app.add_subcommand("segment", "Look at a segment");
   segments->require_subcommand(1);
   CLI::App* const verify = segments->add_subcommand(
@@ -56,6 +109,13 @@ int main(int argc, char** argv) {
   }
   try {
     os::disk& disk = os::real_disk();
+    if (!hex.empty()) search.value = tools::from_hex(hex);
+    if (history->parsed()) return tools::show_history(disk, where, range, as_json, stdout);
+    if (searching->parsed()) return tools::search_history(disk, where, search, as_json, stdout);
+    if (diff->parsed()) return tools::show_difference(disk, where, range, from, to, as_json, stdout);
+    if (replay->parsed())
+      return tools::replay_history(disk, where, segment, moment, output, base, as_json, stdout);
+    if (cut->parsed()) return tools::cut_history(disk, where, moment, as_json, stdout);
     const std::string absolute = os::absolute_path(path);
     if (status->parsed()) return tools::show_log_status(disk, absolute, as_json, stdout);
     if (records->parsed()) return tools::show_log_records(disk, absolute, which, as_json, stdout);

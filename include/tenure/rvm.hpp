@@ -31,6 +31,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -100,6 +101,15 @@ struct tuning {
   bool check_undeclared = false;
 };
 
+// Keeping what truncation takes out of the log, so that `tenure log history` and its like can tell who changed which bytes
+// when, and what was there before [RVM §6]. Compressed, in up to 16 files PATH.0 to PATH.15; when they are full the oldest
+// goes. Commits wait for the archive only where they wait for truncation. While it cannot be written, nothing is truncated:
+// a commit that finds the log full says why (errc::log_stuck).
+struct archive_options {
+  std::string path = {};                              // empty: the log's path and ".archive"
+  std::uint64_t max_size = std::uint64_t{1} << 30;  // bytes of all files together, about; at least 1 MiB
+};
+
 // How a memory is opened.
 struct options {
   open_mode mode = open_mode::open_or_create;
@@ -112,6 +122,8 @@ struct options {
   // Recovery refuses (errc::segment_missing, errc::wrong_log) when the log has changes for a segment that is missing, or that
   // another log has taken over. true: such changes are given up, and recovery_report::given_up names the files.
   bool give_up_segments = false;
+  // Set: the history is kept. What is truncated while it is not set makes a gap in the archive, which readers name.
+  std::optional<archive_options> archive = {};
   progress_callback on_progress = {};
   // The storage; nullptr: the machine's own. For tests on a simulated disk.
   os::disk* disk = nullptr;
@@ -153,7 +165,8 @@ struct statistics {
   std::uint64_t truncation_waits = 0;    // commits that waited for log space
   std::uint64_t pages_written = 0, segment_bytes_written = 0, segment_syncs = 0, status_writes = 0;
   std::uint64_t private_pages_dropped = 0, private_pages_kept = 0;
-  std::uint64_t undeclared_writes = 0;  // found by checking mode
+  std::uint64_t archived_log_bytes = 0, archive_bytes_written = 0;  // what went into the archive, and what that took there
+  std::uint64_t undeclared_writes = 0;                              // found by checking mode
   std::uint64_t flush_calls = 0, truncate_calls = 0;
   std::uint64_t write_ns = 0, truncation_ns = 0;  // spent in writing the log, and in truncating it
 };

@@ -106,6 +106,7 @@ struct memory_state final : truncation_host {
   std::optional<log_window> live;  // of a log opened for reading only
   std::unique_ptr<log_file> read_only_log;
   std::optional<page_queue> queue;
+  std::optional<archive_writer> archive;
   std::optional<truncator> truncation;
   std::optional<log_writer> writer;
 

@@ -67,11 +67,13 @@ void memory_state::open_log() {
   }
   // Who made the log may have been killed, or have failed, before its name was durable.
   disk.sync_directory_of(path);
+  if (how.archive) archive.emplace(disk, *how.archive, *log, count);
   recover(*log);
   totals_at_open = log->status().totals;
   queue.emplace(log->status().head);
   truncation.emplace(std::move(log), *queue, count, *this,
-                     truncator_settings{tune.truncation_threshold, how.recovery_memory, how.background, &disk});
+                     truncator_settings{tune.truncation_threshold, how.recovery_memory, how.background, &disk,
+                                        archive ? &*archive : nullptr});
   writer.emplace(*truncation, *queue, count, tune.spool_limit, how.background);
 }
 
@@ -127,6 +129,14 @@ void memory_state::recover(log_file& log) {
       replay(log, status.head, end.tail, end.last_group, resolve, how.recovery_memory, how.on_progress, report);
     }
   }
+  if (archive) {
+    if (archive->end() > report.tail)
+      throw error(errc::wrong_log, path + ": its archive goes on to LSN " + std::to_string(archive->end()) +
+                                       ", but the log ends at " + std::to_string(report.tail) +
+                                       ": this is an older copy of the log, with another future; move the archive away, "
+                                       "or give another path for it");
+    archive->append(log, status.head, report.tail);
+  }
   status.head = status.tail = report.tail;
   status.clean = 0;
   // Left-overs of a torn batch are told from what is written now by their generation [rvm.log.generation].
@@ -167,6 +177,7 @@ void memory_state::let_go() noexcept {
   regions.publish({});
   segments.clear();
   truncation.reset();
+  archive.reset();
   writer.reset();
   read_only_log.reset();
 }

@@ -71,6 +71,10 @@ segment_header read_header(os::file& file, const std::string& path) {
 
 }  // namespace
 
+segment_header read_segment_header(os::disk& disk, const std::string& path) {
+  return read_header(*disk.open(path, os::access::read_only), path);
+}
+
 void segment::create(os::disk& disk, const std::string& path, const segment_options& how) {
   const std::uint64_t page = std::max<std::uint64_t>(os::page_size(), redo_page);
   if (how.length == 0 || std::max(how.length, how.max_length) > (std::uint64_t{1} << 50))

@@ -18,6 +18,9 @@
 
 namespace tenure::rvm {
 
+// The header of a formatted segment, without a lock: somebody may have it open.
+[[nodiscard]] segment_header read_segment_header(os::disk& disk, const std::string& path);
+
 // Constant parts may be read by any thread; reading and writing data has one user at a time (the truncation lock).
 class segment {
  public:

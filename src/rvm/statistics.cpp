@@ -46,6 +46,8 @@ statistics memory_state::stats() const {
   s.status_writes = c.status_writes.get();
   s.private_pages_dropped = c.private_pages_dropped.get();
   s.private_pages_kept = c.private_pages_kept.get();
+  s.archived_log_bytes = c.archived_log_bytes.get();
+  s.archive_bytes_written = c.archive_bytes_written.get();
   s.undeclared_writes = c.undeclared_writes.get();
   s.flush_calls = c.flush_calls.get();
   s.truncate_calls = c.truncate_calls.get();

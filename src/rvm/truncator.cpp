@@ -82,7 +82,10 @@ truncator::progress truncator::step(lsn until, bool even_referenced) {
     values.apply(report);
     for (const auto& s : report)
       count_.pages_written += s.pages, count_.segment_bytes_written += s.pages * redo_page, ++count_.segment_syncs;
-    const std::uint64_t reclaimed = queue_.advance(what, [&](lsn head) { write_status(head, what.window); });
+    const std::uint64_t reclaimed = queue_.advance(what, [&](lsn head) {
+      if (how_.archive != nullptr) how_.archive->append(*log_, what.window.head, head);
+      write_status(head, what.window);
+    });
     host_.pages_written(what.pages);
     return {.reclaimed = reclaimed, .blocked = what.blocked, .done = false};
   } catch (const error& e) {

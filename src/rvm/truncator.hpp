@@ -10,8 +10,8 @@
 // last written are written, with nothing but their newest values: a page without a private copy shows the file, which must
 // not go back, not for a moment [rvm.truncation.forward].
 //
-// Order [rvm.truncation.order]: pages and checksums written, segments synced, then the head moved in the status block,
-// then the space used again.
+// Order [rvm.truncation.order]: pages and checksums written, segments synced, what is truncated archived, then the head moved
+// in the status block, then the space used again.
 #pragma once
 
 #include <condition_variable>
@@ -19,6 +19,7 @@
 #include <mutex>
 #include <thread>
 
+#include "rvm/archive_writer.hpp"
 #include "rvm/counters.hpp"
 #include "rvm/page_queue.hpp"
 #include "rvm/redo.hpp"
@@ -29,7 +30,8 @@ struct truncator_settings {
   double threshold;
   std::uint64_t memory;  // bytes for collected values
   bool background;
-  os::disk* disk;  // for a log that grows
+  os::disk* disk;           // for a log that grows
+  archive_writer* archive;  // nullptr: what is truncated is forgotten
 };
 
 // What truncation needs from the memory it belongs to.

@@ -1,0 +1,238 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// tenure log history | search | diff | replay | cut.
+#include "history_command.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include <nlohmann/json.hpp>
+
+#include "log_command.hpp"
+#include "log_text.hpp"
+#include "rvm/segment.hpp"
+#include "sim/disk.hpp"
+#include "support/expect_error.hpp"
+#include "support/small_memory.hpp"
+
+namespace tenure::tools {
+namespace {
+
+using namespace support;
+using namespace rvm;
+using nlohmann::json;
+
+struct shown {
+  int exit_code;
+  std::string text;
+  [[nodiscard]] json parsed() const { return json::parse(text); }
+  [[nodiscard]] bool has(const std::string& part) const { return text.find(part) != std::string::npos; }
+};
+shown show(const std::function<int(std::FILE*)>& f) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> out(std::tmpfile(), &std::fclose);
+  shown result{f(out.get()), {}};
+  result.text.resize(static_cast<std::size_t>(std::ftell(out.get())));
+  std::rewind(out.get());
+  EXPECT_EQ(std::fread(result.text.data(), 1, result.text.size(), out.get()), result.text.size());
+  return result;
+}
+
+// A segment whose words change in steps, some of which are in the archive and some in the log.
+class past : public testing::Test {
+ protected:
+  past() {
+    options how = small_log(&disk_);
+    how.archive.emplace();
+    how.background = false;
+    memory_.emplace("/d/log", how);
+    region_ = memory_->map("/d/seg", {.create_length = 64 * kib});
+    step("made", 0, 1);
+    step("made", 8, 1);
+    step("changed", 0, 0x1234);
+    memory_->truncate();
+    step("changed back", 0, 1);
+    memory_->truncate();
+    step("elsewhere", 8192, 7);
+    step("again", 8, 0xffff, commit_mode::no_flush);
+    memory_->flush();
+  }
+  void step(const char* label, std::size_t offset, std::uint64_t value, commit_mode mode = commit_mode::flush) {
+    memory_->transact(
+        [&](transaction& tx) {
+          tx.label(label);
+          tx.modify(region_.data() + offset, &value, sizeof value);
+        },
+        mode);
+  }
+  shown history_of(const std::string& range, bool as_json = false, const history_place& where = {}) {
+    return show([&](std::FILE* out) { return show_history(disk_, where, range, as_json, out); });
+  }
+  shown search(const search_selection& which, bool as_json = true) {
+    return show([&](std::FILE* out) { return search_history(disk_, {"/d/log", ""}, which, as_json, out); });
+  }
+  shown replay(const std::string& until, const std::string& output, const std::string& base = "") {
+    return show([&](std::FILE* out) { return replay_history(disk_, {}, "/d/seg", until, output, base, true, out); });
+  }
+  // LSNs of the transactions that changed the word at 0.
+  std::vector<lsn> changes() {
+    std::vector<lsn> all;
+    for (const json& change : history_of("/d/seg:0", true).parsed()["changes"]) all.push_back(change["lsn"]);
+    return all;
+  }
+  std::uint64_t word_of(const std::string& copy, std::size_t offset) {
+    const named_segment in = named_segment::look_at(disk_, copy, false);
+    std::uint64_t word = 0;
+    disk_.open(copy, os::access::read_only)
+        ->read_at(in.data_offset + offset, std::as_writable_bytes(std::span{&word, 1}));
+    return word;
+  }
+
+  sim::disk disk_;
+  std::optional<memory> memory_;
+  region region_;
+};
+
+TEST_F(past, of_a_word_says_who_when_from_what_to_what) {
+  const shown text = history_of("/d/seg:0+8");
+  EXPECT_EQ(text.exit_code, exit_ok);
+  EXPECT_TRUE(text.has("\"made\"\n    offset 0: ???????????????? -> 0100000000000000\n")) << text.text;
+  EXPECT_TRUE(text.has("\"changed\"\n    offset 0: 0100000000000000 -> 3412000000000000\n"));
+  EXPECT_TRUE(text.has("\"changed back\"\n    offset 0: 3412000000000000 -> 0100000000000000\n"));
+  EXPECT_FALSE(text.has("elsewhere"));
+  const json parsed = history_of("/d/seg:0+9", true).parsed();
+  ASSERT_EQ(parsed["changes"].size(), 5u);
+  EXPECT_EQ(parsed["changes"][1]["offset"], 8);
+  EXPECT_EQ(parsed["changes"][1]["new"], "01");
+  EXPECT_EQ(parsed["changes"][4]["old"], "01");
+  EXPECT_EQ(parsed["changes"][4]["new"], "ff");
+  EXPECT_EQ(parsed["changes"][4]["flush"], false);
+  EXPECT_TRUE(parsed["missing"].empty());
+}
+
+TEST_F(past, of_ranges_that_are_written_in_all_ways) {
+  for (const char* range : {"/d/seg:8192", "/d/seg:0x2000", "/d/seg:8192-8200", "/d/seg:0x2000+0x8"})
+    EXPECT_EQ(history_of(range, true).parsed()["changes"].size(), 1u) << range;
+  EXPECT_EQ(history_of("/d/seg", true).parsed()["changes"].size(), 6u);
+  EXPECT_TRUE(history_of("/d/seg:100").has("no change since LSN"));
+  for (const char* range : {"/d/seg:x", "/d/seg:1+", "/d/seg:-5", "/d/seg:0x", "/d/seg:1e3"})
+    expect_error(errc::bad_option, {range, "is no number", "SEGMENT:OFFSET+LENGTH"}, [&] { history_of(range); });
+  expect_error(errc::bad_option, {"the range is empty"}, [&] { history_of("/d/seg:8-8"); });
+}
+
+TEST_F(past, needs_a_log_that_is_there) {
+  expect_error(std::errc::no_such_file_or_directory, {"/d/nothing"}, [&] { history_of("/d/nothing:0"); });
+  expect_error(errc::not_a_segment, {"/d/log"}, [&] { history_of("/d/log:0"); });
+  disk_.create("/d/raw", 0600)->resize(64 * kib);
+  region raw = memory_->map("/d/raw", {.raw = true});
+  put(*memory_, raw, 100, "raw");
+  const shown text = history_of("/d/raw:100+3", true, {"/d/log", ""});
+  EXPECT_EQ(text.parsed()["changes"][0]["new"], "726177");
+  segment::create(disk_, "/d/fresh", {.length = 4096});
+  expect_error(errc::bad_option, {"/d/fresh: this segment was never changed under a log", "--log"},
+               [&] { history_of("/d/fresh:0"); });
+}
+
+TEST_F(past, can_be_searched) {
+  EXPECT_EQ(search({}).parsed()["records"].size(), 6u);
+  EXPECT_EQ(search({.label = "changed"}).parsed()["records"].size(), 2u);
+  EXPECT_EQ(search({.limit = 2}).parsed()["records"].size(), 2u);
+  EXPECT_EQ(search({.transaction = 3}).parsed()["records"][0]["label"], "changed");
+  EXPECT_EQ(search({.value = from_hex("3412")}).parsed()["records"].size(), 1u);
+  EXPECT_EQ(search({.value = from_hex("4444")}).parsed()["records"].size(), 0u);
+  EXPECT_EQ(search({.segment = "/d/seg"}).parsed()["records"].size(), 6u);
+  const std::string second = std::to_string(changes()[1]);
+  EXPECT_EQ(search({.since = second}).parsed()["records"].size(), 4u);
+  EXPECT_EQ(search({.until = second}).parsed()["records"].size(), 3u);
+  EXPECT_EQ(search({.since = "2000-01-01 00:00:00", .until = "2000-01-02T00:00:00.5Z"}).parsed()["records"].size(), 0u);
+  const shown text = search({.label = "elsewhere", .with_data = true}, false);
+  EXPECT_TRUE(text.has("\"elsewhere\"\n    seg  offset 8192  length 8\n            8192  07 00")) << text.text;
+  for (const char* wrong : {"yesterday", "2026-11-21", "2026-11-21 08:50:04.", "2026-11-21 08:50:04 CET", ""})
+    expect_error(errc::bad_option, {"is no moment", "2026-11-21 08:50:04.5"}, [&] { moment::parse(wrong); });
+  for (const char* wrong : {"1", "0g", "abc"})
+    expect_error(errc::bad_option, {"pairs of hexadecimal digits"}, [&] { (void)from_hex(wrong); });
+}
+
+TEST_F(past, differs_between_two_moments) {
+  const auto at = changes();
+  const auto difference = [&](lsn from, lsn to, bool as_json = true) {
+    return show([&](std::FILE* out) {
+      return show_difference(disk_, {}, "/d/seg", std::to_string(from), std::to_string(to), as_json, out);
+    });
+  };
+  const json changed = difference(at[0], at[1]).parsed()["differences"];
+  ASSERT_EQ(changed.size(), 2u);
+  EXPECT_EQ(changed[0], json({{"offset", 0}, {"length", 2}, {"old", "0100"}, {"new", "3412"}}));
+  EXPECT_EQ(changed[1]["old"], "????????????????");  // made in between
+  // There and back again is no difference.
+  EXPECT_TRUE(difference(at[1] - 1, at[2]).parsed()["differences"].empty());
+  EXPECT_TRUE(difference(at[1] - 1, at[2], false).has("0 bytes differ"));
+  EXPECT_TRUE(difference(at[2], at[2] + (1 << 20), false).has("offset 8192, length 8: ???????????????? -> 0700"));
+}
+
+TEST_F(past, can_be_made_a_copy_of_at_every_moment) {
+  const auto at = changes();
+  const json made = replay(std::to_string(at[1]), "/d/then").parsed();
+  EXPECT_EQ(made["unknown_bytes"], 0);
+  EXPECT_EQ(made["transactions"], 3);
+  EXPECT_EQ(word_of("/d/then", 0), 0x1234u);
+  EXPECT_EQ(word_of("/d/then", 8), 1u);
+  EXPECT_EQ(word_of("/d/then", 8192), 0u);
+  EXPECT_EQ(replay(std::to_string(at[1] - 1), "/d/before").exit_code, exit_ok);
+  EXPECT_EQ(word_of("/d/before", 0), 1u);
+  EXPECT_EQ(replay("2100-01-01 00:00:00", "/d/now").exit_code, exit_ok);
+  EXPECT_EQ(word_of("/d/now", 8), 0xffffu);
+  EXPECT_EQ(word_of("/d/now", 8192), 7u);
+  expect_error(std::errc::file_exists, {"/d/now"}, [&] { replay("2100-01-01 00:00:00", "/d/now"); });
+  // It is a segment like any other.
+  memory other("/d/other", small_log(&disk_));
+  EXPECT_EQ(other.map("/d/then").at<std::uint64_t>(0), 0x1234u);
+  EXPECT_TRUE(other.verify_segment("/d/then").empty());
+}
+
+TEST_F(past, that_is_forgotten_is_named_and_can_come_from_an_older_copy) {
+  const auto at = changes();
+  ASSERT_EQ(replay(std::to_string(at[1]), "/d/base").exit_code, exit_ok);
+  memory_->close();
+  expect_error(errc::in_use, {}, [&] {
+    memory still("/d/log", small_log(&disk_, open_mode::open));
+    show([&](std::FILE* out) { return cut_history(disk_, {"/d/log", ""}, "0", true, out); });
+  });
+  const json cut = show([&](std::FILE* out) {
+                     return cut_history(disk_, {"/d/log", ""}, std::to_string(at[2]), true, out);
+                   }).parsed();
+  EXPECT_EQ(cut["frames_removed"], 1);
+  const json rest = history_of("/d/seg:0", true).parsed();
+  ASSERT_EQ(rest["changes"].size(), 1u);
+  EXPECT_EQ(rest["changes"][0]["old"], "????????????????");
+  EXPECT_EQ(rest["begin"], cut["begin"]);
+  // What lies at 8 then changed later: nobody knows what it was.
+  const shown copy = replay(std::to_string(at[2]), "/d/copy");
+  EXPECT_EQ(copy.exit_code, exit_damaged);
+  EXPECT_EQ(copy.parsed()["unknown_bytes"], 16);
+  EXPECT_EQ(word_of("/d/copy", 0), 1u);
+  EXPECT_EQ(word_of("/d/copy", 8), 0u);
+  EXPECT_EQ(replay(std::to_string(at[2]), "/d/whole", "/d/base").exit_code, exit_ok);
+  EXPECT_EQ(word_of("/d/whole", 0), 1u);
+  EXPECT_EQ(word_of("/d/whole", 8), 1u);
+  EXPECT_EQ(word_of("/d/whole", 8192), 0u);
+}
+
+TEST_F(past, that_is_damaged_is_shown_as_far_as_it_goes) {
+  memory_->close();
+  const auto file = disk_.open("/d/log.archive.1", os::access::read_write);
+  std::vector<std::byte> zeros(64);
+  file->write_at(4096 + 140, zeros);
+  const shown text = history_of("/d/seg:0");
+  EXPECT_EQ(text.exit_code, exit_damaged);
+  EXPECT_TRUE(text.has("MISSING  LSN ")) << text.text;
+  EXPECT_TRUE(text.has("/d/log.archive.1 is damaged: the frame at offset 4096"));
+  EXPECT_TRUE(text.has("changed back"));
+  EXPECT_EQ(history_of("/d/seg:0", true).parsed()["missing"].size(), 1u);
+}
+
+}  // namespace
+}  // namespace tenure::tools

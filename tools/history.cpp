@@ -1,0 +1,182 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "history.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <ctime>
+
+#include <tenure/error.hpp>
+
+#include "os/process.hpp"
+#include "rvm/log_reader.hpp"
+#include "rvm/segment.hpp"
+
+namespace tenure::tools {
+
+using namespace rvm;
+
+named_segment named_segment::look_at(os::disk& disk, const std::string& path, bool may_be_raw) {
+  named_segment found;
+  found.path = os::absolute_path(path);
+  try {
+    const segment_header header = read_segment_header(disk, found.path);
+    found.id = header.segment_id;
+    found.data_offset = header.data_offset;
+    found.length = header.length;
+    found.log_path.assign(header.log_path.data(),
+                          std::min<std::size_t>(header.log_path_length, header.log_path.size()));
+  } catch (const error& e) {
+    if (!may_be_raw || e.code() != errc::not_a_segment) throw;
+    found.raw = true;
+    found.length = disk.open(found.path, os::access::read_only)->size();
+  }
+  return found;
+}
+
+bool named_segment::is(const segment_name& name, const std::string& log) const {
+  if (!raw) return !name.raw && name.id == id;
+  return name.raw && os::absolute_path(name.path.starts_with('/') ? name.path
+                                                                  : log.substr(0, log.rfind('/') + 1) + name.path) == path;
+}
+
+bool wanted_changes::in_pages(const std::vector<std::uint64_t>& pages) const {
+  const auto first = std::ranges::lower_bound(pages, from / redo_page);
+  return first != pages.end() && *first * redo_page < to;
+}
+
+history::history(os::disk& disk, const std::string& log_path, const std::string& archive_path)
+    : disk_(disk), log_path_(os::absolute_path(log_path)), archive_path_(rvm::archive_path(log_path_, archive_path)) {}
+
+void history::walk(const wanted_changes& which, const group_visitor& visit) {
+  started_ = false;
+  begin_ = at_ = 0;
+  gaps_.clear();
+  for (;;) {
+    const lsn before = at_;
+    if (!walk_archive(which, visit)) return;
+    bool behind = false;
+    if (!walk_log(visit, behind) || !behind) return;
+    // Truncated since the archive was looked at; or not in it.
+    if (started_ && at_ != before) continue;
+    const lsn head = log_file::open(disk_, log_path_, os::access::read_only, false)->status().head;
+    if (head <= at_) continue;
+    note_gap(at_, head,
+             !damage_at_end_.empty() ? damage_at_end_ : "it was truncated while the log was open without its archive");
+    at_ = head;
+  }
+}
+
+bool history::walk_archive(const wanted_changes& which, const group_visitor& visit) {
+  const identity id = log_file::open(disk_, log_path_, os::access::read_only, false)->status().log_id;
+  const archive_reader archive(disk_, archive_path_, id);
+  damage_at_end_ = archive.damage_at_end();
+  if (!started_ && !archive.empty()) {
+    begin_ = at_ = archive.begin();
+    started_ = true;
+  }
+  for (const archive_gap& gap : archive.gaps())
+    if (gap.from >= at_) note_gap(gap.from, gap.to, gap.reason);
+  for (const auto& frame : archive.frames()) {
+    if (frame.header.to <= at_) continue;
+    try {
+      bool wanted = which.segment == nullptr;
+      if (!wanted)
+        for (const indexed_pages& in : archive.index(frame))
+          wanted = wanted || (which.segment->is(in.segment, log_path_) && which.in_pages(in.pages));
+      if (wanted && !archive.read(frame, at_, visit)) return false;
+    } catch (const error& e) {
+      if (e.code() != errc::damaged) throw;
+      note_gap(std::max(at_, frame.header.from), frame.header.to, e.what());
+    }
+    at_ = frame.header.to;
+  }
+  return true;
+}
+
+bool history::walk_log(const group_visitor& visit, bool& behind) {
+  const auto log = log_file::open(disk_, log_path_, os::access::read_only, false);
+  if (!started_) {
+    begin_ = at_ = log->status().head;
+    started_ = true;
+  }
+  // A log's first LSN is the length of its area then.
+  const status_block& status = log->status();
+  complete_ = begin_ == status.area_length && status.totals[static_cast<std::size_t>(log_total::grown)] == 0;
+  if (log->status().head > at_) {
+    behind = true;
+    return true;
+  }
+  bool enough = false;
+  const survey found = survey_log(disk_, log_path_, [&](const group_view& group, os::const_bytes bytes) {
+    if (group.header().lsn < at_) return true;
+    // A head that moved on meanwhile; holes in the log itself are known when the walk ends.
+    behind = group.header().lsn > at_ &&
+             log_file::open(disk_, log_path_, os::access::read_only, false)->status().head > at_;
+    if (behind) return false;
+    at_ = group.header().lsn + padded_length(group.header(), log->block());
+    enough = !visit(group, bytes);
+    return !enough;
+  });
+  for (const damage& d : found.damaged) note_gap(d.from, d.to, log_path_ + " is damaged: " + d.reason);
+  return !enough;
+}
+
+void history::note_gap(lsn from, lsn to, const std::string& reason) {
+  if (std::ranges::none_of(gaps_, [&](const archive_gap& gap) { return gap.from == from && gap.to == to; }))
+    gaps_.push_back({from, to, reason});
+}
+
+moment moment::parse(const std::string& text) {
+  moment made;
+  made.text = text;
+  const auto number = [](std::string_view digits, auto& into) {
+    const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), into);
+    return code == std::errc{} && end == digits.data() + digits.size() && !digits.empty();
+  };
+  if (lsn at; number(text, at)) {
+    made.at = at;
+    return made;
+  }
+  std::string rest = text;
+  for (const std::string& zone : {std::string(" UTC"), std::string("Z")})
+    if (rest.ends_with(zone)) rest.resize(rest.size() - zone.size());
+  std::tm parts{};
+  const char* end = ::strptime(rest.c_str(), rest.find('T') != std::string::npos ? "%Y-%m-%dT%H:%M:%S" : "%Y-%m-%d %H:%M:%S",
+                               &parts);
+  std::int64_t fraction = 0;
+  if (end != nullptr && *end == '.') {
+    std::string digits(end + 1);
+    const std::size_t given = digits.size();
+    digits.resize(9, '0');
+    end = given != 0 && given <= 9 && number(digits, fraction) ? "" : nullptr;
+  }
+  if (end == nullptr || *end != '\0')
+    throw error(errc::bad_option, "\"" + text +
+                                      "\" is no moment: give an LSN, such as 4096, or a time (UTC), such as "
+                                      "\"2026-11-21 08:50:04.5\"");
+  made.time = std::int64_t{::timegm(&parts)} * 1'000'000'000 + fraction;
+  return made;
+}
+
+void known_bytes::set(std::uint64_t offset, os::const_bytes value) {
+  while (!value.empty()) {
+    const auto in = static_cast<std::uint32_t>(offset % redo_page);
+    const auto length = static_cast<std::uint32_t>(std::min<std::size_t>(value.size(), redo_page - in));
+    auto& at = pages_[offset / redo_page];
+    if (at == nullptr) at = std::make_unique<page>();
+    at->known.insert(in, in + length);
+    std::memcpy(at->value + in, value.data(), length);
+    value = value.subspan(length);
+    offset += length;
+  }
+}
+
+std::vector<std::uint64_t> known_bytes::pages() const {
+  std::vector<std::uint64_t> all;
+  for (const auto& [number, at] : pages_) all.push_back(number);
+  std::ranges::sort(all);
+  return all;
+}
+
+}  // namespace tenure::tools

@@ -1,0 +1,406 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "history_command.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <tenure/rvm.hpp>
+
+#include "log_command.hpp"
+#include "log_text.hpp"
+#include "os/process.hpp"
+#include "rvm/archive_cut.hpp"
+#include "rvm/log_reader.hpp"
+#include "rvm/segment.hpp"
+
+namespace tenure::tools {
+
+using namespace rvm;
+using json = nlohmann::ordered_json;
+
+namespace {
+
+std::string dump(const json& what, int indent) { return what.dump(indent, ' ', false, json::error_handler_t::replace); }
+
+struct byte_range {
+  std::string path;
+  std::uint64_t from = 0, to = ~std::uint64_t{0};
+};
+
+std::uint64_t number(std::string_view text, const std::string& all) {
+  const bool hex = text.starts_with("0x");
+  std::uint64_t value = 0;
+  const std::string_view digits = hex ? text.substr(2) : text;
+  const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), value, hex ? 16 : 10);
+  if (code != std::errc{} || end != digits.data() + digits.size() || digits.empty())
+    throw error(errc::bad_option, "\"" + all + "\": \"" + std::string(text) +
+                                      "\" is no number; a range is SEGMENT:OFFSET+LENGTH or SEGMENT:FROM-TO");
+  return value;
+}
+
+byte_range parse_range(const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string::npos) return {text};
+  const std::string_view range = std::string_view(text).substr(colon + 1);
+  byte_range made{text.substr(0, colon)};
+  if (const auto plus = range.find('+'); plus != range.npos) {
+    made.from = number(range.substr(0, plus), text);
+    made.to = made.from + number(range.substr(plus + 1), text);
+  } else if (const auto minus = range.find('-'); minus != range.npos) {
+    made.from = number(range.substr(0, minus), text);
+    made.to = number(range.substr(minus + 1), text);
+  } else {
+    made.from = number(range, text);
+    made.to = made.from + 8;
+  }
+  if (made.from >= made.to) throw error(errc::bad_option, "\"" + text + "\": the range is empty");
+  return made;
+}
+
+std::string log_of(const history_place& where, const named_segment& segment) {
+  if (!where.log.empty()) return where.log;
+  if (!segment.log_path.empty()) return segment.log_path;
+  throw error(errc::bad_option, segment.path + (segment.raw ? ": a raw segment does not know its log"
+                                                            : ": this segment was never changed under a log") +
+                                    "; name it with --log");
+}
+
+json gaps_json(const history& of) {
+  json all = json::array();
+  for (const archive_gap& gap : of.gaps()) all.push_back({{"from", gap.from}, {"to", gap.to}, {"reason", gap.reason}});
+  return all;
+}
+void print_gaps(std::FILE* out, const history& of) {
+  for (const archive_gap& gap : of.gaps())
+    fmt::print(out, "MISSING  LSN {} to {}: {}\n", gap.from, gap.to, gap.reason);
+}
+int exit_code(const history& of) { return of.gaps().empty() ? exit_ok : exit_damaged; }
+
+// Bytes of which some may not be known.
+std::string bytes_text(const known_bytes& known, std::uint64_t offset, std::uint64_t length) {
+  std::string text(2 * length, '?');
+  known.for_each(offset, length, [&](std::uint64_t i, std::byte value) {
+    fmt::format_to(text.begin() + static_cast<std::ptrdiff_t>(2 * i), "{:02x}", std::to_integer<unsigned>(value));
+  });
+  return text;
+}
+// For people: long ones are cut.
+std::string shown(const std::string& hex) {
+  constexpr std::size_t most = 128;
+  return hex.size() <= most ? hex : hex.substr(0, most) + fmt::format("... ({} bytes)", hex.size() / 2);
+}
+
+std::string kind_of(const transaction_view& tx) { return tx.flags & record_lazy ? "no_flush" : "flush"; }
+
+// Objects of a JSON array, one a line; or nothing.
+class json_lines {
+ public:
+  json_lines(std::FILE* out, bool as_json, const char* name) : out_(out), as_json_(as_json) {
+    if (as_json_) fmt::print(out_, "{{\n  \"{}\": [", name);
+  }
+  void add(const json& line) { fmt::print(out_, "{}\n    {}", any_++ == 0 ? "" : ",", dump(line, -1)); }
+  void end(const history& of) {
+    if (as_json_)
+      fmt::print(out_, "{}],\n  \"begin\": {},\n  \"missing\": {}\n}}\n", any_ == 0 ? "" : "\n  ", of.begin(),
+                 dump(gaps_json(of), -1));
+    else
+      print_gaps(out_, of);
+  }
+
+ private:
+  std::FILE* out_;
+  bool as_json_;
+  std::uint64_t any_ = 0;
+};
+
+json head_json(const transaction_view& tx, lsn at) {
+  return {{"lsn", at},
+          {"transaction", tx.id},
+          {"time", tx.time},
+          {"label", tx.label},
+          {"flush", (tx.flags & record_lazy) == 0}};
+}
+std::string head_text(const transaction_view& tx, lsn at) {
+  return fmt::format("LSN {}  transaction {}  {}  {}{}", at, tx.id, time_text(tx.time), kind_of(tx),
+                     tx.label.empty() ? "" : fmt::format("  \"{}\"", tx.label));
+}
+
+// Tells transactions up to a moment from those behind it: a prefix, wherever clocks were set back.
+class prefix {
+ public:
+  explicit prefix(const moment& until) : until_(until) {}
+  bool takes(const transaction_view& tx, lsn at) {
+    if (tx.flags & record_first) over_ = over_ || !until_.includes(at, tx.time);
+    return !over_;
+  }
+
+ private:
+  const moment& until_;
+  bool over_ = false;
+};
+
+// Calls f(transaction, LSN, offset, bytes) for each change of bytes of [from, to), cut to them.
+template <class F>
+void for_each_change(history& of, const wanted_changes& which, F&& f) {
+  of.walk(which, [&](const group_view& group, os::const_bytes bytes) {
+    std::vector<bool> wanted;
+    for (const segment_name& name : group.segments()) wanted.push_back(which.segment->is(name, of.log_path()));
+    for_each_record(group, bytes, [&](const transaction_view& tx, lsn at) {
+      for (const range_view& range : tx.ranges) {
+        const std::uint64_t begin = std::max(range.offset, which.from),
+                            end = std::min(range.offset + range.value.size(), which.to);
+        if (wanted[range.segment] && begin < end)
+          f(tx, at, begin, range.value.subspan(begin - range.offset, end - begin));
+      }
+    });
+    return true;
+  });
+}
+
+}  // namespace
+
+int show_history(os::disk& disk, const history_place& where, const std::string& range, bool as_json, std::FILE* out) {
+  const byte_range bytes = parse_range(range);
+  const named_segment segment = named_segment::look_at(disk, bytes.path, !where.log.empty());
+  history past(disk, log_of(where, segment), where.archive);
+  json_lines lines(out, as_json, "changes");
+  known_bytes values;
+  lsn last = ~lsn{0};
+  for_each_change(past, {&segment, bytes.from, std::min(bytes.to, segment.length)},
+                  [&](const transaction_view& tx, lsn at, std::uint64_t offset, os::const_bytes value) {
+                    const std::string before = bytes_text(values, offset, value.size()), now = hex_text(value);
+                    values.set(offset, value);
+                    if (as_json) {
+                      json line = head_json(tx, at);
+                      line.update({{"offset", offset}, {"old", before}, {"new", now}});
+                      lines.add(line);
+                      return;
+                    }
+                    if (at != last) fmt::print(out, "{}\n", head_text(tx, at));
+                    last = at;
+                    fmt::print(out, "    offset {}: {} -> {}\n", offset, shown(before), shown(now));
+                  });
+  if (!as_json)
+    fmt::print(out, "{}\n",
+               last == ~lsn{0} ? fmt::format("no change since LSN {}, where this history begins", past.begin())
+                               : fmt::format("this history begins at LSN {}; ?? are bytes from before", past.begin()));
+  lines.end(past);
+  return exit_code(past);
+}
+
+int search_history(os::disk& disk, const history_place& where, const search_selection& which, bool as_json,
+                   std::FILE* out) {
+  std::optional<named_segment> segment;
+  if (!which.segment.empty()) segment = named_segment::look_at(disk, which.segment, !where.log.empty());
+  const moment since = which.since.empty() ? moment{} : moment::parse(which.since);
+  const moment until = which.until.empty() ? moment{} : moment::parse(which.until);
+  history past(disk, segment ? log_of(where, *segment) : where.log, where.archive);
+  json_lines lines(out, as_json, "records");
+  std::uint64_t found = 0;
+  const auto is_in_value = [&](const range_view& range) {
+    const auto wanted = std::as_bytes(std::span(which.value));
+    return !std::ranges::search(range.value, wanted).empty() || wanted.empty();
+  };
+  past.walk({segment ? &*segment : nullptr}, [&](const group_view& group, os::const_bytes bytes) {
+    for_each_record(group, bytes, [&](const transaction_view& tx, lsn at) {
+      if (which.limit && found >= *which.limit) return;
+      if (which.transaction && tx.id != *which.transaction) return;
+      if (tx.label.find(which.label) == std::string_view::npos) return;
+      if (!until.includes(at, tx.time) || (!which.since.empty() && since.at && at < *since.at) ||
+          (since.time && tx.time < *since.time))
+        return;
+      std::vector<const range_view*> ranges;
+      bool has_value = false;
+      for (const range_view& range : tx.ranges) {
+        if (segment && !segment->is(group.segments()[range.segment], past.log_path())) continue;
+        ranges.push_back(&range);
+        has_value = has_value || is_in_value(range);
+      }
+      if (ranges.empty() || !has_value) return;
+      ++found;
+      json line = head_json(tx, at);
+      if (!as_json) fmt::print(out, "{}\n", head_text(tx, at));
+      for (const range_view* range : ranges) {
+        const std::string& path = group.segments()[range->segment].path;
+        if (as_json) {
+          json r{{"segment", path}, {"offset", range->offset}, {"length", range->value.size()}};
+          if (which.with_data) r["data"] = hex_text(range->value);
+          line["ranges"].push_back(std::move(r));
+          continue;
+        }
+        fmt::print(out, "    {}  offset {}  length {}\n", path, range->offset, range->value.size());
+        if (which.with_data) fmt::print(out, "{}", dump_text(range->value, range->offset, "      "));
+      }
+      if (as_json) lines.add(line);
+    });
+    return !which.limit || found < *which.limit;
+  });
+  lines.end(past);
+  return exit_code(past);
+}
+
+int show_difference(os::disk& disk, const history_place& where, const std::string& range, const std::string& from,
+                    const std::string& to, bool as_json, std::FILE* out) {
+  const byte_range bytes = parse_range(range);
+  const moment first = moment::parse(from), second = moment::parse(to);
+  const named_segment segment = named_segment::look_at(disk, bytes.path, !where.log.empty());
+  history past(disk, log_of(where, segment), where.archive);
+  const wanted_changes which{&segment, bytes.from, std::min(bytes.to, segment.length)};
+  // What changed in between; then what those pages were before.
+  known_bytes then, now;
+  {
+    prefix before(first), after(second);
+    for_each_change(past, which, [&](const transaction_view& tx, lsn at, std::uint64_t offset, os::const_bytes value) {
+      const bool old = before.takes(tx, at);
+      if (after.takes(tx, at) && !old) now.set(offset, value);
+    });
+  }
+  {
+    prefix before(first);
+    for_each_change(past, which, [&](const transaction_view& tx, lsn at, std::uint64_t offset, os::const_bytes value) {
+      if (!before.takes(tx, at)) return;
+      for (std::uint64_t end = offset + value.size(); offset < end;) {
+        const std::uint64_t next = std::min(end, (offset / redo_page + 1) * redo_page);
+        if (now.has(offset / redo_page)) then.set(offset, value.first(next - offset));
+        value = value.subspan(next - offset);
+        offset = next;
+      }
+    });
+  }
+  json_lines lines(out, as_json, "differences");
+  std::uint64_t count = 0;
+  for (const std::uint64_t page : now.pages()) {
+    // Runs of bytes that differ.
+    constexpr int unknown = -1, untouched = -2;
+    std::vector<int> old(redo_page, unknown), young(redo_page, untouched);
+    then.for_each(page * redo_page, redo_page, [&](std::uint64_t i, std::byte b) { old[i] = std::to_integer<int>(b); });
+    now.for_each(page * redo_page, redo_page, [&](std::uint64_t i, std::byte b) { young[i] = std::to_integer<int>(b); });
+    const auto differs = [&](std::size_t i) { return young[i] != untouched && young[i] != old[i]; };
+    for (std::size_t i = 0; i < redo_page; ++i) {
+      if (!differs(i)) continue;
+      std::size_t end = i;
+      while (end < redo_page && differs(end)) ++end;
+      const std::uint64_t offset = page * redo_page + i;
+      const std::string before = bytes_text(then, offset, end - i), after = bytes_text(now, offset, end - i);
+      if (as_json)
+        lines.add({{"offset", offset}, {"length", end - i}, {"old", before}, {"new", after}});
+      else
+        fmt::print(out, "offset {}, length {}: {} -> {}\n", offset, end - i, shown(before), shown(after));
+      count += end - i;
+      i = end;
+    }
+  }
+  if (!as_json) fmt::print(out, "{} bytes differ\n", count);
+  lines.end(past);
+  return exit_code(past);
+}
+
+int replay_history(os::disk& disk, const history_place& where, const std::string& segment_path,
+                   const std::string& until, const std::string& output, const std::string& base, bool as_json,
+                   std::FILE* out) {
+  const moment end = moment::parse(until);
+  const named_segment now = named_segment::look_at(disk, segment_path, !where.log.empty());
+  const named_segment source = base.empty() ? now : named_segment::look_at(disk, base, now.raw);
+  const std::string made = os::absolute_path(output);
+  history past(disk, log_of(where, now), where.archive);
+  if (now.raw) {
+    disk.create(made, 0600)->resize(now.length);
+  } else {
+    segment::create(disk, made, {.length = now.length});
+  }
+  // First a copy of what there is, then the changes: what gets into the file meanwhile is in the log before.
+  const auto from = disk.open(source.path, os::access::read_only);
+  segment to(disk, made, made, os::access::read_write, now.raw);
+  constexpr std::uint64_t at_once = std::uint64_t{1} << 20;
+  std::vector<std::byte> buffer(at_once);
+  const std::uint64_t whole = round_down(now.length, redo_page);
+  for (std::uint64_t at = 0; at < whole; at += at_once) {
+    const auto part = os::bytes(buffer).first(std::min(at_once, whole - at));
+    std::ranges::fill(part, std::byte{0});
+    if (at < source.length)
+      (void)from->read_at(source.data_offset + at, part.first(std::min<std::uint64_t>(part.size(), source.length - at)));
+    to.write_pages(at / redo_page, part);
+  }
+  known_bytes before, after;
+  std::uint64_t transactions = 0;
+  lsn last = 0;
+  prefix taken(end);
+  for_each_change(past, {&now, 0, whole},
+                  [&](const transaction_view& tx, lsn at, std::uint64_t offset, os::const_bytes value) {
+                    if (taken.takes(tx, at)) {
+                      before.set(offset, value);
+                      transactions += at != last;
+                      last = at;
+                    } else if (base.empty()) {
+                      after.set(offset, value);
+                    }
+                  });
+  // Bytes that changed later, and whose values then nobody knows: zero, what segments are made of.
+  std::uint64_t unknown = 0;
+  std::vector<std::uint64_t> pages = before.pages();
+  for (const std::uint64_t page : after.pages())
+    if (!before.has(page)) pages.push_back(page);
+  for (const std::uint64_t page : pages) {
+    std::vector<std::byte> value(redo_page);
+    to.read(page * redo_page, value);
+    std::vector<bool> lost(redo_page);
+    after.for_each(page * redo_page, redo_page, [&](std::uint64_t i, std::byte) { lost[i] = true; });
+    before.for_each(page * redo_page, redo_page, [&](std::uint64_t i, std::byte b) {
+      lost[i] = false;
+      value[i] = b;
+    });
+    for (std::size_t i = 0; i < redo_page; ++i)
+      if (lost[i]) value[i] = std::byte{0}, ++unknown;
+    to.write_pages(page, value);
+  }
+  to.finish_writes();
+  // Where the history is complete, what has no earlier value was zero: the segment was made under this log.
+  const bool complete = past.is_complete();
+  if (as_json) {
+    fmt::print(out, "{}\n",
+               dump({{"output", made},
+                     {"transactions", transactions},
+                     {"last", last},
+                     {"begin", past.begin()},
+                     {"unknown_bytes", complete ? 0 : unknown},
+                     {"missing", gaps_json(past)}},
+                    2));
+  } else {
+    fmt::print(out, "{}: the segment as it was {} {}, with {} records of this history, which begins at LSN {}\n", made,
+               end.at ? "at LSN" : "at", end.text, transactions, past.begin());
+    if (!complete && unknown != 0)
+      fmt::print(out,
+                 "UNKNOWN  {} bytes changed later, and neither log nor archive has their values of then: they are zero. "
+                 "Give an older copy of the segment with --base\n",
+                 unknown);
+    print_gaps(out, past);
+  }
+  return (complete || unknown == 0) && past.gaps().empty() ? exit_ok : exit_damaged;
+}
+
+int cut_history(os::disk& disk, const history_place& where, const std::string& at, bool as_json, std::FILE* out) {
+  const moment end = moment::parse(at);
+  // Its lock keeps everybody from adding to the archive.
+  const auto log = log_file::open(disk, os::absolute_path(where.log), os::access::read_write, true);
+  const std::string archive = archive_path(log->path(), where.archive);
+  const auto frames = archive_reader(disk, archive, log->status().log_id).frames();
+  // The frame that the moment lies in stays, and all behind it.
+  lsn begin = 0;
+  for (const auto& frame : frames) {
+    const bool is_before = end.at ? frame.header.to <= *end.at : frame.header.last_time < *end.time;
+    if (!is_before) break;
+    begin = frame.header.to;
+  }
+  const cut_report done = cut_archive(disk, archive, log->status().log_id, begin);
+  if (as_json)
+    fmt::print(out, "{}\n", dump({{"begin", begin}, {"frames_removed", done.frames}, {"bytes_removed", done.bytes}}, 2));
+  else
+    fmt::print(out, "{}: {} frames, {} bytes forgotten; the archive now begins at LSN {}\n", archive, done.frames,
+               done.bytes, begin != 0 || frames.empty() ? begin : frames.front().header.from);
+  return exit_ok;
+}
+
+}  // namespace tenure::tools

@@ -351,13 +351,50 @@ void expect_exclusion() {
 
 TEST(ordering, a_reference_and_a_reservation_never_miss_each_other) { expect_exclusion(); }
 
-TEST(ordering, nor_where_the_kernel_has_no_membarrier) {
+// Store buffering: how often two threads that each store one word and then load the other's both see the old one.
+int missed_each_other(int rounds) {
+  struct alignas(128) word {
+    std::atomic<int> value{0};
+  };
+  word light_stored, heavy_stored, light_ready, heavy_ready, light_saw, heavy_saw;
+  const auto meet = [](word& mine, word& other, int round) {
+    mine.value.store(round, std::memory_order_release);
+    for (int spins = 0; other.value.load(std::memory_order_acquire) < round; ++spins)
+      if (spins > 10'000) std::this_thread::yield();  // the other one has no processor
+  };
+  int missed = 0;
+  std::thread light([&] {
+    for (int round = 1; round <= rounds; ++round) {
+      meet(light_ready, heavy_ready, 2 * round);
+      light_stored.value.store(round, std::memory_order_relaxed);
+      os::light_fence();
+      light_saw.value.store(heavy_stored.value.load(std::memory_order_relaxed), std::memory_order_relaxed);
+      meet(light_ready, heavy_ready, 2 * round + 1);
+    }
+  });
+  for (int round = 1; round <= rounds; ++round) {
+    meet(heavy_ready, light_ready, 2 * round);
+    heavy_stored.value.store(round, std::memory_order_relaxed);
+    EXPECT_TRUE(os::heavy_fence());
+    heavy_saw.value.store(light_stored.value.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    meet(heavy_ready, light_ready, 2 * round + 1);
+    if (light_saw.value.load(std::memory_order_relaxed) < round && heavy_saw.value.load(std::memory_order_relaxed) < round)
+      ++missed;
+  }
+  light.join();
+  return missed;
+}
+
+TEST(ordering, fences_see_each_other) { EXPECT_EQ(missed_each_other(20'000), 0); }
+
+TEST(ordering, fences_see_each_other_where_the_kernel_has_no_membarrier) {
   bool failed_once = false;
   if (!without_calls({SYS_membarrier}, EPERM, [&] { failed_once = !os::heavy_fence(); }))
     GTEST_SKIP() << "system calls cannot be refused here";
   // It had worked when the process began; now fences are full ones, for all threads.
   EXPECT_TRUE(failed_once);
   EXPECT_FALSE(os::fences::asymmetric);
+  EXPECT_EQ(missed_each_other(200'000), 0);
   expect_exclusion();
 }
 

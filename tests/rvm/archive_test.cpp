@@ -1,0 +1,92 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// The archive and the log's head: whatever crash comes, the head is never beyond what the archive has
+// [rvm.archive.before-head]. What is in the archive, tests/tools/history_test.cpp looks at.
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "rvm/archive_reader.hpp"
+#include "rvm/log_file.hpp"
+#include "sim/disk.hpp"
+#include "support/small_memory.hpp"
+
+namespace tenure::rvm {
+namespace {
+
+using namespace support;
+
+options archived(sim::disk& disk) {
+  options how = small_log(&disk);
+  how.log.size = 64 * kib;
+  how.background = false;
+  how.archive = archive_options{.max_size = mib};
+  return how;
+}
+
+void expect_head_in_archive(sim::disk& disk, std::uint64_t operation) {
+  if (!disk.exists("/d/log")) return;
+  const auto log = log_file::open(disk, "/d/log", os::access::read_only, false);
+  const archive_reader archive(disk, "/d/log.archive", log->status().log_id);
+  ASSERT_TRUE(archive.gaps().empty()) << "operation " << operation << ": " << archive.gaps()[0].reason;
+  const lsn first = log->area();  // of a log that has not grown
+  ASSERT_GE(std::max(archive.end(), first), log->status().head) << "operation " << operation;
+  if (!archive.empty()) {
+    ASSERT_EQ(archive.begin(), first) << "operation " << operation;
+  }
+  for (const auto& frame : archive.frames())  // throws if it is damaged
+    if (frame.header.to <= log->status().head)
+      archive.read(frame, frame.header.from, [](const group_view&, os::const_bytes) { return true; });
+}
+
+TEST(archive, is_never_behind_the_head) {
+  sim::disk disk(512);
+  disk.on_operation([&](const sim::trace_entry& at) {
+    if (testing::Test::HasFatalFailure()) return;
+    for (const auto what : {sim::policy::drop_all, sim::policy::random}) {
+      const auto left = disk.crash(at.index, what);
+      expect_head_in_archive(*left, at.index);
+      // Recovery moves the head, too.
+      if (at.index % 4 != 0 || !left->exists("/d/log") || !left->exists("/d/seg")) continue;
+      { memory m("/d/log", archived(*left)); }
+      expect_head_in_archive(*left->crash(1, sim::policy::drop_all), at.index);
+    }
+  });
+  memory m("/d/log", archived(disk));
+  region r = m.map("/d/seg", {.create_length = 64 * kib});
+  for (std::size_t i = 0; i < 60; ++i) {
+    put(m, r, i * 1000, std::string(900, static_cast<char>('a' + i % 26)));
+    if (i % 20 == 19) m.truncate();
+  }
+  m.close();
+  disk.on_operation({});
+  expect_head_in_archive(disk, disk.operations());
+}
+
+TEST(archive, has_what_is_in_it_only_once_after_a_failed_truncation) {
+  sim::disk disk(512);
+  options how = archived(disk);
+  how.tune.truncation_threshold = 2;
+  memory m("/d/log", how);
+  region r = m.map("/d/seg", {.create_length = 64 * kib});
+  put(m, r, 0, "none");
+  m.truncate();
+  put(m, r, 0, "one");
+  disk.inject({.kind = sim::operation::sync, .path = ".archive", .what = sim::effect::lose_writes});
+  EXPECT_THROW(m.truncate(), error);
+  put(m, r, 0, "two");
+  m.truncate();
+  const auto log = log_file::open(disk, "/d/log", os::access::read_only, false);
+  const archive_reader archive(disk, "/d/log.archive", log->status().log_id);
+  std::size_t transactions = 0;
+  lsn at = archive.begin();
+  for (const auto& frame : archive.frames()) {
+    EXPECT_EQ(frame.header.from, at);
+    at = frame.header.to;
+    transactions += frame.header.transactions;
+  }
+  EXPECT_EQ(transactions, 3u);
+}
+
+}  // namespace
+}  // namespace tenure::rvm

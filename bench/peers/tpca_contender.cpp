@@ -12,6 +12,8 @@ std::span<const contender_kind> all_contenders() {
       {.name = "memory-log", .make = make_memory_log, .bare = true},
       {.name = "tenure", .make = make_tenure},
       {.name = "tenure-fields", .make = make_tenure, .whole_records = false},
+      {.name = "tenure-archive", .make = make_tenure, .whole_records = false, .archive = true,
+       .only_case = "lazy-1t-archive"},
       {.name = "lmdb", .make = make_lmdb},
       {.name = "sqlite-wal", .make = make_sqlite},
       {.name = "rocksdb", .make = make_rocksdb},

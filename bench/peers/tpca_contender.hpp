@@ -28,6 +28,8 @@ struct setup {
   std::uint64_t spool_limit = 0;  // bytes that may wait in memory; for tenure
   double truncation_threshold = 0.5;
   bool no_restore = false;                 // tenure: transactions that cannot be aborted
+  bool archive = false;                    // tenure: what is truncated is kept
+  std::uint64_t memory = 0;                // bytes that the process has for everything; 0: plenty
   std::uint64_t transaction_bytes = 4096;  // bare logs: what a transaction adds to the log
 };
 
@@ -91,6 +93,8 @@ struct contender_kind {
   bool bare = false;  // a limit to compare with, not a system
   bool whole_records = true;
   bool can_be_lazy = true;
+  bool archive = false;
+  std::string only_case = {};  // takes part in this case alone
 };
 // All that there are, built or not.
 [[nodiscard]] std::span<const contender_kind> all_contenders();

@@ -67,7 +67,12 @@ class rocksdb_contender : public contender {
     options.recycle_log_file_num = 4;
     options.max_background_jobs = 2;
     rocksdb::BlockBasedTableOptions tables;
-    tables.block_cache = rocksdb::NewLRUCache((std::size_t{64} << 20) + 2 * setup_.bank.bytes());
+    if (setup_.memory == 0) {
+      tables.block_cache = rocksdb::NewLRUCache((std::size_t{64} << 20) + 2 * setup_.bank.bytes());
+    } else {
+      tables.block_cache = rocksdb::NewLRUCache(setup_.memory / 4);
+      options.write_buffer_size = setup_.memory / 16;
+    }
     tables.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
     options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(tables));
     rocksdb::DB* opened = nullptr;

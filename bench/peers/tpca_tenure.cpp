@@ -131,6 +131,8 @@ class tenure_contender : public contender {
     how.mode = rvm::open_mode::open;
     how.tune.truncation_threshold = setup_.truncation_threshold;
     if (setup_.spool_limit != 0) how.tune.spool_limit = setup_.spool_limit;
+    if (setup_.archive) how.archive.emplace();
+    if (setup_.memory != 0) how.recovery_memory = std::max<std::uint64_t>(setup_.memory / 8, 8 << 20);
     memory_ = std::make_unique<rvm::memory>(log(), how);
     region_ = memory_->map((setup_.directory / "bank.seg").string(), {.create_length = create_length});
     at_ = places::in(region_, setup_.bank);

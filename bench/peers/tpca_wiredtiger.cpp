@@ -157,7 +157,7 @@ class wiredtiger_contender : public contender {
         "create,cache_size={}MB,log=(enabled=true,zero_fill=true,file_max=16MB),transaction_sync=(enabled=true,method="
         "fsync),"
         "checkpoint=(log_size=64MB)",
-        256 + 4 * (setup_.bank.bytes() >> 20));
+        setup_.memory != 0 ? setup_.memory / 3 >> 20 : 256 + 4 * (setup_.bank.bytes() >> 20));
     check(wiredtiger_open(setup_.directory.c_str(), nullptr, config.c_str(), &connection_), "open");
   }
   static void fill(cursors& in, std::size_t table, std::uint64_t count) {

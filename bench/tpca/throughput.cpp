@@ -34,6 +34,7 @@ struct throughput_case {
   unsigned parts = 1;          // more than 1: a checkpoint after each part, and close(), are in the time
   bool until_durable = false;  // flush() is in the time
   bool peers = true;           // other systems take part
+  std::string only = {};       // this contender alone
   std::string what;            // for people
 };
 
@@ -237,6 +238,7 @@ class case_run {
   bool takes_part(const contender_kind& kind) const {
     if (kind.name == case_.baseline) return false;  // it does anyway
     if (!how_.wants_contender(kind.name)) return false;
+    if (!kind.only_case.empty() || !case_.only.empty()) return kind.only_case == case_.name && case_.only == kind.name;
     if (kind.bare) return kind.name == "group-log" && !case_.lazy && case_.peers && case_.parts == 1;
     if (case_.lazy && !kind.can_be_lazy) {
       notes_.push_back(kind.name + ": has no lazy transactions");
@@ -247,6 +249,7 @@ class case_run {
 
   std::unique_ptr<runner> make(const contender_kind& kind, const std::string& name, bool whole_records) {
     setup with = setup_for(how_, case_, whole_records);
+    with.archive = kind.archive;
     with.transaction_bytes = bytes_.at(whole_records);
     with.directory = directory() / name;
     auto who = kind.make(with);
@@ -273,11 +276,12 @@ class case_run {
 
   // The baseline that logs as many bytes, made when it is first asked for.
   std::string baseline_for(bool whole_records) {
-    const bool same = whole_records || (case_.baseline == "raw" && bytes_[true] == bytes_[false]);
+    const bool same =
+        whole_records || !case_.only.empty() || (case_.baseline == "raw" && bytes_[true] == bytes_[false]);
     std::string name = case_.baseline + (same ? "" : "-fields");
     if (baselines_.contains(name)) return name;
     for (const auto& kind : all_contenders()) {
-      if (kind.name == case_.baseline) baselines_[name] = make(kind, name, same);
+      if (kind.name == case_.baseline) baselines_[name] = make(kind, name, same && kind.whole_records);
     }
     return name;
   }
@@ -390,7 +394,14 @@ std::vector<throughput_case> cases_for(const program_options& how) {
   truncated.what =
       "three times the log, each followed by a full truncation (others: checkpoint, compaction), and closing;"
       " baseline: write and sync of the log bytes alone";
-  return {plain, parallel, sequential, localized, burst, sustained, truncated};
+  throughput_case archive = sustained;
+  archive.name = "lazy-1t-archive";
+  archive.baseline = "tenure-fields";
+  archive.only = "tenure-archive";
+  archive.log_size = how.quick ? 4 * mib : log;
+  archive.what =
+      "lazy commits through several logs' lengths until durable, what is truncated archived; baseline: the same, forgotten";
+  return {plain, parallel, sequential, localized, burst, sustained, truncated, archive};
 }
 
 }  // namespace

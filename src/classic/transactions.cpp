@@ -9,6 +9,7 @@
 
 #include "classic/codes.hpp"
 #include "classic/library.hpp"
+#include "os/asymmetric_fence.hpp"
 #include "os/process.hpp"
 
 namespace tenure::classic {
@@ -19,6 +20,8 @@ struct record_pool {
   std::mutex mutex;
   std::deque<record> all;
   record* spare = nullptr;
+  std::deque<user_slot> slots;
+  user_slot* spare_slot = nullptr;
 };
 
 // Never destroyed: transactions may end as late as they like.
@@ -40,6 +43,18 @@ class spare_records {
       p.spare = first_;
       first_ = next;
     }
+    if (slot_ == nullptr) return;
+    slot_->next_spare = p.spare_slot;
+    p.spare_slot = slot_;
+  }
+
+  user_slot& slot() {
+    record_pool& p = pool();
+    const std::scoped_lock lock(p.mutex);
+    if (p.spare_slot == nullptr) return *(slot_ = &p.slots.emplace_back());
+    slot_ = p.spare_slot;
+    p.spare_slot = slot_->next_spare;
+    return *slot_;
   }
 
   record& take() {
@@ -61,9 +76,19 @@ class spare_records {
 
  private:
   record* first_ = nullptr;
+  user_slot* slot_ = nullptr;
 };
 
 thread_local spare_records my_spare;
+
+// my_spare's slot, where it can be had without asking first whether my_spare has been made.
+constinit thread_local user_slot* known_slot = nullptr;
+
+user_slot& my_slot() {
+  if (known_slot == nullptr) [[unlikely]]
+    known_slot = &my_spare.slot();
+  return *known_slot;
+}
 
 // Names begin at the time when the first one was asked for.
 std::int64_t first_second() noexcept {
@@ -82,12 +107,39 @@ timeval name_of(std::uint64_t id) noexcept {
 record_use::record_use(const rvm_tid_t* tid) noexcept {
   if (tid == nullptr || tid->struct_id != rvm_tid_id || tid->tid == nullptr) return;
   auto* const r = static_cast<record*>(tid->tid);
-  while (r->busy.exchange(true, std::memory_order_acquire)) std::this_thread::yield();
-  if (r->id.load(std::memory_order_acquire) != 0 && r->name.tv_sec == tid->uname.tv_sec &&
-      r->name.tv_usec == tid->uname.tv_usec)
-    record_ = r;
-  else
-    r->busy.store(false, std::memory_order_release);
+  take(*r, my_slot());
+  if (r->id.load(std::memory_order_acquire) == 0 || r->name.tv_sec != tid->uname.tv_sec ||
+      r->name.tv_usec != tid->uname.tv_usec)
+    let_go();
+}
+
+inline void record_use::take(record& which, user_slot& mine) noexcept {
+  slot_ = &mine;
+  used_before_ = slot_->in_use.load(std::memory_order_relaxed);
+  record_ = &which;
+  slot_->in_use.store(&which, std::memory_order_relaxed);
+  os::light_fence();
+  as_owner_ = !which.busy.load(std::memory_order_acquire) && which.owner.load(std::memory_order_relaxed) == slot_;
+  if (!as_owner_) [[unlikely]]
+    take_from_owner(which);
+}
+
+void record_use::take_from_owner(record& which) noexcept {
+  slot_->in_use.store(used_before_, std::memory_order_release);
+  while (which.busy.exchange(true, std::memory_order_acquire)) std::this_thread::yield();
+  while (!os::heavy_fence()) {
+  }
+  const user_slot* const owner = which.owner.load(std::memory_order_relaxed);
+  while (owner != nullptr && owner != slot_ && owner->in_use.load(std::memory_order_acquire) == &which)
+    std::this_thread::yield();
+}
+
+void record_use::own(record& which) noexcept {
+  user_slot& mine = my_slot();
+  if (which.owner.load(std::memory_order_relaxed) == &mine) return;
+  record_use use(nullptr);
+  use.take(which, mine);
+  if (!use.as_owner_) which.owner.store(use.slot_, std::memory_order_relaxed);  // `busy` publishes it
 }
 
 void record_use::count_range(rvm_length_t length) noexcept {
@@ -101,8 +153,7 @@ void record_use::release(rvm_tid_t& tid) noexcept {
   tid.tid = nullptr;
   record& r = *record_;
   r.id.store(0, std::memory_order_relaxed);
-  record_ = nullptr;
-  r.busy.store(false, std::memory_order_release);
+  let_go();
   my_spare.give(r);
 }
 
@@ -159,6 +210,7 @@ rvm_return_t rvm_begin_transaction(rvm_tid_t* tid, rvm_mode_t mode) {
     if (log() == nullptr) return RVM_ELOG;
     if (mode != restore && mode != no_restore) return RVM_EMODE;
     record& r = my_spare.take();
+    record_use::own(r);
     try {
       r.transaction = log()->begin(mode == restore ? rvm::restore_mode::restore : rvm::restore_mode::no_restore);
     } catch (...) {

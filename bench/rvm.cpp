@@ -1,0 +1,86 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// bench_rvm: the evaluation of the RVM paper again [RVM §7]: Table 1 with figures 8 and 9, Table 2; and the classic C
+// interface against the C++ one.
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "evaluation/options.hpp"
+
+namespace tenure::bench::evaluation {
+
+bool program_options::wants(const std::string& exhibit) const {
+  return exhibits.empty() || std::ranges::find(exhibits, exhibit) != exhibits.end();
+}
+bool program_options::wants_contender(const std::string& name) const {
+  return contenders.empty() || std::ranges::find(contenders, name) != contenders.end();
+}
+
+}  // namespace tenure::bench::evaluation
+
+int main(int argc, char** argv) {
+  using namespace tenure::bench;
+  evaluation::program_options how;
+  evaluation::child_options child;
+  how.directory = ".";
+  // The paper's, of which every second one is enough to see the curves.
+  how.ratios = {12.5, 25, 50, 75, 100, 125, 150, 175};
+  how.contenders = {"tenure", "lmdb", "sqlite-wal", "rocksdb", "wiredtiger"};
+  std::uint64_t memory_mib = 64;
+  std::string json;
+  CLI::App app{"The evaluation of the RVM paper"};
+  app.add_option("--repeat", how.repeat, "runs of each contender")->capture_default_str();
+  app.add_option("--seconds", how.seconds, "of each run, after as many to warm up")->capture_default_str();
+  app.add_option("--limit", memory_mib, "MiB of memory for each run")->capture_default_str();
+  app.add_option("--ratios", how.ratios, "of recoverable memory to it, per cent")->delimiter(',')->capture_default_str();
+  app.add_option("--contenders", how.contenders, "only these")->delimiter(',')->capture_default_str();
+  app.add_option("--exhibits", how.exhibits, "only these: table-1 (with both figures), table-2, interface")
+      ->delimiter(',');
+  app.add_flag("--quick", how.quick, "less than a minute");
+  app.add_option("--dir", how.directory, "where to put scratch files: this file system is measured")
+      ->capture_default_str();
+  app.add_option("--json", json, "append results to this file, an object a line");
+  app.add_option("--child", child.task, "")->group("");
+  app.add_option("--contender", child.contender, "")->group("");
+  app.add_option("--pattern", child.pattern, "")->group("");
+  app.add_option("--group", child.group, "")->group("");
+  app.add_option("--accounts", child.accounts, "")->group("");
+  app.add_option("--memory", child.memory, "")->group("");
+  CLI11_PARSE(app, argc, argv);
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  how.memory = memory_mib << 20;
+  child.seconds = how.seconds;
+  if (how.quick) {
+    how.repeat = 1;
+    how.seconds = 0.2;
+    how.ratios = {12.5, 100, 175};
+    how.contenders = {"tenure", "lmdb"};
+  }
+  how.json = json_lines{json};
+  try {
+    if (child.task == "interface") {
+      evaluation::run_interface_child(child, how.directory);
+      return 0;
+    }
+    if (!child.task.empty()) {
+      evaluation::run_sweep_child(child, how.directory);
+      return 0;
+    }
+    const scratch_directory scratch{how.directory, "bench-rvm"};
+    how.directory = std::filesystem::absolute(scratch.path());
+    how.machine = describe_machine(how.directory);
+    fmt::print("bench_rvm{}\n{}\n", how.quick ? " --quick" : "", to_text(how.machine));
+    bool good = true;
+    if (how.wants("table-1")) good = evaluation::run_sweep(how) && good;
+    if (how.wants("table-2")) good = evaluation::run_savings(how) && good;
+    if (how.wants("interface")) good = evaluation::run_interfaces(how) && good;
+    return good ? 0 : 1;
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "bench_rvm: {}\n", e.what());
+    return 1;
+  }
+}

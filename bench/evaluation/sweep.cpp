@@ -112,7 +112,11 @@ void run_sweep_child(const child_options& what, const std::filesystem::path& dir
     for (; std::chrono::steady_clock::now() < limit; ++done) session->run(from.next());
     return done;
   };
-  // Into the steady state: what fits into memory is there, and truncation has begun.
+  // Into the steady state: all has been read once, and truncation has begun.
+  {
+    auditor by{who->how().bank};
+    who->audit(by);
+  }
   run_for(what.seconds);
   rusage before{}, after{};
   ::getrusage(RUSAGE_SELF, &before);

@@ -80,7 +80,8 @@ class past : public testing::Test {
   // LSNs of the transactions that changed the word at 0.
   std::vector<lsn> changes() {
     std::vector<lsn> all;
-    for (const json& change : history_of("/d/seg:0", true).parsed()["changes"]) all.push_back(change["lsn"]);
+    const json found = history_of("/d/seg:0", true).parsed();
+    for (const json& change : found["changes"]) all.push_back(change["lsn"]);
     return all;
   }
   std::uint64_t word_of(const std::string& copy, std::size_t offset) {

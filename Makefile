@@ -25,6 +25,11 @@ bench-quick: dependencies-bench build  ## run every benchmark in a short form, i
 	@rm -f build/bench-quick.jsonl
 	@set -e; for program in $(RELEASE)/bench/bench_*; do $$program --quick --json build/bench-quick.jsonl; done
 
+.PHONY: bench-rvm
+bench-rvm: dependencies-bench build  ## the RVM paper's evaluation: tables 1 and 2, figures 8 and 9; into build/bench-rvm.jsonl
+	@rm -f build/bench-rvm.jsonl
+	@$(RELEASE)/bench/bench_rvm --json build/bench-rvm.jsonl
+
 .PHONY: bench-report
 bench-report: dependencies-bench  ## make docs/results.md and its plots of the last `make bench`
 	@bench/report.py build/bench.jsonl

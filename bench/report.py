@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
-"""Makes docs/results.md, its plots and its copy of the results from the JSON lines of a benchmark run.
+"""Makes docs/results.md, its plots and its copy of the results from the JSON lines of benchmark runs.
 
-Usage: bench/report.py build/bench.jsonl
+Usage: bench/report.py build/bench.jsonl...
 
 What each case means is in docs/benchmarks.md; nothing here knows a figure.
 """
@@ -19,7 +19,7 @@ matplotlib.rcParams["svg.hashsalt"] = "tenure"  # the same input gives the same 
 import matplotlib.pyplot as plt  # noqa: E402
 
 DOCS = pathlib.Path(__file__).resolve().parents[1] / "docs"
-MAIN = {"tx_per_s": "transactions/s", "milliseconds": "ms", "seconds": "s"}  # the metric that a case is about
+MAIN = {"tx_per_s": "transactions/s", "milliseconds": "ms", "seconds": "s", "ns_per_tx": "ns a transaction"}  # the metric that a case is about
 # Others, as columns: a heading, and digits.
 MORE = {
     "cpu_us_per_tx": ("CPU µs/tx", 2),
@@ -77,19 +77,81 @@ def plot(case, main, lines, to):
     plt.close(figure)
 
 
+def sweep(lines, out, plots):
+    """Table 1, figures 8 and 9 of the RVM paper: by the ratio of recoverable memory to memory."""
+    by = collections.defaultdict(dict)  # (pattern, contender, metric) -> {ratio: value}
+    for l in lines:
+        by[(l["case"].removeprefix("table-1-"), l["contender"], l["metric"])][l["rmem_pmem"]] = l["value"]
+    ratios = sorted({l["rmem_pmem"] for l in lines})
+    contenders = list(dict.fromkeys(l["contender"] for l in lines))
+    patterns = ["sequential", "random", "localized"]
+    out += ["", "## rvm: Table 1, figures 8 and 9", "",
+            f"Transactions a second (in brackets: of write and sync of the same bytes next to it, without the limit) by the "
+            f"ratio of recoverable memory to the {lines[0]['memory'] >> 20} MiB of memory that the process and its page "
+            f"cache have. Medians of {lines[0]['n']} runs."]
+    for pattern in patterns:
+        out += ["", f"| {pattern} | " + " | ".join(f"{r:g} %" for r in ratios) + " |",
+                "| --- |" + " ---: |" * len(ratios)]
+        for who in contenders:
+            cells = []
+            for r in ratios:
+                value, of = (by[(pattern, who, m)].get(r) for m in ("tx_per_s", "of_raw"))
+                cells.append("" if value is None else f"{number(value)} ({of:.2f})")
+            out.append(f"| {who} | " + " | ".join(cells) + " |")
+    for name, title, metric, shown in [("figure-8a", "transactions/s", "tx_per_s", ["sequential", "random"]),
+                                       ("figure-8b", "transactions/s", "tx_per_s", ["localized"]),
+                                       ("figure-9a", "CPU µs a transaction", "cpu_us_per_tx", ["sequential", "random"]),
+                                       ("figure-9b", "CPU µs a transaction", "cpu_us_per_tx", ["localized"])]:
+        figure, axes = plt.subplots(figsize=(7, 3.5))
+        for i, who in enumerate(contenders):
+            color = "#c44e52" if who == "tenure" else f"C{i if i < 3 else i + 1}"
+            for pattern in shown:
+                points = by[(pattern, who, metric)]
+                axes.plot(sorted(points), [points[r] for r in sorted(points)], color=color, marker=".",
+                          linestyle="--" if pattern == "random" else "-",
+                          label=f"{who}, {pattern}" if len(shown) > 1 else who)
+        axes.set_xlabel("recoverable memory / memory, %")
+        axes.set_ylabel(title)
+        axes.set_ylim(bottom=0)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(fontsize=7, frameon=False, ncols=2, loc="upper left", bbox_to_anchor=(1, 1))
+        figure.savefig(plots / f"rvm-{name}.svg", metadata={"Date": None}, bbox_inches="tight")
+        plt.close(figure)
+        out += ["", f"![{name}](plots/rvm-{name}.svg)", "",
+                f"{name.replace('-', ' ').capitalize()}: {title}, {' and '.join(shown)} access."]
+
+
+def savings(lines, out):
+    """Table 2 of the RVM paper."""
+    out += ["", "## rvm: Table 2", "", "| trace | transactions | bytes to the log | intra | inter | together |",
+            "| --- | ---: | ---: | ---: | ---: | ---: |"]
+    for who in dict.fromkeys(l["contender"] for l in lines):
+        m = {l["metric"]: l["value"] for l in lines if l["contender"] == who}
+        intra, inter = m["intra_saved_percent"], m["inter_saved_percent"]
+        out.append(f"| {who} | {m['transactions']:.0f} | {number(m['bytes_logged'])} | {intra:.1f} % | {inter:.1f} % | "
+                   f"{intra + inter:.1f} % |")
+    out += ["", *(f"{l['contender']}: {l['what']}." for l in lines if l["metric"] == "transactions")]
+
+
 def main():
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    arguments.add_argument("results", type=pathlib.Path)
-    results = arguments.parse_args().results
+    arguments.add_argument("results", type=pathlib.Path, nargs="+")
+    text = "".join(path.read_text() for path in arguments.parse_args().results)
     cases = collections.defaultdict(list)
-    for text in results.read_text().splitlines():
-        line = json.loads(text)
-        cases[(line["bench"], line["case"])].append(line)
+    sweeps, tables_2 = [], []
+    for one in text.splitlines():
+        line = json.loads(one)
+        if line["case"].startswith("table-1"):
+            sweeps.append(line)
+        elif line["case"] == "table-2":
+            tables_2.append(line)
+        else:
+            cases[(line["bench"], line["case"])].append(line)
     plots = DOCS / "plots"
     shutil.rmtree(plots, ignore_errors=True)
     plots.mkdir()
-    shutil.copyfile(results, DOCS / "results.jsonl")
-    any_line = next(iter(cases.values()))[0]
+    (DOCS / "results.jsonl").write_text(text)
+    any_line = next(l for lines in cases.values() for l in lines if "kernel" in l)
     out = [
         "# Benchmark results",
         "",
@@ -111,6 +173,10 @@ def main():
             out.append("Settings: " + "; ".join(f"{who}: {how}" for who, how in settings) + ".")
         if discarded:
             out.append(f"Up to {discarded} runs of a contender were discarded and repeated: their baseline was far off.")
+    if sweeps:
+        sweep(sweeps, out, plots)
+    if tables_2:
+        savings(tables_2, out)
     (DOCS / "results.md").write_text("\n".join(out) + "\n")
 
 

@@ -1,7 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// bench_rvm: the evaluation of the RVM paper again [RVM §7]: Table 1 with figures 8 and 9, Table 2; and the classic C
-// interface against the C++ one.
+// bench_rvm: the evaluation of the RVM paper again [RVM §7]: Table 1 with figures 8 and 9, Table 2; searches through the
+// history; and the classic C interface against the C++ one.
 #include <algorithm>
 #include <cstdio>
 #include <exception>
@@ -38,7 +38,7 @@ int main(int argc, char** argv) {
   app.add_option("--limit", memory_mib, "MiB of memory for each run")->capture_default_str();
   app.add_option("--ratios", how.ratios, "of recoverable memory to it, per cent")->delimiter(',')->capture_default_str();
   app.add_option("--contenders", how.contenders, "only these")->delimiter(',')->capture_default_str();
-  app.add_option("--exhibits", how.exhibits, "only these: table-1 (with both figures), table-2, interface")
+  app.add_option("--exhibits", how.exhibits, "only these: table-1 (with both figures), table-2, history, interface")
       ->delimiter(',');
   app.add_flag("--quick", how.quick, "less than a minute");
   app.add_option("--dir", how.directory, "where to put scratch files: this file system is measured")
@@ -77,6 +77,7 @@ int main(int argc, char** argv) {
     bool good = true;
     if (how.wants("table-1")) good = evaluation::run_sweep(how) && good;
     if (how.wants("table-2")) good = evaluation::run_savings(how) && good;
+    if (how.wants("history")) good = evaluation::run_history(how) && good;
     if (how.wants("interface")) good = evaluation::run_interfaces(how) && good;
     return good ? 0 : 1;
   } catch (const std::exception& e) {

@@ -39,6 +39,8 @@ struct child_options {
 bool run_sweep(const program_options& how);
 // Table 2: what the optimizations keep out of the log, of recorded traces.
 bool run_savings(const program_options& how);
+// How long a search through the history takes.
+bool run_history(const program_options& how);
 // The C interface against the C++ one.
 bool run_interfaces(const program_options& how);
 

@@ -36,7 +36,7 @@ rvm_return_t create_log(const char* path, rvm_offset_t length, long mode) {
   how.size = how.max_size = length.low / 512 * 512;
   how.permissions = static_cast<unsigned>(mode) & 0777;
   if (how.size > std::uint64_t{1} << 50) return RVM_ETOO_BIG;
-  rvm::memory::create_log(path, how);
+  rvm::memory::create_log(path, how, {}, the_library().disk);
   return RVM_SUCCESS;
 }
 
@@ -70,6 +70,7 @@ rvm_return_t library::set_options(const rvm_options_t& wanted) {
     rvm::options how;
     how.mode = rvm::open_mode::open;
     how.tune.truncation_threshold = threshold_of(next.truncate);
+    how.disk = disk;
     how.recovery_memory = std::max<std::uint64_t>(how.recovery_memory, next.recovery_buf_len);
     open_log.store(new rvm::memory(wanted.log_dev, how), std::memory_order_release);
   }
@@ -100,7 +101,7 @@ rvm_return_t rvm_initialize(const char* rvm_version, rvm_options_t* options) {
       if (!is_options(options)) return RVM_EOPTIONS;
       if (options->create_log_file == rvm_true) {
         if (const auto bad = check_name(options->log_dev, RVM_EOPTIONS); bad != RVM_SUCCESS) return bad;
-        if (!os::real_disk().exists(os::absolute_path(options->log_dev)))
+        if (!l.disk->exists(os::absolute_path(options->log_dev)))
           if (const auto bad = create_log(options->log_dev, options->create_log_size, options->create_log_mode);
               bad != RVM_SUCCESS)
             return bad;

@@ -15,6 +15,8 @@
 
 #include <rvm/rvm.h>
 
+#include "os/file.hpp"
+
 namespace tenure::classic {
 
 enum class phase { before, running, over };
@@ -37,6 +39,7 @@ struct library {
   std::mutex mutex;       // guards what follows, and changes of the two atomics
   rvm_options_t options;  // its log_dev, tid_array are nullptr
   std::list<mapped_region> regions;
+  os::disk* disk = &os::real_disk();  // tests put a simulated one here before they begin
 
   library();
   // Checks options and takes them over; opens the log if they name one.

@@ -45,7 +45,7 @@ rvm_return_t map_region(library& in, rvm_region_t& region, const rvm_options_t* 
   const std::uint64_t page = os::page_size();
   if (reinterpret_cast<std::uintptr_t>(region.vmaddr) % page != 0) return RVM_ERANGE;
 
-  const auto file = os::real_disk().open(os::absolute_path(region.data_dev), os::access::read_write);
+  const auto file = the_library().disk->open(os::absolute_path(region.data_dev), os::access::read_write);
   const std::uint64_t whole = usable_length(*file, region.dev_length);
   const std::uint64_t from = region.offset.low / page * page;
   const std::uint64_t end = region.length == 0 ? whole : region.offset.low + region.length;

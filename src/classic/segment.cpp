@@ -71,7 +71,7 @@ std::uint32_t checksum_of(segment_header header) {
 
 // A file is lengthened, and all of it gets its space on the disk, so that truncation cannot meet a full one.
 void make_room(const char* device, std::uint64_t length) {
-  const auto file = os::real_disk().open(os::absolute_path(device), os::access::read_write);
+  const auto file = the_library().disk->open(os::absolute_path(device), os::access::read_write);
   if (file->is_device()) return;
   file->allocate(0, std::max(length, file->size()));
   file->sync();

@@ -2,14 +2,12 @@
 #include "classic/transactions.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <deque>
 #include <mutex>
 #include <thread>
 
 #include "classic/codes.hpp"
 #include "classic/library.hpp"
-#include "os/asymmetric_fence.hpp"
 #include "os/process.hpp"
 
 namespace tenure::classic {
@@ -81,15 +79,6 @@ class spare_records {
 
 thread_local spare_records my_spare;
 
-// my_spare's slot, where it can be had without asking first whether my_spare has been made.
-constinit thread_local user_slot* known_slot = nullptr;
-
-user_slot& my_slot() {
-  if (known_slot == nullptr) [[unlikely]]
-    known_slot = &my_spare.slot();
-  return *known_slot;
-}
-
 // Names begin at the time when the first one was asked for.
 std::int64_t first_second() noexcept {
   static const std::int64_t second = std::max<std::int64_t>(os::wall_clock_ns() / 1'000'000'000, 1);
@@ -104,25 +93,10 @@ timeval name_of(std::uint64_t id) noexcept {
           static_cast<suseconds_t>(id % million)};
 }
 
-record_use::record_use(const rvm_tid_t* tid) noexcept {
-  if (tid == nullptr || tid->struct_id != rvm_tid_id || tid->tid == nullptr) return;
-  auto* const r = static_cast<record*>(tid->tid);
-  take(*r, my_slot());
-  if (r->id.load(std::memory_order_acquire) == 0 || r->name.tv_sec != tid->uname.tv_sec ||
-      r->name.tv_usec != tid->uname.tv_usec)
-    let_go();
-}
+// my_spare's slot, where it can be had without asking first whether my_spare has been made.
+constinit thread_local user_slot* known_slot = nullptr;
 
-inline void record_use::take(record& which, user_slot& mine) noexcept {
-  slot_ = &mine;
-  used_before_ = slot_->in_use.load(std::memory_order_relaxed);
-  record_ = &which;
-  slot_->in_use.store(&which, std::memory_order_relaxed);
-  os::light_fence();
-  as_owner_ = !which.busy.load(std::memory_order_acquire) && which.owner.load(std::memory_order_relaxed) == slot_;
-  if (!as_owner_) [[unlikely]]
-    take_from_owner(which);
-}
+user_slot& make_slot() { return *(known_slot = &my_spare.slot()); }
 
 void record_use::take_from_owner(record& which) noexcept {
   slot_->in_use.store(used_before_, std::memory_order_release);
@@ -140,13 +114,6 @@ void record_use::own(record& which) noexcept {
   record_use use(nullptr);
   use.take(which, mine);
   if (!use.as_owner_) which.owner.store(use.slot_, std::memory_order_relaxed);  // `busy` publishes it
-}
-
-void record_use::count_range(rvm_length_t length) noexcept {
-  // Bins are powers of two from 16 on.
-  const auto above = static_cast<int>(std::bit_width((length == 0 ? 0 : length - 1) / 16));
-  auto& bin = record_->range_lengths[static_cast<std::size_t>(std::min<int>(above, range_lengths_len - 1))];
-  bin.store(bin.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
 void record_use::release(rvm_tid_t& tid) noexcept {

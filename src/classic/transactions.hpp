@@ -5,8 +5,10 @@
 // name, or none, and is refused [classic.tid.stale].
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <cstdint>
 #include <vector>
@@ -15,6 +17,8 @@
 
 #include <rvm/rvm.h>
 #include <rvm/rvm_statistics.h>
+
+#include "os/asymmetric_fence.hpp"
 
 namespace tenure::classic {
 
@@ -60,11 +64,23 @@ struct record {
 // The name of a transaction: unique in the process, shaped like a time.
 [[nodiscard]] timeval name_of(std::uint64_t id) noexcept;
 
+// The calling thread's slot; nullptr until make_slot().
+extern constinit thread_local user_slot* known_slot;
+user_slot& make_slot();
+inline user_slot& my_slot() { return known_slot != nullptr ? *known_slot : make_slot(); }
+
 // A record for the duration of a call; a second thread that uses the same tid waits.
 class record_use {
  public:
   // The open transaction of a tid; converts to false if there is none (RVM_ETID).
-  explicit record_use(const rvm_tid_t* tid) noexcept;
+  explicit record_use(const rvm_tid_t* tid) noexcept {
+    if (tid == nullptr || tid->struct_id != rvm_tid_id || tid->tid == nullptr) return;
+    auto* const r = static_cast<record*>(tid->tid);
+    take(*r, my_slot());
+    if (r->id.load(std::memory_order_acquire) == 0 || r->name.tv_sec != tid->uname.tv_sec ||
+        r->name.tv_usec != tid->uname.tv_usec)
+      let_go();
+  }
   ~record_use() {
     if (record_ != nullptr) let_go();
   }
@@ -73,14 +89,28 @@ class record_use {
 
   explicit operator bool() const noexcept { return record_ != nullptr; }
   [[nodiscard]] rvm::transaction& transaction() const noexcept { return record_->transaction; }
-  void count_range(rvm_length_t length) noexcept;
+  void count_range(rvm_length_t length) noexcept {
+    // Bins are powers of two from 16 on.
+    const auto above = static_cast<int>(std::bit_width((length == 0 ? 0 : length - 1) / 16));
+    auto& bin = record_->range_lengths[static_cast<std::size_t>(std::min<int>(above, range_lengths_len - 1))];
+    bin.store(bin.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
   // The transaction has ended: the record goes back to the pool.
   void release(rvm_tid_t& tid) noexcept;
   // The record is the calling thread's from now on.
   static void own(record& which) noexcept;
 
  private:
-  void take(record& which, user_slot& mine) noexcept;
+  void take(record& which, user_slot& mine) noexcept {
+    slot_ = &mine;
+    used_before_ = slot_->in_use.load(std::memory_order_relaxed);
+    record_ = &which;
+    slot_->in_use.store(&which, std::memory_order_relaxed);
+    os::light_fence();
+    as_owner_ = !which.busy.load(std::memory_order_acquire) && which.owner.load(std::memory_order_relaxed) == slot_;
+    if (!as_owner_) [[unlikely]]
+      take_from_owner(which);
+  }
   void take_from_owner(record& which) noexcept;
   void let_go() noexcept {
     if (as_owner_)

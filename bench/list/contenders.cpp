@@ -1,0 +1,20 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include <array>
+
+#include "list/contender.hpp"
+
+namespace tenure::bench::list {
+
+std::span<const contender_kind> all_contenders() {
+  static const std::array<contender_kind, 8> all{{{"raw", make_raw, true},
+                                                  {"tenure", make_tenure},
+                                                  {"manual", make_manual},
+                                                  {"boost-interprocess", make_boost},
+                                                  {"lmdb", make_lmdb},
+                                                  {"sqlite-wal", make_sqlite},
+                                                  {"rocksdb", make_rocksdb},
+                                                  {"pmemobj", make_pmemobj}}};
+  return all;
+}
+
+}  // namespace tenure::bench::list

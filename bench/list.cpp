@@ -47,6 +47,7 @@ void run_child(const std::string& task, contender& who, std::uint64_t nodes) {
   nlohmann::json said;
   if (task == "save") {
     who.prepare(nodes);
+    who.build(nodes);
     const auto start = std::chrono::steady_clock::now();
     who.save(nodes);
     said["seconds"] = seconds_since(start);
@@ -58,11 +59,11 @@ void run_child(const std::string& task, contender& who, std::uint64_t nodes) {
     said["seconds"] = seconds_since(start);
     if (sum != expected_sum(nodes)) throw std::runtime_error("wrong answer: the list is not what was saved");
     if (task == "update") {
-      const std::uint64_t updates = who.setting().find("all anew") != std::string::npos ? 5 : 300;
+      const std::uint64_t updates = who.setting().find("all anew") != std::string::npos ? 6 : 300;
       const auto begun = std::chrono::steady_clock::now();
       for (std::uint64_t i = 0; i < updates; ++i) {
-        const std::uint64_t index = i * 7919 % nodes;
-        who.update(index, static_cast<std::int64_t>(index));  // the sum stays
+        const std::uint64_t index = i / 2 * 7919 % nodes;  // each twice: the list stays as it was
+        who.update(index, static_cast<std::int64_t>(i % 2 == 0 ? ~index : index));
       }
       said["seconds"] = seconds_since(begun) / static_cast<double>(updates);
     }
@@ -77,7 +78,7 @@ struct step {
   std::string name, what;
 };
 const step steps[] = {
-    {"save", "building the list and saving it, durable; baseline: write and sync of the bytes that tenure logs"},
+    {"save", "saving the list that is in memory, durable; baseline: write and sync of the bytes that tenure logs"},
     {"walk", "opening, in a fresh process with a warm page cache, to the end of the first walk; baseline: a mapped image"},
     {"update", "changing one node, durable; baseline: one block written and synced"}};
 

@@ -34,8 +34,10 @@ class contender {
   contender& operator=(const contender&) = delete;
 
   [[nodiscard]] virtual std::string setting() const = 0;
-  // In one process: prepare, what a program that has run before has done already; then save, durable on return.
+  // In one process: prepare, what a program that has run before has done already; build, the list in memory, wherever the
+  // contender has it there; then save, durable on return.
   virtual void prepare(std::uint64_t /*nodes*/) {}
+  virtual void build(std::uint64_t /*nodes*/) {}
   virtual void save(std::uint64_t nodes) = 0;
   // Bytes that save() wrote to the device, where it is known.
   [[nodiscard]] virtual std::optional<std::uint64_t> bytes_saved() const { return {}; }

@@ -20,14 +20,14 @@ class boost_list : public contender {
   void prepare(std::uint64_t nodes) override {
     mapped_ = bi::managed_mapped_file(bi::create_only, file("file").c_str(), nodes * sizeof(shared_node) + (1 << 20));
   }
-  void save(std::uint64_t nodes) override {
+  void build(std::uint64_t nodes) override {
     auto* const all = mapped_.construct<shared_node>("list")[nodes]();
     for (std::uint64_t i = 0; i < nodes; ++i) {
       all[i].value = static_cast<std::int64_t>(i);
       all[i].next = i + 1 < nodes ? &all[i + 1] : nullptr;
     }
-    mapped_.flush();
   }
+  void save(std::uint64_t) override { mapped_.flush(); }
   std::uint64_t open_and_walk() override {
     mapped_ = bi::managed_mapped_file(bi::open_only, file("file").c_str());
     all_ = mapped_.find<shared_node>("list").first;

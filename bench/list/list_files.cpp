@@ -117,10 +117,12 @@ class manual_list : public contender {
     out.write(0, zeros.data(), zeros.size());
     out.sync();
   }
-  void save(std::uint64_t nodes) override {
-    build(nodes);
-    write(open_file(file("list"), O_RDWR));
+  void build(std::uint64_t nodes) override {
+    nodes_.resize(nodes);
+    for (std::uint64_t i = 0; i < nodes; ++i)
+      nodes_[i] = {static_cast<std::int64_t>(i), i + 1 < nodes ? &nodes_[i + 1] : nullptr};
   }
+  void save(std::uint64_t) override { write(open_file(file("list"), O_RDWR)); }
   std::uint64_t open_and_walk() override {
     const open_file in(file("list"), O_RDONLY);
     std::vector<tuple> stored(in.size() / sizeof(tuple));
@@ -144,11 +146,6 @@ class manual_list : public contender {
     std::int64_t value;
     std::uint64_t next;
   };
-  void build(std::uint64_t nodes) {
-    nodes_.resize(nodes);
-    for (std::uint64_t i = 0; i < nodes; ++i)
-      nodes_[i] = {static_cast<std::int64_t>(i), i + 1 < nodes ? &nodes_[i + 1] : nullptr};
-  }
   void write(const open_file& out) const {
     std::vector<tuple> buffer;
     std::uint64_t at = 0;

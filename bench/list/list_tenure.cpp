@@ -19,14 +19,14 @@ class tenure_list : public contender {
     rvm::memory::create_log(file("log"), {.size = log_size(nodes)});
     open(nodes * sizeof(node));
   }
-  void save(std::uint64_t nodes) override {
+  void build(std::uint64_t nodes) override {
     const auto all = region_.array<node>(0, nodes);
-    auto tx = memory_->begin(rvm::restore_mode::no_restore);
-    tx.set_range(all.data(), all.size_bytes());
+    tx_ = memory_->begin(rvm::restore_mode::no_restore);
+    tx_.set_range(all.data(), all.size_bytes());
     for (std::uint64_t i = 0; i < nodes; ++i)
       all[i] = {static_cast<std::int64_t>(i), i + 1 < nodes ? &all[i + 1] : nullptr};
-    tx.commit();
   }
+  void save(std::uint64_t) override { tx_.commit(); }
   std::optional<std::uint64_t> bytes_saved() const override { return memory_->stats().log_bytes_written; }
   std::uint64_t open_and_walk() override {
     open(0);
@@ -55,6 +55,7 @@ class tenure_list : public contender {
 
   std::unique_ptr<rvm::memory> memory_;
   rvm::region region_;
+  rvm::transaction tx_;
 };
 
 }  // namespace

@@ -79,7 +79,8 @@ struct step {
 };
 const step steps[] = {
     {"save", "saving the list that is in memory, durable; baseline: write and sync of the bytes that tenure logs"},
-    {"walk", "opening, in a fresh process with a warm page cache, to the end of the first walk; baseline: a mapped image"},
+    {"walk",
+     "opening, in a fresh process with a warm page cache, to the end of the first walk; baseline: a mapped image"},
     {"update", "changing one node, durable; baseline: one block written and synced"}};
 
 bool run_size(const program_options& how, std::uint64_t nodes) {
@@ -88,8 +89,8 @@ bool run_size(const program_options& how, std::uint64_t nodes) {
     const auto directory = how.directory / name;
     if (task == "save") std::filesystem::remove_all(directory);
     std::filesystem::create_directories(directory);
-    return tenure::bench::run_child({"--child", task, "--contenders", name, "--nodes", std::to_string(nodes), "--dir",
-                                     directory.string()});
+    return tenure::bench::run_child(
+        {"--child", task, "--contenders", name, "--nodes", std::to_string(nodes), "--dir", directory.string()});
   };
   for (const step& one : steps) {
     const std::string case_name = fmt::format("{}-{}", one.name, nodes);
@@ -102,7 +103,8 @@ bool run_size(const program_options& how, std::uint64_t nodes) {
     };
     std::vector<entrant> entrants;
     for (const auto& kind : list::all_contenders()) {
-      if (kind.bare || (!how.contenders.empty() && std::ranges::find(how.contenders, kind.name) == how.contenders.end()))
+      if (kind.bare ||
+          (!how.contenders.empty() && std::ranges::find(how.contenders, kind.name) == how.contenders.end()))
         continue;
       if (kind.make(how.directory) == nullptr) {
         fmt::print("  {}: not built\n", kind.name);
@@ -136,7 +138,8 @@ bool run_size(const program_options& how, std::uint64_t nodes) {
                     {"discarded", of.discarded}};
       for (const auto& kind : list::all_contenders())
         if (kind.name == of.name) line.extra["setting"] = kind.make(how.directory)->setting();
-      std::vector<std::string> row{of.name, number(line.value.median), range(line.value), fmt::format("{}", line.value.n)};
+      std::vector<std::string> row{of.name, number(line.value.median), range(line.value),
+                                   fmt::format("{}", line.value.n)};
       if (const auto ratios = of.ratios("milliseconds"); !ratios.empty()) {
         const summary ratio = summarize(ratios);
         line.of = "raw";

@@ -36,7 +36,9 @@ int main(int argc, char** argv) {
   app.add_option("--repeat", how.repeat, "runs of each contender")->capture_default_str();
   app.add_option("--seconds", how.seconds, "of each run, after as many to warm up")->capture_default_str();
   app.add_option("--limit", memory_mib, "MiB of memory for each run")->capture_default_str();
-  app.add_option("--ratios", how.ratios, "of recoverable memory to it, per cent")->delimiter(',')->capture_default_str();
+  app.add_option("--ratios", how.ratios, "of recoverable memory to it, per cent")
+      ->delimiter(',')
+      ->capture_default_str();
   app.add_option("--contenders", how.contenders, "only these")->delimiter(',')->capture_default_str();
   app.add_option("--exhibits", how.exhibits, "only these: table-1 (with both figures), table-2, history, interface")
       ->delimiter(',');

@@ -36,8 +36,9 @@ named_segment named_segment::look_at(os::disk& disk, const std::string& path, bo
 
 bool named_segment::is(const segment_name& name, const std::string& log) const {
   if (!raw) return !name.raw && name.id == id;
-  return name.raw && os::absolute_path(name.path.starts_with('/') ? name.path
-                                                                  : log.substr(0, log.rfind('/') + 1) + name.path) == path;
+  return name.raw &&
+         os::absolute_path(name.path.starts_with('/') ? name.path : log.substr(0, log.rfind('/') + 1) + name.path) ==
+             path;
 }
 
 bool wanted_changes::in_pages(const std::vector<std::uint64_t>& pages) const {
@@ -111,8 +112,8 @@ bool history::walk_log(const group_visitor& visit, bool& behind) {
   const survey found = survey_log(disk_, log_path_, [&](const group_view& group, os::const_bytes bytes) {
     if (group.header().lsn < at_) return true;
     // A head that moved on meanwhile; holes in the log itself are known when the walk ends.
-    behind = group.header().lsn > at_ &&
-             log_file::open(disk_, log_path_, os::access::read_only, false)->status().head > at_;
+    behind =
+        group.header().lsn > at_ && log_file::open(disk_, log_path_, os::access::read_only, false)->status().head > at_;
     if (behind) return false;
     at_ = group.header().lsn + padded_length(group.header(), log->block());
     enough = !visit(group, bytes);
@@ -142,8 +143,8 @@ moment moment::parse(const std::string& text) {
   for (const std::string& zone : {std::string(" UTC"), std::string("Z")})
     if (rest.ends_with(zone)) rest.resize(rest.size() - zone.size());
   std::tm parts{};
-  const char* end = ::strptime(rest.c_str(), rest.find('T') != std::string::npos ? "%Y-%m-%dT%H:%M:%S" : "%Y-%m-%d %H:%M:%S",
-                               &parts);
+  const char* end =
+      ::strptime(rest.c_str(), rest.find('T') != std::string::npos ? "%Y-%m-%dT%H:%M:%S" : "%Y-%m-%d %H:%M:%S", &parts);
   std::int64_t fraction = 0;
   if (end != nullptr && *end == '.') {
     std::string digits(end + 1);

@@ -100,7 +100,8 @@ class known_bytes {
   template <class F>
   void for_each(std::uint64_t offset, std::uint64_t length, F&& f) const {
     for (std::uint64_t at = offset; at < offset + length;) {
-      const std::uint64_t in_page = at / rvm::redo_page, end = std::min(offset + length, (in_page + 1) * rvm::redo_page);
+      const std::uint64_t in_page = at / rvm::redo_page,
+                          end = std::min(offset + length, (in_page + 1) * rvm::redo_page);
       if (const auto found = pages_.find(in_page); found != pages_.end())
         for (std::uint64_t i = at; i < end; ++i)
           if (const auto in = static_cast<std::uint32_t>(i % rvm::redo_page); found->second->known.contains(in, in + 1))

@@ -63,8 +63,9 @@ byte_range parse_range(const std::string& text) {
 std::string log_of(const history_place& where, const named_segment& segment) {
   if (!where.log.empty()) return where.log;
   if (!segment.log_path.empty()) return segment.log_path;
-  throw error(errc::bad_option, segment.path + (segment.raw ? ": a raw segment does not know its log"
-                                                            : ": this segment was never changed under a log") +
+  throw error(errc::bad_option, segment.path +
+                                    (segment.raw ? ": a raw segment does not know its log"
+                                                 : ": this segment was never changed under a log") +
                                     "; name it with --log");
 }
 
@@ -74,8 +75,7 @@ json gaps_json(const history& of) {
   return all;
 }
 void print_gaps(std::FILE* out, const history& of) {
-  for (const archive_gap& gap : of.gaps())
-    fmt::print(out, "MISSING  LSN {} to {}: {}\n", gap.from, gap.to, gap.reason);
+  for (const archive_gap& gap : of.gaps()) fmt::print(out, "MISSING  LSN {} to {}: {}\n", gap.from, gap.to, gap.reason);
 }
 int exit_code(const history& of) { return of.gaps().empty() ? exit_ok : exit_damaged; }
 
@@ -202,7 +202,8 @@ int search_history(os::disk& disk, const history_place& where, const search_sele
   std::uint64_t found = 0;
   const auto is_in_value = [&](const range_view& range) {
     const auto wanted = std::as_bytes(std::span(which.value));
-    return !std::ranges::search(range.value, wanted).empty() || wanted.empty();
+    return std::search(range.value.begin(), range.value.end(), wanted.begin(), wanted.end()) != range.value.end() ||
+           wanted.empty();
   };
   past.walk({segment ? &*segment : nullptr}, [&](const group_view& group, os::const_bytes bytes) {
     for_each_record(group, bytes, [&](const transaction_view& tx, lsn at) {
@@ -277,7 +278,8 @@ int show_difference(os::disk& disk, const history_place& where, const std::strin
     constexpr int unknown = -1, untouched = -2;
     std::vector<int> old(redo_page, unknown), young(redo_page, untouched);
     then.for_each(page * redo_page, redo_page, [&](std::uint64_t i, std::byte b) { old[i] = std::to_integer<int>(b); });
-    now.for_each(page * redo_page, redo_page, [&](std::uint64_t i, std::byte b) { young[i] = std::to_integer<int>(b); });
+    now.for_each(page * redo_page, redo_page,
+                 [&](std::uint64_t i, std::byte b) { young[i] = std::to_integer<int>(b); });
     const auto differs = [&](std::size_t i) { return young[i] != untouched && young[i] != old[i]; };
     for (std::size_t i = 0; i < redo_page; ++i) {
       if (!differs(i)) continue;
@@ -321,7 +323,8 @@ int replay_history(os::disk& disk, const history_place& where, const std::string
     const auto part = os::bytes(buffer).first(std::min(at_once, whole - at));
     std::ranges::fill(part, std::byte{0});
     if (at < source.length)
-      (void)from->read_at(source.data_offset + at, part.first(std::min<std::uint64_t>(part.size(), source.length - at)));
+      (void)from->read_at(source.data_offset + at,
+                          part.first(std::min<std::uint64_t>(part.size(), source.length - at)));
     to.write_pages(at / redo_page, part);
   }
   known_bytes before, after;
@@ -372,10 +375,11 @@ int replay_history(os::disk& disk, const history_place& where, const std::string
     fmt::print(out, "{}: the segment as it was {} {}, with {} records of this history, which begins at LSN {}\n", made,
                end.at ? "at LSN" : "at", end.text, transactions, past.begin());
     if (!complete && unknown != 0)
-      fmt::print(out,
-                 "UNKNOWN  {} bytes changed later, and neither log nor archive has their values of then: they are zero. "
-                 "Give an older copy of the segment with --base\n",
-                 unknown);
+      fmt::print(
+          out,
+          "UNKNOWN  {} bytes changed later, and neither log nor archive has their values of then: they are zero. "
+          "Give an older copy of the segment with --base\n",
+          unknown);
     print_gaps(out, past);
   }
   return (complete || unknown == 0) && past.gaps().empty() ? exit_ok : exit_damaged;
@@ -396,7 +400,8 @@ int cut_history(os::disk& disk, const history_place& where, const std::string& a
   }
   const cut_report done = cut_archive(disk, archive, log->status().log_id, begin);
   if (as_json)
-    fmt::print(out, "{}\n", dump({{"begin", begin}, {"frames_removed", done.frames}, {"bytes_removed", done.bytes}}, 2));
+    fmt::print(out, "{}\n",
+               dump({{"begin", begin}, {"frames_removed", done.frames}, {"bytes_removed", done.bytes}}, 2));
   else
     fmt::print(out, "{}: {} frames, {} bytes forgotten; the archive now begins at LSN {}\n", archive, done.frames,
                done.bytes, begin != 0 || frames.empty() ? begin : frames.front().header.from);

@@ -113,8 +113,7 @@ int main(int argc, char** argv) {
     if (history->parsed()) return tools::show_history(disk, where, range, as_json, stdout);
     if (searching->parsed()) return tools::search_history(disk, where, search, as_json, stdout);
     if (diff->parsed()) return tools::show_difference(disk, where, range, from, to, as_json, stdout);
-    if (replay->parsed())
-      return tools::replay_history(disk, where, segment, moment, output, base, as_json, stdout);
+    if (replay->parsed()) return tools::replay_history(disk, where, segment, moment, output, base, as_json, stdout);
     if (cut->parsed()) return tools::cut_history(disk, where, moment, as_json, stdout);
     const std::string absolute = os::absolute_path(path);
     if (status->parsed()) return tools::show_log_status(disk, absolute, as_json, stdout);

@@ -69,7 +69,9 @@ class client {
   static constexpr std::uint64_t inodes_at = 4096;
   static constexpr std::uint64_t directories_at = inodes_at + inode_count * sizeof(inode);
   static constexpr std::uint64_t bitmap_at = directories_at + directory_count * sizeof(directory);
-  void declare(std::uint64_t offset, std::uint64_t length) { made_.steps.push_back({step::kind::range, offset, length}); }
+  void declare(std::uint64_t offset, std::uint64_t length) {
+    made_.steps.push_back({step::kind::range, offset, length});
+  }
   void declare_inode(std::uint32_t number) { declare(inodes_at + number * sizeof(inode), sizeof(inode)); }
   void declare_statistics() { declare(0, sizeof(statistics)); }
   void commit() {
@@ -86,8 +88,8 @@ class client {
     ++f.blocks;
   }
   void touch(const file& f) {
-    declare_inode(f.number);                          // its times
-    declare_inode(f.directory);                       // and those of the directory, whose inode has its number
+    declare_inode(f.number);     // its times
+    declare_inode(f.directory);  // and those of the directory, whose inode has its number
     declare_statistics();
   }
   void link(const file& f) {

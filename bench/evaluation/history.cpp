@@ -43,7 +43,8 @@ bool run_history(const program_options& how) {
   std::vector<double> seconds;
   // Words of accounts all over the bank: each was changed some twenty times.
   for (unsigned i = 0; i < std::max(how.repeat, 5u); ++i) {
-    const std::string word = fmt::format("{}:{}+8", (with.directory / "bank.seg").string(), 8192 + 8 + (i * 7919 + 5) * sizeof(record));
+    const std::string word =
+        fmt::format("{}:{}+8", (with.directory / "bank.seg").string(), 8192 + 8 + (i * 7919 + 5) * sizeof(record));
     std::FILE* const nowhere = std::fopen("/dev/null", "w");
     const auto start = std::chrono::steady_clock::now();
     const int code = tools::show_history(os::real_disk(), {}, word, false, nowhere);
@@ -52,8 +53,10 @@ bool run_history(const program_options& how) {
     if (code != 0) throw std::runtime_error("the history is not whole");
   }
   const summary taken = summarize(seconds);
-  fmt::print("history: one word's, in an archive of {} MiB of log in {} MiB of files; page cache warm\n"
-             "  {} s {}\n\n", wanted / mib, stored / mib, number(taken.median), range(taken));
+  fmt::print(
+      "history: one word's, in an archive of {} MiB of log in {} MiB of files; page cache warm\n"
+      "  {} s {}\n\n",
+      wanted / mib, stored / mib, number(taken.median), range(taken));
   result line;
   line.bench = "rvm";
   line.contender = "tenure";

@@ -120,14 +120,16 @@ bool run_interfaces(const program_options& how) {
       std::FILE* segment = std::fopen((directory / "seg").c_str(), "w");
       for (std::size_t i = 0; i < length; ++i) std::fputc(0, segment);
       std::fclose(segment);
-      const auto said = run_child({"--child", "interface", "--contender", which, "--pattern", mode, "--dir", directory.string()});
+      const auto said =
+          run_child({"--child", "interface", "--contender", which, "--pattern", mode, "--dir", directory.string()});
       std::filesystem::remove_all(directory);
       return {{"ns_per_tx", said.at("ns_per_tx")}};
     };
     round_options rounds;
     rounds.repeat = how.quick ? 3 : 11;
     rounds.compared = "ns_per_tx";
-    const auto outcomes = run_rounds({{"c", [&] { return run("c"); }, "c++"}}, {{"c++", [&] { return run("c++"); }}}, rounds);
+    const auto outcomes =
+        run_rounds({{"c", [&] { return run("c"); }, "c++"}}, {{"c++", [&] { return run("c++"); }}}, rounds);
     // The best of all runs: what disturbs the machine, and the disk's moods, are larger than the difference.
     double best_of_cxx = 0;
     for (const outcome& one : outcomes)

@@ -27,9 +27,7 @@ rvm::statistics replay(const trace& of, const std::filesystem::path& directory) 
         tx.set_range(region.data() + s.offset, s.length);
         std::memset(region.data() + s.offset, static_cast<int>(++number), s.length);
         continue;
-      case step::kind::flush:
-        memory.flush();
-        continue;
+      case step::kind::flush: memory.flush(); continue;
       case step::kind::commit_flush: tx.commit(rvm::commit_mode::flush); break;
       case step::kind::commit_no_flush: tx.commit(rvm::commit_mode::no_flush); break;
       case step::kind::abort: tx.abort(); break;
@@ -63,10 +61,11 @@ bool run_savings(const program_options& how) {
     rows.add({one.name, fmt::format("{}", transactions), fmt::format("{}", s.bytes_logged),
               fmt::format("{:.1f} %", 100 * intra / original), fmt::format("{:.1f} %", 100 * inter / original),
               fmt::format("{:.1f} %", 100 * (intra + inter) / original)});
-    for (const auto& [metric, value] : {std::pair<const char*, double>{"transactions", static_cast<double>(transactions)},
-                                        {"bytes_logged", static_cast<double>(s.bytes_logged)},
-                                        {"intra_saved_percent", 100 * intra / original},
-                                        {"inter_saved_percent", 100 * inter / original}}) {
+    for (const auto& [metric, value] :
+         {std::pair<const char*, double>{"transactions", static_cast<double>(transactions)},
+          {"bytes_logged", static_cast<double>(s.bytes_logged)},
+          {"intra_saved_percent", 100 * intra / original},
+          {"inter_saved_percent", 100 * inter / original}}) {
       result line;
       line.bench = "rvm";
       line.contender = one.name;

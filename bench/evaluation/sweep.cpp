@@ -50,9 +50,14 @@ std::unique_ptr<contender> make(const child_options& what, const std::filesystem
 }
 
 std::vector<std::string> arguments(const child_options& what, const std::filesystem::path& directory) {
-  return {"--child",    what.task,     "--contender", what.contender, "--accounts", std::to_string(what.accounts),
-          "--pattern",  what.pattern,  "--memory",    std::to_string(what.memory),  "--seconds",
-          std::to_string(what.seconds), "--group",    what.group,     "--dir",      directory.string()};
+  return {"--child",     what.task,
+          "--contender", what.contender,
+          "--accounts",  std::to_string(what.accounts),
+          "--pattern",   what.pattern,
+          "--memory",    std::to_string(what.memory),
+          "--seconds",   std::to_string(what.seconds),
+          "--group",     what.group,
+          "--dir",       directory.string()};
 }
 
 // Accounts that make recoverable memory this part of `memory`; a multiple of what the localized pattern needs.
@@ -117,7 +122,8 @@ void run_sweep_child(const child_options& what, const std::filesystem::path& dir
   who->open();
   auto session = who->start(0);
   const pattern access = *std::ranges::find_if(patterns, [&](pattern p) { return what.pattern == name_of(p); });
-  generator from{who->how().bank, access, 1, 0, static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count())};
+  generator from{who->how().bank, access, 1, 0,
+                 static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count())};
   const auto run_for = [&](double seconds) {
     std::uint64_t done = 0;
     const auto limit = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
@@ -190,8 +196,10 @@ bool run_sweep(const program_options& how) {
     fmt::print("  {} % done\n", ratio);
   }
   for (const pattern access : patterns) {
-    fmt::print("\n  {} access: transactions/s (ratio to write and sync of the same bytes) | CPU us a transaction | major"
-               " faults\n", heading_of(access));
+    fmt::print(
+        "\n  {} access: transactions/s (ratio to write and sync of the same bytes) | CPU us a transaction | major"
+        " faults\n",
+        heading_of(access));
     std::vector<std::string> heads{"contender"};
     for (const double ratio : how.ratios) heads.push_back(fmt::format("{} %", ratio));
     table rows{heads};
@@ -206,8 +214,8 @@ bool run_sweep(const program_options& how) {
         auto median = [&](const char* metric) { return summarize(of->second.at(metric)).median; };
         row.push_back(fmt::format("{} ({:.2f}) | {:.0f} | {:.2f}", number(median("tx_per_s")), median("of_raw"),
                                   median("cpu_us_per_tx"), median("faults_per_tx")));
-        for (const auto& [metric, unit] : {std::pair{"tx_per_s", "1/s"}, {"of_raw", "1"}, {"cpu_us_per_tx", "us"},
-                                           {"faults_per_tx", "1"}}) {
+        for (const auto& [metric, unit] :
+             {std::pair{"tx_per_s", "1/s"}, {"of_raw", "1"}, {"cpu_us_per_tx", "us"}, {"faults_per_tx", "1"}}) {
           result line;
           line.bench = "rvm";
           line.contender = kind.name;

@@ -23,7 +23,8 @@ memory_limit::memory_limit(std::uint64_t bytes) {
     const char *root, *limit;
   };
   // Version 1, and version 2 where the controller is handed down to groups of the root.
-  for (const kind& one : {kind{"/sys/fs/cgroup/memory", "memory.limit_in_bytes"}, kind{"/sys/fs/cgroup", "memory.max"}}) {
+  for (const kind& one :
+       {kind{"/sys/fs/cgroup/memory", "memory.limit_in_bytes"}, kind{"/sys/fs/cgroup", "memory.max"}}) {
     const auto group = std::filesystem::path(one.root) / fmt::format("tenure-bench-{}", ::getpid());
     std::error_code failed;
     if (!std::filesystem::create_directory(group, failed)) continue;
@@ -33,8 +34,9 @@ memory_limit::memory_limit(std::uint64_t bytes) {
     }
     ::rmdir(group.c_str());
   }
-  throw std::runtime_error("the memory of a process cannot be limited here: no control group with a memory controller "
-                           "can be made (root is needed)");
+  throw std::runtime_error(
+      "the memory of a process cannot be limited here: no control group with a memory controller "
+      "can be made (root is needed)");
 }
 
 memory_limit::~memory_limit() { ::rmdir(group_.c_str()); }

@@ -26,8 +26,8 @@ void note_end(char how) {
     const char* const name = std::getenv("TENURE_TRACE");
     return name != nullptr ? std::fopen(name, "w") : nullptr;
   }();
-  static long left = std::atol(std::getenv("TENURE_TRACE_TRANSACTIONS") != nullptr
-                                   ? std::getenv("TENURE_TRACE_TRANSACTIONS") : "1000");
+  static long left = std::atol(
+      std::getenv("TENURE_TRACE_TRANSACTIONS") != nullptr ? std::getenv("TENURE_TRACE_TRANSACTIONS") : "1000");
   if (out != nullptr) std::fprintf(out, "%s%c\n", waiting.c_str(), how);
   waiting.clear();
   if (--left != 0) return;

@@ -400,7 +400,8 @@ std::vector<throughput_case> cases_for(const program_options& how) {
   archive.only = "tenure-archive";
   archive.log_size = how.quick ? 4 * mib : log;
   archive.what =
-      "lazy commits through several logs' lengths until durable, what is truncated archived; baseline: the same, forgotten";
+      "lazy commits through several logs' lengths until durable, what is truncated archived; baseline: the same, "
+      "forgotten";
   return {plain, parallel, sequential, localized, burst, sustained, truncated, archive};
 }
 

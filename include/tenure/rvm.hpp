@@ -106,7 +106,7 @@ struct tuning {
 // goes. Commits wait for the archive only where they wait for truncation. While it cannot be written, nothing is truncated:
 // a commit that finds the log full says why (errc::log_stuck).
 struct archive_options {
-  std::string path = {};                              // empty: the log's path and ".archive"
+  std::string path = {};                            // empty: the log's path and ".archive"
   std::uint64_t max_size = std::uint64_t{1} << 30;  // bytes of all files together, about; at least 1 MiB
 };
 
@@ -165,8 +165,9 @@ struct statistics {
   std::uint64_t truncation_waits = 0;    // commits that waited for log space
   std::uint64_t pages_written = 0, segment_bytes_written = 0, segment_syncs = 0, status_writes = 0;
   std::uint64_t private_pages_dropped = 0, private_pages_kept = 0;
-  std::uint64_t archived_log_bytes = 0, archive_bytes_written = 0;  // what went into the archive, and what that took there
-  std::uint64_t undeclared_writes = 0;                              // found by checking mode
+  std::uint64_t archived_log_bytes = 0,
+                archive_bytes_written = 0;  // what went into the archive, and what that took there
+  std::uint64_t undeclared_writes = 0;      // found by checking mode
   std::uint64_t flush_calls = 0, truncate_calls = 0;
   std::uint64_t write_ns = 0, truncation_ns = 0;  // spent in writing the log, and in truncating it
 };

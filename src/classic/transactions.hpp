@@ -53,8 +53,8 @@ struct user_slot {
 struct record {
   std::atomic<user_slot*> owner{nullptr};  // changed by who has `busy`, with nobody using the record
   std::atomic<bool> busy{false};           // somebody other than the owner is using the record, or wants to
-  std::atomic<std::uint64_t> id{0};  // of the transaction; 0: there is none
-  timeval name{};                    // of the transaction; written before `id`
+  std::atomic<std::uint64_t> id{0};        // of the transaction; 0: there is none
+  timeval name{};                          // of the transaction; written before `id`
   rvm::transaction transaction;
   // Lengths declared by all transactions that had this record: bin i is up to 16 << i. Written by one thread at a time.
   std::array<std::atomic<std::uint64_t>, range_lengths_len> range_lengths{};
@@ -121,8 +121,8 @@ class record_use {
   }
 
   record* record_ = nullptr;
-  user_slot* slot_ = nullptr;        // the thread's
-  record* used_before_ = nullptr;    // by the same thread, around this call
+  user_slot* slot_ = nullptr;      // the thread's
+  record* used_before_ = nullptr;  // by the same thread, around this call
   bool as_owner_ = false;
 };
 

@@ -19,7 +19,7 @@
 namespace tenure::rvm {
 
 inline constexpr std::uint64_t archive_magic = 0x43524152554e4554;  // "TENURARC"
-inline constexpr std::uint32_t frame_magic = 0x4d524654;           // "TFRM"
+inline constexpr std::uint32_t frame_magic = 0x4d524654;            // "TFRM"
 inline constexpr std::uint32_t archive_version = 1;
 inline constexpr std::uint64_t archive_parts = 16;
 // A frame holds at most so much of the log: one frame is what reading any byte costs at least.
@@ -42,26 +42,26 @@ static_assert(sizeof(part_header) == 4096 && offsetof(part_header, log_path) == 
               offsetof(part_header, checksum) == 4092);
 
 struct frame_header {
-  std::uint32_t magic;                           //    0  frame_magic
-  std::uint32_t checksum;                        //    4  CRC32C of bytes 8 … 127
-  std::uint64_t part, offset;                    //    8  where this header is
-  std::uint64_t from, to;                        //   24  LSNs: the stretch; it begins and ends with a group
-  std::int64_t first_time, last_time;            //   40  of its transactions; ns since 1970
-  std::uint64_t transactions;                    //   56  that end in it
-  std::uint32_t index_length, index_plain;       //   64  bytes, compressed and not
-  std::uint32_t stretch_length, stretch_plain;   //   72
-  std::uint32_t index_checksum;                  //   80  CRC32C of the index, compressed
-  std::uint32_t stretch_checksum;                //   84  CRC32C of the stretch, compressed
-  std::uint32_t block_size;                      //   88  of the log
-  std::array<std::uint8_t, 36> reserved;         //   92
+  std::uint32_t magic;                          //    0  frame_magic
+  std::uint32_t checksum;                       //    4  CRC32C of bytes 8 … 127
+  std::uint64_t part, offset;                   //    8  where this header is
+  std::uint64_t from, to;                       //   24  LSNs: the stretch; it begins and ends with a group
+  std::int64_t first_time, last_time;           //   40  of its transactions; ns since 1970
+  std::uint64_t transactions;                   //   56  that end in it
+  std::uint32_t index_length, index_plain;      //   64  bytes, compressed and not
+  std::uint32_t stretch_length, stretch_plain;  //   72
+  std::uint32_t index_checksum;                 //   80  CRC32C of the index, compressed
+  std::uint32_t stretch_checksum;               //   84  CRC32C of the stretch, compressed
+  std::uint32_t block_size;                     //   88  of the log
+  std::array<std::uint8_t, 36> reserved;        //   92
 };
 static_assert(sizeof(frame_header) == 128 && offsetof(frame_header, block_size) == 88);
 
 struct index_entry {
-  identity id;               //    0  zero for a raw segment
-  std::uint32_t raw;         //   16
-  std::uint32_t path;        //   20  bytes; padded to 8
-  std::uint64_t pages;       //   24
+  identity id;          //    0  zero for a raw segment
+  std::uint32_t raw;    //   16
+  std::uint32_t path;   //   20  bytes; padded to 8
+  std::uint64_t pages;  //   24
 };
 static_assert(sizeof(index_entry) == 32);
 

@@ -104,7 +104,10 @@ void archive_reader::find_gaps(const std::vector<std::string>& damaged_files) {
       reason = part_path(path_, missing);
       const auto damaged =
           std::ranges::find_if(damaged_files, [&](const std::string& text) { return text.starts_with(reason + " "); });
-      reason = damaged != damaged_files.end() ? *damaged : reason + " is missing";
+      if (damaged != damaged_files.end())
+        reason = *damaged;
+      else
+        reason += " is missing";
     }
     if (reason.empty()) reason = "the log was open without its archive then";
     gaps_.push_back({to, next.from, reason});

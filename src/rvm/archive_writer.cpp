@@ -106,8 +106,9 @@ void archive_writer::find_end() {
     const auto file = disk_.open(path, os::access::read_only);
     if (file->read_at(0, bytes_of(header)) != sizeof header || !is_valid(header)) continue;
     if (header.read_only_compatible != 0)
-      throw error(errc::wrong_version, path + ": the archive was continued by a later version of this library, and this "
-                                              "one must not write to it; give another path for the archive");
+      throw error(errc::wrong_version, path +
+                                           ": the archive was continued by a later version of this library, and this "
+                                           "one must not write to it; give another path for the archive");
     part_ = std::max(part_, header.part);
     if (header.log_id == log_id_) newest = std::max(newest, header.part);
   }
@@ -115,7 +116,8 @@ void archive_writer::find_end() {
   auto file = disk_.open(part_path(path_, newest), os::access::read_write);
   const std::uint64_t size = file->size();
   frame_header frame, last{};
-  for (at_ = sizeof(part_header); at_ < size; at_ = round_up(at_ + sizeof frame + last.index_length + last.stretch_length, 8)) {
+  for (at_ = sizeof(part_header); at_ < size;
+       at_ = round_up(at_ + sizeof frame + last.index_length + last.stretch_length, 8)) {
     if (file->read_at(at_, bytes_of(frame)) != sizeof frame || !is_valid(frame, newest, at_)) break;
     last = frame;
     end_ = std::max(end_, frame.to);
@@ -150,7 +152,8 @@ std::size_t archive_writer::compress(os::const_bytes from, std::size_t to) {
   const std::size_t length =
       ZSTD_compressCCtx(compressor_.get(), content_.data() + to, room, from.data(), from.size(), level);
   if (ZSTD_isError(length) != 0)
-    throw error(std::make_error_code(std::errc::not_enough_memory), path_ + ": cannot compress: " + ZSTD_getErrorName(length));
+    throw error(std::make_error_code(std::errc::not_enough_memory),
+                path_ + ": cannot compress: " + ZSTD_getErrorName(length));
   content_.resize(to + length);
   return length;
 }

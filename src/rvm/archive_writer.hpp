@@ -50,7 +50,7 @@ class archive_writer {
   const std::uint64_t part_size_;
   counters& count_;
 
-  std::uint64_t part_ = 0;  // the newest of any log, 0: none
+  std::uint64_t part_ = 0;          // the newest of any log, 0: none
   std::unique_ptr<os::file> file_;  // of that part, if it can be written on: nothing is behind its last frame
   std::uint64_t at_ = 0;            // where its next frame goes
   lsn end_ = 0;

@@ -131,10 +131,11 @@ void memory_state::recover(log_file& log) {
   }
   if (archive) {
     if (archive->end() > report.tail)
-      throw error(errc::wrong_log, path + ": its archive goes on to LSN " + std::to_string(archive->end()) +
-                                       ", but the log ends at " + std::to_string(report.tail) +
-                                       ": this is an older copy of the log, with another future; move the archive away, "
-                                       "or give another path for it");
+      throw error(errc::wrong_log,
+                  path + ": its archive goes on to LSN " + std::to_string(archive->end()) + ", but the log ends at " +
+                      std::to_string(report.tail) +
+                      ": this is an older copy of the log, with another future; move the archive away, "
+                      "or give another path for it");
     archive->append(log, status.head, report.tail);
   }
   status.head = status.tail = report.tail;

@@ -78,8 +78,7 @@ image part_of(byte_source& in, std::uint64_t number) {
       std::uint32_t word = in.take<std::uint32_t>();
       std::memcpy(reinterpret_cast<std::byte*>(&frame) + where, &word, sizeof word);
     }
-    if ((how & 128) == 0)
-      frame.checksum = rvm::crc32c(std::as_bytes(std::span{&frame, 1}).subspan(8));
+    if ((how & 128) == 0) frame.checksum = rvm::crc32c(std::as_bytes(std::span{&frame, 1}).subspan(8));
     put(file, file.size(), frame);
     file.insert(file.end(), stored.begin(), stored.end());
     if (in.byte() != 7) file.resize(rvm::round_up(file.size(), 8));

@@ -378,7 +378,8 @@ int missed_each_other(int rounds) {
     EXPECT_TRUE(os::heavy_fence());
     heavy_saw.value.store(light_stored.value.load(std::memory_order_relaxed), std::memory_order_relaxed);
     meet(heavy_ready, light_ready, 2 * round + 1);
-    if (light_saw.value.load(std::memory_order_relaxed) < round && heavy_saw.value.load(std::memory_order_relaxed) < round)
+    if (light_saw.value.load(std::memory_order_relaxed) < round &&
+        heavy_saw.value.load(std::memory_order_relaxed) < round)
       ++missed;
   }
   light.join();

@@ -65,7 +65,8 @@ std::string gap_text(const told& all) {
 // Commits that count: the nth has the label n and writes something at random.
 class counting {
  public:
-  explicit counting(memory& m, unsigned seed = 1) : m_(m), r_(m.map("/d/seg", {.create_length = segment_length})), random_(seed) {}
+  explicit counting(memory& m, unsigned seed = 1)
+      : m_(m), r_(m.map("/d/seg", {.create_length = segment_length})), random_(seed) {}
   void commit(std::uint64_t n, commit_mode mode = commit_mode::flush) {
     m_.transact(
         [&](transaction& tx) {
@@ -146,7 +147,10 @@ TEST(history, is_whole_after_a_crash_at_every_operation) {
       const auto again = left->crash(at.index + 1, what);
       memory m("/d/log", archived(*again));
       region r = m.map("/d/seg");
-      m.transact([&](transaction& tx) { tx.label("after"); tx.modify(r.data() + 5, "after", 5); });
+      m.transact([&](transaction& tx) {
+        tx.label("after");
+        tx.modify(r.data() + 5, "after", 5);
+      });
       m.truncate();
       const told all = tell(*again);
       ASSERT_EQ(gap_text(all), "") << "operation " << at.index;
@@ -356,7 +360,8 @@ TEST_F(damaged_archive, that_is_cut_off_says_where) {
 }
 
 TEST_F(damaged_archive, is_written_on_without_touching_what_is_there) {
-  flip(path_of(frames_.back().header), frames_.back().header.offset + sizeof(frame_header) + frames_.back().header.index_length + 9);
+  flip(path_of(frames_.back().header),
+       frames_.back().header.offset + sizeof(frame_header) + frames_.back().header.index_length + 9);
   {
     memory m("/d/log", archived(disk_, mib));
     counting user(m);
@@ -409,7 +414,8 @@ TEST(history, of_an_older_copy_of_the_log_is_not_mixed_with_another_future) {
   newer->read_at(0, bytes);
   const auto file = backup->open("/d/log.archive.1", os::access::read_write);
   file->write_at(0, bytes);
-  expect_error(errc::wrong_log, {"/d/log: its archive goes on to LSN", "older copy of the log", "move the archive away"},
+  expect_error(errc::wrong_log,
+               {"/d/log: its archive goes on to LSN", "older copy of the log", "move the archive away"},
                [&] { memory m("/d/log", archived(*backup)); });
 }
 

@@ -39,11 +39,7 @@ archive_reader::archive_reader(os::disk& disk, std::string path, const identity&
       damaged_files.push_back(file_path + " is damaged: its header is not valid");
       continue;
     }
-    if (header.log_id != log_id_) {
-      ++foreign_;
-      continue;
-    }
-    bytes_ += file->size();
+    if (header.log_id != log_id_) continue;
     parts_.push_back({file_path, header.part, std::move(file)});
   }
   std::ranges::sort(parts_, {}, &part::number);

@@ -43,9 +43,6 @@ class archive_reader {
   [[nodiscard]] const std::vector<archive_gap>& gaps() const { return gaps_; }
   // What was found behind the last frame; empty: nothing. A torn frame is what a crash leaves, and is in the log still.
   [[nodiscard]] std::string damage_at_end() const;
-  // Parts of other logs that are at this place.
-  [[nodiscard]] std::uint64_t foreign_parts() const { return foreign_; }
-  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }  // of files
   [[nodiscard]] bool empty() const { return frames_.empty(); }
   [[nodiscard]] lsn begin() const { return frames_.empty() ? 0 : frames_.front().header.from; }
   [[nodiscard]] lsn end() const { return frames_.empty() ? 0 : frames_.back().header.to; }
@@ -83,7 +80,6 @@ class archive_reader {
     std::string what;
   };
   std::vector<damage> damage_;
-  std::uint64_t foreign_ = 0, bytes_ = 0;
 };
 
 }  // namespace tenure::rvm

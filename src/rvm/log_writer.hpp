@@ -7,6 +7,7 @@
 // while others fill the next one. One batch is being written at a time [rvm.log.one-in-flight].
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -72,11 +73,11 @@ class log_writer {
 
   void require_usable(const guard&) const;
   void note_failure(const guard&, const error& why);
+  // Returns with the lock or without it.
   void wait_until_durable(guard& lock, std::uint64_t number);
   void wait_for_spool(guard& lock);
   class role;
-  // Does what can be done to make progress: writes the oldest batch, or waits for who writes.
-  void write_or_wait(guard& lock);
+  void end_turn(const guard& lock) noexcept;
   // Writes the oldest batch; the caller has the writer's role. False if there is none, or it failed.
   bool write_next(guard& lock);
   void write(batch& b);
@@ -92,15 +93,20 @@ class log_writer {
   group_pool pool_;
 
   mutable std::mutex mutex_;         // the commit lock; guards all below
-  std::condition_variable changed_;  // a batch is durable, or failed
-  std::condition_variable full_;     // for the background: a batch is sealed, or it is to stop
+  std::condition_variable changed_;  // a writer's turn has ended, or there is more room
+  // Counts the turns; for who waits for a batch. All whose batch is durable go on without the lock, for which they would
+  // queue.
+  std::atomic<std::uint32_t> turns_{0};
+  std::condition_variable full_;  // for the background: a batch is sealed, or it is to stop
   std::unique_ptr<batch> open_;
   std::deque<std::unique_ptr<batch>> sealed_;
   bool writing_ = false, stopping_ = false;
-  std::uint64_t next_number_ = 1, durable_ = 0;  // of batches
+  std::uint64_t next_number_ = 1;  // of batches
+  std::atomic<std::uint64_t> durable_{0};
   std::uint64_t spooled_ = 0, spool_limit_;
   // Waits begun since the last batch was taken, those that its successor can expect, and for how long it pays to.
-  std::size_t waiting_ = 0, expected_ = 0;
+  std::atomic<std::size_t> waiting_{0};
+  std::size_t expected_ = 0;
   std::chrono::steady_clock::duration patience_{};
   std::optional<error> failure_;
   std::atomic<bool> failed_{false};  // whether failure_ is set

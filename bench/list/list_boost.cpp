@@ -1,9 +1,14 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Boost.Interprocess: nodes with offset pointers in a managed mapped file, made durable by flush(): nothing is atomic.
+// Boost.Interprocess: nodes with offset pointers in a managed mapped file, made durable by msync (its own flush() only
+// starts to write). Nothing is atomic.
 #include "list/contender.hpp"
 
 #if __has_include(<boost/interprocess/managed_mapped_file.hpp>)
+#include <cerrno>
+#include <system_error>
+
+#include <sys/mman.h>
 #include <boost/interprocess/managed_mapped_file.hpp>
 #include <boost/interprocess/offset_ptr.hpp>
 
@@ -16,7 +21,7 @@ class boost_list : public contender {
  public:
   using contender::contender;
 
-  std::string setting() const override { return "offset_ptr, flush of the file; not atomic"; }
+  std::string setting() const override { return "offset_ptr, msync of the file; not atomic"; }
   void prepare(std::uint64_t nodes) override {
     mapped_ = bi::managed_mapped_file(bi::create_only, file("file").c_str(), nodes * sizeof(shared_node) + (1 << 20));
   }
@@ -27,7 +32,7 @@ class boost_list : public contender {
       all[i].next = i + 1 < nodes ? &all[i + 1] : nullptr;
     }
   }
-  void save(std::uint64_t) override { mapped_.flush(); }
+  void save(std::uint64_t) override { sync(); }
   std::uint64_t open_and_walk() override {
     mapped_ = bi::managed_mapped_file(bi::open_only, file("file").c_str());
     all_ = mapped_.find<shared_node>("list").first;
@@ -38,7 +43,7 @@ class boost_list : public contender {
   }
   void update(std::uint64_t index, std::int64_t value) override {
     all_[index].value = value;
-    mapped_.flush();
+    sync();
   }
   void close() override { mapped_ = bi::managed_mapped_file(); }
 
@@ -47,6 +52,10 @@ class boost_list : public contender {
     std::int64_t value;
     bi::offset_ptr<shared_node> next;
   };
+  void sync() const {
+    if (::msync(mapped_.get_address(), mapped_.get_size(), MS_SYNC) != 0)
+      throw std::system_error(errno, std::generic_category(), "msync");
+  }
   bi::managed_mapped_file mapped_;
   shared_node* all_ = nullptr;
 };

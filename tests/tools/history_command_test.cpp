@@ -18,6 +18,7 @@
 #include "sim/disk.hpp"
 #include "support/expect_error.hpp"
 #include "support/small_memory.hpp"
+#include "tools/shown.hpp"
 
 namespace tenure::tools {
 namespace {
@@ -25,21 +26,6 @@ namespace {
 using namespace support;
 using namespace rvm;
 using nlohmann::json;
-
-struct shown {
-  int exit_code;
-  std::string text;
-  [[nodiscard]] json parsed() const { return json::parse(text); }
-  [[nodiscard]] bool has(const std::string& part) const { return text.find(part) != std::string::npos; }
-};
-shown show(const std::function<int(std::FILE*)>& f) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> out(std::tmpfile(), &std::fclose);
-  shown result{f(out.get()), {}};
-  result.text.resize(static_cast<std::size_t>(std::ftell(out.get())));
-  std::rewind(out.get());
-  EXPECT_EQ(std::fread(result.text.data(), 1, result.text.size(), out.get()), result.text.size());
-  return result;
-}
 
 // A segment whose words change in steps, some of which are in the archive and some in the log.
 class past : public testing::Test {

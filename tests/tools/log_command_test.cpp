@@ -15,6 +15,7 @@
 #include "sim/disk.hpp"
 #include "support/expect_error.hpp"
 #include "support/small_memory.hpp"
+#include "tools/shown.hpp"
 
 namespace tenure::tools {
 namespace {
@@ -23,21 +24,10 @@ using namespace support;
 using namespace rvm;
 using nlohmann::json;
 
-struct shown {
-  int exit_code;
-  std::string text;
-  [[nodiscard]] json parsed() const { return json::parse(text); }
-  [[nodiscard]] bool has(const std::string& part) const { return text.find(part) != std::string::npos; }
-};
-
 // Runs f, which prints to a stream, and sees to it that the disk stays as it is.
 shown show(sim::disk& disk, const std::function<int(std::FILE*)>& f) {
   const auto before = disk.operations();
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> out(std::tmpfile(), &std::fclose);
-  shown result{f(out.get()), {}};
-  result.text.resize(static_cast<std::size_t>(std::ftell(out.get())));
-  std::rewind(out.get());
-  EXPECT_EQ(std::fread(result.text.data(), 1, result.text.size(), out.get()), result.text.size());
+  shown result = tools::show(f);
   EXPECT_EQ(disk.operations(), before) << "the disk was changed";
   return result;
 }

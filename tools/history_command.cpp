@@ -210,9 +210,7 @@ int search_history(os::disk& disk, const history_place& where, const search_sele
       if (which.limit && found >= *which.limit) return;
       if (which.transaction && tx.id != *which.transaction) return;
       if (tx.label.find(which.label) == std::string_view::npos) return;
-      if (!until.includes(at, tx.time) || (!which.since.empty() && since.at && at < *since.at) ||
-          (since.time && tx.time < *since.time))
-        return;
+      if (!until.includes(at, tx.time) || (since.at && at < *since.at) || (since.time && tx.time < *since.time)) return;
       std::vector<const range_view*> ranges;
       bool has_value = false;
       for (const range_view& range : tx.ranges) {

@@ -49,7 +49,7 @@ struct user_slot {
 
 // Calls that use a transaction exclude each other. Mostly the thread that began it makes all of them, so the record is its
 // own: it only notes in its slot that it is using it. Others take `busy` and look, after a heavy fence, whether the owner
-// is [classic.tid.exclusive]. With a flag that everybody exchanges, a transaction of four ranges took a quarter longer.
+// is [classic.tid.exclusive]. A flag that everybody exchanges is a locked instruction for every call.
 struct record {
   std::atomic<user_slot*> owner{nullptr};  // changed by who has `busy`, with nobody using the record
   std::atomic<bool> busy{false};           // somebody other than the owner is using the record, or wants to

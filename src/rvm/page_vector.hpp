@@ -4,8 +4,7 @@
 //
 // The paper's uncommitted reference count is not kept with the page: open transactions list what they have declared
 // (page_references), and the rare who wants to know looks through the lists. A count is a locked instruction for every
-// page of every transaction, and a processor that is to execute one waits for all memory it has asked for: 0.1 µs of a
-// lazy commit's 0.4.
+// page of every transaction: with counts a commit of four ranges in the cache took 250 ns, with lists 235.
 //
 // The reserved mark is the paper's internal lock: while it is set, set_range waits, so that a private copy can be compared
 // and dropped without losing a write [rvm.page.reserved]. Commits that are not yet synced are known by the last batch that

@@ -46,8 +46,11 @@ bool wanted_changes::in_pages(const std::vector<std::uint64_t>& pages) const {
   return first != pages.end() && *first * redo_page < to;
 }
 
-history::history(os::disk& disk, const std::string& log_path, const std::string& archive_path)
-    : disk_(disk), log_path_(os::absolute_path(log_path)), archive_path_(rvm::archive_path(log_path_, archive_path)) {}
+history::history(os::disk& disk, const std::string& log_path, const std::string& archive_path, progress_line* progress)
+    : disk_(disk),
+      progress_(progress),
+      log_path_(os::absolute_path(log_path)),
+      archive_path_(rvm::archive_path(log_path_, archive_path)) {}
 
 void history::walk(const wanted_changes& which, const group_visitor& visit) {
   started_ = false;
@@ -91,6 +94,7 @@ bool history::walk_archive(const wanted_changes& which, const group_visitor& vis
       note_gap(std::max(at_, frame.header.from), frame.header.to, e.what());
     }
     at_ = frame.header.to;
+    show_progress(archive.end());
   }
   return true;
 }
@@ -116,11 +120,16 @@ bool history::walk_log(const group_visitor& visit, bool& behind) {
         group.header().lsn > at_ && log_file::open(disk_, log_path_, os::access::read_only, false)->status().head > at_;
     if (behind) return false;
     at_ = group.header().lsn + padded_length(group.header(), log->block());
+    show_progress(status.tail);
     enough = !visit(group, bytes);
     return !enough;
   });
   for (const damage& d : found.damaged) note_gap(d.from, d.to, log_path_ + " is damaged: " + d.reason);
   return !enough;
+}
+
+void history::show_progress(lsn end) {
+  if (progress_ != nullptr) progress_->show("reading the history", at_ - begin_, std::max(end, at_) - begin_);
 }
 
 void history::note_gap(lsn from, lsn to, const std::string& reason) {
@@ -171,6 +180,11 @@ void known_bytes::set(std::uint64_t offset, os::const_bytes value) {
     value = value.subspan(length);
     offset += length;
   }
+}
+
+void known_bytes::forget(std::uint64_t offset, std::uint64_t length) {
+  for (std::uint64_t number = offset / redo_page; number < (offset + length) / redo_page; ++number)
+    pages_.erase(number);
 }
 
 std::vector<std::uint64_t> known_bytes::pages() const {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "log_survey.hpp"
+#include "progress_line.hpp"
 #include "rvm/archive_reader.hpp"
 #include "rvm/page_bytes.hpp"
 
@@ -40,7 +41,9 @@ struct wanted_changes {
 
 class history {
  public:
-  history(os::disk& disk, const std::string& log_path, const std::string& archive_path);
+  // `progress`: says how much has been read; nullptr: nobody wants to know.
+  history(os::disk& disk, const std::string& log_path, const std::string& archive_path,
+          progress_line* progress = nullptr);
 
   // Calls visit(group, its bytes) for each group that has wanted changes, and perhaps others, oldest first, until it returns
   // false.
@@ -57,9 +60,11 @@ class history {
   bool walk_archive(const wanted_changes& which, const group_visitor& visit);
   // Sets `behind` if the log has been truncated beyond at_.
   bool walk_log(const group_visitor& visit, bool& behind);
+  void show_progress(rvm::lsn end);
   void note_gap(rvm::lsn from, rvm::lsn to, const std::string& reason);
 
   os::disk& disk_;
+  progress_line* progress_;
   std::string log_path_, archive_path_, damage_at_end_;
   rvm::lsn begin_ = 0, at_ = 0;
   bool started_ = false, complete_ = false;
@@ -87,7 +92,7 @@ void for_each_record(const rvm::group_view& group, os::const_bytes bytes, F&& f)
   for (std::uint32_t i = 0; i < group.header().records; ++i) {
     rvm::record_header record;
     std::memcpy(&record, bytes.data() + at, sizeof record);
-    if (record.type == rvm::record_type::transaction) f(group.transactions()[n++], group.header().lsn + at);
+    if (record.type != rvm::record_type::segment) f(group.transactions()[n++], group.header().lsn + at);
     at += record.length;
   }
 }
@@ -96,6 +101,8 @@ void for_each_record(const rvm::group_view& group, os::const_bytes bytes, F&& f)
 class known_bytes {
  public:
   void set(std::uint64_t offset, os::const_bytes value);
+  // Of whole pages.
+  void forget(std::uint64_t offset, std::uint64_t length);
   // Calls f(i, byte) for each known one of [offset, offset+length), i counted from `offset`.
   template <class F>
   void for_each(std::uint64_t offset, std::uint64_t length, F&& f) const {

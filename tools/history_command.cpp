@@ -142,13 +142,17 @@ class prefix {
   bool over_ = false;
 };
 
-// Calls f(transaction, LSN, offset, bytes) for each change of bytes of [from, to), cut to them.
-template <class F>
-void for_each_change(history& of, const wanted_changes& which, F&& f) {
+// Calls f(transaction, LSN, offset, bytes) for each change of bytes of [from, to), cut to them; and g(transaction, LSN,
+// offset, length) for pages that were written straight to the segment: what they became the history does not know.
+template <class F, class G>
+void for_each_change(history& of, const wanted_changes& which, F&& f, G&& g) {
   of.walk(which, [&](const group_view& group, os::const_bytes bytes) {
     std::vector<bool> wanted;
     for (const segment_name& name : group.segments()) wanted.push_back(which.segment->is(name, of.log_path()));
     for_each_record(group, bytes, [&](const transaction_view& tx, lsn at) {
+      for (const extent_view& extent : tx.extents)
+        if (wanted[extent.segment] && extent.offset < which.to && which.from < extent.offset + extent.length())
+          g(tx, at, extent.offset, extent.length());
       for (const range_view& range : tx.ranges) {
         const std::uint64_t begin = std::max(range.offset, which.from),
                             end = std::min(range.offset + range.value.size(), which.to);
@@ -165,24 +169,39 @@ void for_each_change(history& of, const wanted_changes& which, F&& f) {
 int show_history(os::disk& disk, const history_place& where, const std::string& range, bool as_json, std::FILE* out) {
   const byte_range bytes = parse_range(range);
   const named_segment segment = named_segment::look_at(disk, bytes.path, !where.log.empty());
-  history past(disk, log_of(where, segment), where.archive);
+  history past(disk, log_of(where, segment), where.archive, where.progress);
   json_lines lines(out, as_json, "changes");
   known_bytes values;
   lsn last = ~lsn{0};
-  for_each_change(past, {&segment, bytes.from, std::min(bytes.to, segment.length)},
-                  [&](const transaction_view& tx, lsn at, std::uint64_t offset, os::const_bytes value) {
-                    const std::string before = bytes_text(values, offset, value.size()), now = hex_text(value);
-                    values.set(offset, value);
-                    if (as_json) {
-                      json line = head_json(tx, at);
-                      line.update({{"offset", offset}, {"old", before}, {"new", now}});
-                      lines.add(line);
-                      return;
-                    }
-                    if (at != last) fmt::print(out, "{}\n", head_text(tx, at));
-                    last = at;
-                    fmt::print(out, "    offset {}: {} -> {}\n", offset, shown(before), shown(now));
-                  });
+  for_each_change(
+      past, {&segment, bytes.from, std::min(bytes.to, segment.length)},
+      [&](const transaction_view& tx, lsn at, std::uint64_t offset, os::const_bytes value) {
+        const std::string before = bytes_text(values, offset, value.size()), now = hex_text(value);
+        values.set(offset, value);
+        where.hide_progress();
+        if (as_json) {
+          json line = head_json(tx, at);
+          line.update({{"offset", offset}, {"old", before}, {"new", now}});
+          lines.add(line);
+          return;
+        }
+        if (at != last) fmt::print(out, "{}\n", head_text(tx, at));
+        last = at;
+        fmt::print(out, "    offset {}: {} -> {}\n", offset, shown(before), shown(now));
+      },
+      [&](const transaction_view& tx, lsn at, std::uint64_t offset, std::uint64_t length) {
+        values.forget(offset, length);
+        where.hide_progress();
+        if (as_json) {
+          json line = head_json(tx, at);
+          line.update({{"offset", offset}, {"length", length}, {"bulk", true}});
+          lines.add(line);
+          return;
+        }
+        if (at != last) fmt::print(out, "{}\n", head_text(tx, at));
+        last = at;
+        fmt::print(out, "    offset {}, length {}: written in bulk\n", offset, length);
+      });
   if (!as_json)
     fmt::print(out, "{}\n",
                last == ~lsn{0} ? fmt::format("no change since LSN {}, where this history begins", past.begin())
@@ -197,7 +216,7 @@ int search_history(os::disk& disk, const history_place& where, const search_sele
   if (!which.segment.empty()) segment = named_segment::look_at(disk, which.segment, !where.log.empty());
   const moment since = which.since.empty() ? moment{} : moment::parse(which.since);
   const moment until = which.until.empty() ? moment{} : moment::parse(which.until);
-  history past(disk, segment ? log_of(where, *segment) : where.log, where.archive);
+  history past(disk, segment ? log_of(where, *segment) : where.log, where.archive, where.progress);
   json_lines lines(out, as_json, "records");
   std::uint64_t found = 0;
   const auto is_in_value = [&](const range_view& range) {
@@ -218,8 +237,13 @@ int search_history(os::disk& disk, const history_place& where, const search_sele
         ranges.push_back(&range);
         has_value = has_value || is_in_value(range);
       }
-      if (ranges.empty() || !has_value) return;
+      std::vector<const extent_view*> extents;
+      for (const extent_view& extent : tx.extents)
+        if (!segment || segment->is(group.segments()[extent.segment], past.log_path())) extents.push_back(&extent);
+      has_value = has_value || (which.value.empty() && !extents.empty());
+      if (!has_value) return;
       ++found;
+      where.hide_progress();
       json line = head_json(tx, at);
       if (!as_json) fmt::print(out, "{}\n", head_text(tx, at));
       for (const range_view* range : ranges) {
@@ -232,6 +256,13 @@ int search_history(os::disk& disk, const history_place& where, const search_sele
         }
         fmt::print(out, "    {}  offset {}  length {}\n", path, range->offset, range->value.size());
         if (which.with_data) fmt::print(out, "{}", dump_text(range->value, range->offset, "      "));
+      }
+      for (const extent_view* extent : extents) {
+        const std::string& path = group.segments()[extent->segment].path;
+        if (as_json)
+          line["extents"].push_back({{"segment", path}, {"offset", extent->offset}, {"length", extent->length()}});
+        else
+          fmt::print(out, "    {}  offset {}  length {}  written in bulk\n", path, extent->offset, extent->length());
       }
       if (as_json) lines.add(line);
     });
@@ -246,20 +277,35 @@ int show_difference(os::disk& disk, const history_place& where, const std::strin
   const byte_range bytes = parse_range(range);
   const moment first = moment::parse(from), second = moment::parse(to);
   const named_segment segment = named_segment::look_at(disk, bytes.path, !where.log.empty());
-  history past(disk, log_of(where, segment), where.archive);
+  history past(disk, log_of(where, segment), where.archive, where.progress);
   const wanted_changes which{&segment, bytes.from, std::min(bytes.to, segment.length)};
   // What changed in between; then what those pages were before.
   known_bytes then, now;
+  struct extent {
+    std::uint64_t offset, length;
+  };
+  std::vector<extent> bulk;  // in between
   {
     prefix before(first), after(second);
-    for_each_change(past, which, [&](const transaction_view& tx, lsn at, std::uint64_t offset, os::const_bytes value) {
-      const bool old = before.takes(tx, at);
-      if (after.takes(tx, at) && !old) now.set(offset, value);
-    });
+    for_each_change(
+        past, which,
+        [&](const transaction_view& tx, lsn at, std::uint64_t offset, os::const_bytes value) {
+          const bool old = before.takes(tx, at);
+          if (after.takes(tx, at) && !old) now.set(offset, value);
+        },
+        [&](const transaction_view& tx, lsn at, std::uint64_t offset, std::uint64_t length) {
+          const bool old = before.takes(tx, at);
+          if (!after.takes(tx, at) || old) return;
+          now.forget(offset, length);
+          bulk.push_back({offset, length});
+        });
   }
   {
     prefix before(first);
-    for_each_change(past, which, [&](const transaction_view& tx, lsn at, std::uint64_t offset, os::const_bytes value) {
+    const auto forget = [&](const transaction_view& tx, lsn at, std::uint64_t offset, std::uint64_t length) {
+      if (before.takes(tx, at)) then.forget(offset, length);
+    };
+    const auto take = [&](const transaction_view& tx, lsn at, std::uint64_t offset, os::const_bytes value) {
       if (!before.takes(tx, at)) return;
       for (std::uint64_t end = offset + value.size(); offset < end;) {
         const std::uint64_t next = std::min(end, (offset / redo_page + 1) * redo_page);
@@ -267,10 +313,17 @@ int show_difference(os::disk& disk, const history_place& where, const std::strin
         value = value.subspan(next - offset);
         offset = next;
       }
-    });
+    };
+    for_each_change(past, which, take, forget);
   }
+  where.hide_progress();
   json_lines lines(out, as_json, "differences");
   std::uint64_t count = 0;
+  for (const extent& e : bulk)
+    if (as_json)
+      lines.add({{"offset", e.offset}, {"length", e.length}, {"bulk", true}});
+    else
+      fmt::print(out, "offset {}, length {}: written in bulk\n", e.offset, e.length);
   for (const std::uint64_t page : now.pages()) {
     // Runs of bytes that differ.
     constexpr int unknown = -1, untouched = -2;
@@ -305,7 +358,7 @@ int replay_history(os::disk& disk, const history_place& where, const std::string
   const named_segment now = named_segment::look_at(disk, segment_path, !where.log.empty());
   const named_segment source = base.empty() ? now : named_segment::look_at(disk, base, now.raw);
   const std::string made = os::absolute_path(output);
-  history past(disk, log_of(where, now), where.archive);
+  history past(disk, log_of(where, now), where.archive, where.progress);
   if (now.raw) {
     disk.create(made, 0600)->resize(now.length);
   } else {
@@ -327,18 +380,30 @@ int replay_history(os::disk& disk, const history_place& where, const std::string
   }
   known_bytes before, after;
   std::uint64_t transactions = 0;
+  bool bulk_unknown = false;
   lsn last = 0;
   prefix taken(end);
-  for_each_change(past, {&now, 0, whole},
-                  [&](const transaction_view& tx, lsn at, std::uint64_t offset, os::const_bytes value) {
-                    if (taken.takes(tx, at)) {
-                      before.set(offset, value);
-                      transactions += at != last;
-                      last = at;
-                    } else if (base.empty()) {
-                      after.set(offset, value);
-                    }
-                  });
+  for_each_change(
+      past, {&now, 0, whole},
+      [&](const transaction_view& tx, lsn at, std::uint64_t offset, os::const_bytes value) {
+        if (taken.takes(tx, at)) {
+          before.set(offset, value);
+          transactions += at != last;
+          last = at;
+        } else if (base.empty()) {
+          after.set(offset, value);
+        }
+      },
+      [&](const transaction_view& tx, lsn at, std::uint64_t offset, std::uint64_t length) {
+        const bool is_taken = taken.takes(tx, at);
+        if (is_taken) before.forget(offset, length);
+        bulk_unknown = true;
+        // The segment has the bytes, if nothing changed them later; an older copy never has.
+        if (is_taken == base.empty()) return;
+        const std::vector<std::byte> page(redo_page);
+        for (std::uint64_t done = 0; done < length; done += redo_page) after.set(offset + done, page);
+      });
+  where.hide_progress();
   // Bytes that changed later, and whose values then nobody knows: zero, what segments are made of.
   std::uint64_t unknown = 0;
   std::vector<std::uint64_t> pages = before.pages();
@@ -359,7 +424,7 @@ int replay_history(os::disk& disk, const history_place& where, const std::string
   }
   to.finish_writes();
   // Where the history is complete, what has no earlier value was zero: the segment was made under this log.
-  const bool complete = past.is_complete();
+  const bool complete = past.is_complete() && !bulk_unknown;
   if (as_json) {
     fmt::print(out, "{}\n",
                dump({{"output", made},

@@ -14,6 +14,10 @@ namespace tenure::tools {
 // Which log, and where its archive is. Empty: the log that the segment's header names; the archive beside the log.
 struct history_place {
   std::string log, archive;
+  progress_line* progress = nullptr;
+  void hide_progress() const {
+    if (progress != nullptr) progress->hide();
+  }
 };
 
 // All but cut change nothing but the output they are asked for. All return an exit code: exit_damaged where something is

@@ -12,6 +12,8 @@
 #include "log_command.hpp"
 #include "log_text.hpp"
 #include "os/process.hpp"
+#include "os/terminal.hpp"
+#include "progress_line.hpp"
 
 int main(int argc, char** argv) {
   using namespace tenure;
@@ -109,6 +111,8 @@ int main(int argc, char** argv) {
   }
   try {
     os::disk& disk = os::real_disk();
+    tools::progress_line progress(os::is_terminal(stderr) ? stderr : nullptr);
+    where.progress = &progress;
     if (!hex.empty()) search.value = tools::from_hex(hex);
     if (history->parsed()) return tools::show_history(disk, where, range, as_json, stdout);
     if (searching->parsed()) return tools::search_history(disk, where, search, as_json, stdout);

@@ -38,6 +38,7 @@ enum class errc {
   bad_option,         // an option's value makes no sense
   out_of_memory,      // a recoverable heap has no room for the object
   bad_free,           // the pointer does not name a live object of this heap
+  segment_full,       // the segment may not grow so far
 };
 
 [[nodiscard]] const std::error_category& category() noexcept;

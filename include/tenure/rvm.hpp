@@ -166,8 +166,9 @@ struct statistics {
   std::uint64_t pages_written = 0, segment_bytes_written = 0, segment_syncs = 0, status_writes = 0;
   std::uint64_t private_pages_dropped = 0, private_pages_kept = 0;
   std::uint64_t archived_log_bytes = 0,
-                archive_bytes_written = 0;  // what went into the archive, and what that took there
-  std::uint64_t undeclared_writes = 0;      // found by checking mode
+                archive_bytes_written = 0;         // what went into the archive, and what that took there
+  std::uint64_t bulk_extents = 0, bulk_bytes = 0;  // written by write_bulk, straight to segments
+  std::uint64_t undeclared_writes = 0;             // found by checking mode
   std::uint64_t flush_calls = 0, truncate_calls = 0;
   std::uint64_t write_ns = 0, truncation_ns = 0;  // spent in writing the log, and in truncating it
 };
@@ -186,22 +187,43 @@ struct log_totals {
 // How a segment is made.
 struct segment_options {
   std::uint64_t length = 0;      // bytes of recoverable memory, zero at first; rounded up to pages
-  std::uint64_t max_length = 0;  // room for growth, fixed for ever; 0: `length`
+  std::uint64_t max_length = 0;  // room for growth, fixed for ever; 0: `length`. Costs no time and next to no space
   unsigned permissions = 0600;
+  // For layers above, which find them again in segment_info: the address at which the data wants to be mapped, and what
+  // it is. Nothing here looks at them.
+  std::uint64_t home = 0, tag = 0;
+};
+
+// What a segment says of itself.
+struct segment_info {
+  std::uint64_t length = 0, max_length = 0;  // bytes of recoverable memory, now and at most
+  std::uint64_t home = 0, tag = 0;           // as in segment_options
+};
+
+// What a region that grows has as its new part, until it is unmapped or back_with_file() has changed it.
+enum class fresh_space {
+  file,       // pages of the segment's file, as everywhere else
+  anonymous,  // memory that the file does not back: filling it takes no page of the page cache beside the process's own
+  huge_pages,  // the same, in huge pages where the kernel grants them
 };
 
 // How part of a segment is mapped [RVM §4.1].
 struct map_options {
-  std::uint64_t offset = 0;         // bytes from the segment's start; a multiple of the page size
-  std::uint64_t length = 0;         // bytes; a multiple of the page size; 0: to the segment's end
-  void* address = nullptr;          // where; nullptr: anywhere free. Never over something that is there already
-  std::uint64_t create_length = 0;  // not 0: create the segment with this length if it does not exist
+  std::uint64_t offset = 0;             // bytes from the segment's start; a multiple of the page size
+  std::uint64_t length = 0;             // bytes; a multiple of the page size; 0: to the segment's end
+  void* address = nullptr;              // where; nullptr: anywhere free. Never over something that is there already
+  std::uint64_t create_length = 0;      // not 0: create the segment with this length if it does not exist
+  std::uint64_t create_max_length = 0;  // and with this max_length
   // true: any file or block device as it is: no header, no checksums. false: a segment made by create_segment.
   bool raw = false;
   // true: map it although its header says that changes are waiting in another log (errc::wrong_log); they are lost then.
   bool take_over = false;
   // true: read the data in at once, into memory that the file does not back. false: the kernel pages on demand.
   bool copy_in = false;
+  // true: the region takes address space up to the segment's max_length and grows with it (grow_segment). `length` must be
+  // 0. What lies beyond size() cannot be touched.
+  bool reserve = false;
+  fresh_space fresh = fresh_space::file;
 };
 
 // Promises about a commit: everything up to it is durable once memory::wait(ticket) returns.
@@ -233,7 +255,10 @@ class region {
   region& operator=(region&& other) noexcept;
 
   [[nodiscard]] std::byte* data() const noexcept;
+  // Bytes that can be used. Grows with the segment if the region was mapped with map_options::reserve.
   [[nodiscard]] std::size_t size() const noexcept;
+  // What size() can become: address space that is the region's own.
+  [[nodiscard]] std::size_t capacity() const noexcept;
   [[nodiscard]] const std::string& segment_path() const;
   [[nodiscard]] std::uint64_t offset() const noexcept;  // of data() in the segment
   [[nodiscard]] explicit operator bool() const noexcept { return state_ != nullptr; }
@@ -252,12 +277,21 @@ class region {
     return {reinterpret_cast<T*>(data() + offset), count};
   }
 
+  // Gives memory back to the kernel where it holds the same as the segment's file: anonymous memory (fresh_space, copy_in)
+  // is replaced by the file's pages, private copies of these are dropped. For [offset, offset+length) of the region,
+  // multiples of the page size. Pages with changes that are not in the segment yet, or declared by an open transaction,
+  // stay as they are: truncate() first. Nobody may write there undeclared meanwhile. Returns the bytes in the range that
+  // the file backs now. Replacing costs the kernel a mapping where file and anonymous memory meet (vm.max_map_count), so
+  // memory is replaced in pieces of 2 MiB, aligned in the region (at its ends and those of the range less), or not at all.
+  std::size_t back_with_file(std::size_t offset, std::size_t length);
+
   // Writes committed changes to the segment and unmaps. Throws errc::region_busy, and changes nothing, while a
   // transaction has uncommitted ranges in it [RVM §4.1].
   void unmap();
 
  private:
   friend class memory;
+  friend class transaction;
   explicit region(std::shared_ptr<region_state> state);
   void check_range(std::size_t offset, std::size_t length) const;
   std::shared_ptr<region_state> state_;
@@ -287,6 +321,24 @@ class transaction {
     static_assert(std::is_trivially_copyable_v<T>, "recoverable memory holds trivially copyable types");
     modify(&object, &value, sizeof(T));
   }
+
+  // Changes whole pages of 4096 bytes without logging their content: when the transaction commits, `from` (the pieces one
+  // after the other, together whole pages) is written straight to the segment from where it is, and made durable before
+  // the commit is; the log gets a checksum a page. For volumes that would fill the log.
+  //
+  // The pages, [offset, offset+length) of the region, must be free in the committed image: should the transaction abort or
+  // the power fail, their content is arbitrary. No other open transaction may change them. The pieces must stay as they
+  // are until the transaction has ended. Memory is not changed: usually the pieces lie in the pages themselves, and
+  // otherwise the program sees to it that memory holds what it wants to see there. An abort puts nothing back. Of ranges
+  // that the transaction declares in the same pages the values win. Where a page is written twice, the later one holds.
+  //
+  // With an archive, the bytes go through the log after all, so that the history is whole. Not to be called from
+  // participant::prepare.
+  void write_bulk(const region& in, std::size_t offset, std::span<const std::span<const std::byte>> from);
+  // Announces that bytes are about to change and will not be logged: new objects in free pages, or what write_bulk will
+  // take. Until the transaction ends, truncation does not drop the process's copies of these pages, not even where they
+  // equal the segment at the moment.
+  void hold(const void* address, std::size_t length);
 
   // Ends the transaction; its new values are read from memory here. If it throws, the transaction is still open and can
   // be aborted or, where the cause is gone (errc::undeclared_write, errc::too_big), committed again; after
@@ -337,6 +389,14 @@ class memory {
 
   // Makes a segment: a header, a checksum for every 4096 bytes, and zeros, allocated and synced.
   void create_segment(const std::string& path, const segment_options& how);
+  // Makes a segment longer, durably: space is allocated and synced before its header says so, so that neither commits nor
+  // truncation can meet a full disk there. The new bytes are zero. Regions mapped with map_options::reserve grow with it.
+  // Returns the new length: `length` rounded up to pages, or what the segment has if that is more. Throws
+  // errc::segment_full beyond max_length, and std::errc::no_space_on_device; then nothing has changed. Raw segments do not
+  // grow (errc::bad_option).
+  std::uint64_t grow_segment(const std::string& path, std::uint64_t length);
+  // errc::bad_option for a raw one, which has nothing to say.
+  [[nodiscard]] segment_info describe_segment(const std::string& path);
   // Bytes of recoverable memory in a segment.
   [[nodiscard]] std::uint64_t segment_length(const std::string& path, bool raw = false);
   // Reads a segment and compares every page of its file with its checksum. Returns the offsets of damaged pages. Changes

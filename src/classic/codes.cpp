@@ -41,6 +41,7 @@ rvm_return_t code_of(errc what) {
     case errc::out_of_memory: return RVM_ENO_MEMORY;
     case errc::undeclared_write:
     case errc::bad_free: return RVM_EINTERNAL;
+    case errc::segment_full: return RVM_EINTERNAL;
   }
   return RVM_EINTERNAL;
 }

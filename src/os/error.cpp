@@ -39,6 +39,7 @@ const char* text_of(errc code) {
     case errc::bad_option: return "an option's value makes no sense";
     case errc::out_of_memory: return "the recoverable heap is full";
     case errc::bad_free: return "the pointer does not name a live object of this heap";
+    case errc::segment_full: return "the segment may not grow so far";
   }
   return "unknown error";
 }

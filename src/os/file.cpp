@@ -228,6 +228,10 @@ class real_file final : public file {
     return map_at(at, length, PROT_READ | (writable ? PROT_WRITE : 0), 0, descriptor_, offset, path_);
   }
 
+  void map_private_over(void* at, std::uint64_t offset, std::size_t length) override {
+    map_over(at, length, PROT_READ | PROT_WRITE, 0, descriptor_, offset, path_);
+  }
+
  private:
   // Offsets from 2^63 on become negative; the kernel refuses these.
   static off_t position(std::uint64_t offset) { return static_cast<off_t>(offset); }

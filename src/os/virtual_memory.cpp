@@ -251,18 +251,52 @@ void* map_at(void* at, std::size_t length, int protection, int flags, int descri
   return got;
 }
 
+void map_over(void* at, std::size_t length, int protection, int flags, int descriptor, std::uint64_t offset,
+              const std::string& name) {
+  if (::mmap(at, length, protection, flags | MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, descriptor,
+             static_cast<off_t>(offset)) == MAP_FAILED)
+    throw_system_error(errno, "cannot map " + name + " (" + range_text(at, length) + ")",
+                       "the limit may be the number of mappings (vm.max_map_count) or overcommitment "
+                       "(vm.overcommit_memory)");
+}
+
 void* map_anonymous(void* at, std::size_t length) {
   return map_at(at, length, PROT_READ | PROT_WRITE, MAP_ANONYMOUS, -1, 0, "anonymous memory");
 }
 
-void* map_anonymous_huge(std::size_t length) {
-  // The kernel aligns to ordinary pages: take too much and give back what is before and after.
-  auto* const all = static_cast<std::byte*>(map_anonymous(nullptr, length + huge_page_size));
+namespace {
+
+// The kernel aligns to ordinary pages: takes too much and gives back what is before and after.
+std::byte* map_aligned(std::size_t length, int protection, const std::string& name) {
+  auto* const all =
+      static_cast<std::byte*>(map_at(nullptr, length + huge_page_size, protection, MAP_ANONYMOUS, -1, 0, name));
   const std::size_t before = -reinterpret_cast<std::uintptr_t>(all) % huge_page_size;
   unmap(all, before);
   unmap(all + before + length, huge_page_size - before);
-  ::madvise(all + before, length, MADV_HUGEPAGE);
   return all + before;
+}
+
+}  // namespace
+
+void* map_anonymous_huge(std::size_t length) {
+  std::byte* const made = map_aligned(length, PROT_READ | PROT_WRITE, "anonymous memory");
+  ::madvise(made, length, MADV_HUGEPAGE);
+  return made;
+}
+
+void* reserve_address_space(void* at, std::size_t length) {
+  if (at == nullptr) return map_aligned(length, PROT_NONE, "reserved address space");
+  return map_at(at, length, PROT_NONE, MAP_ANONYMOUS, -1, 0, "reserved address space");
+}
+
+void map_anonymous_over(void* at, std::size_t length, bool huge) {
+  map_over(at, length, PROT_READ | PROT_WRITE, MAP_ANONYMOUS, -1, 0, "anonymous memory");
+  if (huge) ::madvise(at, length, MADV_HUGEPAGE);
+}
+
+void reserve_again(void* at, std::size_t length) noexcept {
+  (void)::mmap(at, length, PROT_NONE, MAP_ANONYMOUS | MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  ::madvise(at, length, MADV_DONTFORK);
 }
 
 void unmap(void* address, std::size_t length) noexcept {

@@ -23,6 +23,15 @@ namespace tenure::os {
 [[nodiscard]] void* map_anonymous_huge(std::size_t length);
 void unmap(void* address, std::size_t length) noexcept;
 
+// Address space that cannot be touched and costs nothing, for mappings to come. `at` as in map_anonymous; anywhere: at a
+// multiple of 2 MiB.
+[[nodiscard]] void* reserve_address_space(void* at, std::size_t length);
+// In place of what is there, which must be the caller's own: zeroed private memory, in huge pages where they are wanted and
+// the kernel grants them.
+void map_anonymous_over(void* at, std::size_t length, bool huge);
+// Takes memory back to being reserved only. If the kernel refuses, it stays as it is.
+void reserve_again(void* at, std::size_t length) noexcept;
+
 // What occupies [address, address+length): the name of a mapping there, or "" if it is free.
 [[nodiscard]] std::string occupant(const void* address, std::size_t length);
 

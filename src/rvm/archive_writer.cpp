@@ -37,7 +37,10 @@ class index_maker {
   void add(const group_view& group) {
     std::vector<std::vector<std::uint64_t>*> pages_of;
     for (const segment_name& name : group.segments()) pages_of.push_back(&pages_[name]);
-    for (const transaction_view& tx : group.transactions())
+    for (const transaction_view& tx : group.transactions()) {
+      for (const extent_view& extent : tx.extents)
+        for (std::uint64_t page = 0; page < extent.pages(); ++page)
+          pages_of[extent.segment]->push_back(extent.offset / redo_page + page);
       for (const range_view& range : tx.ranges) {
         auto& pages = *pages_of[range.segment];
         if (range.value.empty()) continue;
@@ -45,6 +48,7 @@ class index_maker {
              ++page)
           if (pages.empty() || pages.back() != page) pages.push_back(page);
       }
+    }
   }
   std::vector<std::byte> take() {
     std::vector<std::byte> all;

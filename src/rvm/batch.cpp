@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <optional>
 
 #include "os/virtual_memory.hpp"
 #include "rvm/checksum.hpp"
@@ -80,27 +81,33 @@ class batch::appender {
     if (to_.groups_.empty()) to_.add_group();
   }
 
+  // Before the values.
+  void add(const bulk_extent& extent) {
+    constexpr std::uint32_t width = sizeof(std::uint32_t);
+    for (std::uint64_t done = 0; done < extent.checksums.size();) {
+      const auto number = place_for(*extent.in, record_type::extents);
+      if (!number) continue;
+      const std::uint32_t room = max_group - group().used - static_cast<std::uint32_t>(sizeof(extent_header));
+      const auto part = static_cast<std::uint32_t>(
+          std::min<std::uint64_t>(extent.checksums.size() - done, round_down(room, 8) / width));
+      std::byte* at = group().bytes + group().used;
+      put(at, extent_header{(extent.page + done) * redo_page, part, previous_range_, *number, 0});
+      put_padded(at + sizeof(extent_header), extent.checksums.data() + done, part * width);
+      advance(sizeof(extent_header) + padded(std::uint64_t{part} * width));
+      done += part;
+    }
+  }
   void add(const new_value& value) {
     for (std::uint64_t done = 0; done < value.length;) {
-      const std::uint32_t number = number_of(*value.in);
-      if (!open_ && !open()) {
-        to_.add_group();
-        continue;
-      }
+      const auto number = place_for(*value.in, record_type::transaction);
+      if (!number) continue;
       const std::uint32_t room = max_group - group().used;
-      if (room < least_range) {
-        close(0);
-        to_.add_group();
-        continue;
-      }
       const auto part = static_cast<std::uint32_t>(
           std::min<std::uint64_t>(value.length - done, round_down(room - sizeof(range_header), 8)));
       std::byte* at = group().bytes + group().used;
-      put(at, range_header{value.offset + done, part, previous_range_, number, 0});
+      put(at, range_header{value.offset + done, part, previous_range_, *number, 0});
       put_padded(at + sizeof(range_header), value.from + done, part);
-      previous_range_ = static_cast<std::uint32_t>(sizeof(range_header)) + padded(part);
-      group().used += previous_range_;
-      ++ranges_;
+      advance(sizeof(range_header) + padded(part));
       ++to_.ranges_;
       to_.payload_ += part;
       payload_ += part;
@@ -109,7 +116,7 @@ class batch::appender {
   }
   void finish() {
     close(record_last);
-    const bool whole = parts_ == 1;
+    const bool whole = parts_ == 1 && commit_.extents.empty();
     to_.commits_.push_back({static_cast<std::uint32_t>(to_.groups_.size() - 1), start_,
                             whole ? group().used - start_ : 0, ranges_, payload_, commit_.lazy});
     to_.lazy_ += commit_.lazy;
@@ -117,6 +124,27 @@ class batch::appender {
 
  private:
   group_buffer& group() { return *to_.groups_.back(); }
+  // Room for at least least_range bytes in a record of this type: the segment's number in its group. If there was none, a
+  // step is made towards it: ask again.
+  std::optional<std::uint32_t> place_for(segment& in, record_type type) {
+    const std::uint32_t number = number_of(in);
+    if (open_ && type != type_) close(0);
+    if (!open_ && !open(type)) {
+      to_.add_group();
+      return std::nullopt;
+    }
+    if (max_group - group().used < least_range) {
+      close(0);
+      to_.add_group();
+      return std::nullopt;
+    }
+    return number;
+  }
+  void advance(std::size_t bytes) {
+    previous_range_ = static_cast<std::uint32_t>(bytes);
+    group().used += previous_range_;
+    ++ranges_;
+  }
   // The segment's number in the current group. Names it there if need be, with room for a range behind it.
   std::uint32_t number_of(segment& s) {
     const auto& names = group().dictionary;
@@ -139,7 +167,7 @@ class batch::appender {
     return static_cast<std::uint32_t>(g.dictionary.size() - 1);
   }
   // Begins a record in the current group; false if there is no room for one with a range.
-  bool open() {
+  bool open(record_type type) {
     const std::uint32_t head = transaction_head_length(commit_.label);
     if (max_group - group().used < head + least_range) return false;
     group_buffer& g = group();
@@ -149,6 +177,7 @@ class batch::appender {
     put_padded(at + sizeof(transaction_body), commit_.label.data(), commit_.label.size());
     g.used += head;
     ranges_ = previous_range_ = 0;
+    type_ = type;
     return open_ = true;
   }
   void close(std::uint16_t flags) {
@@ -156,7 +185,7 @@ class batch::appender {
     if (parts_++ == 0) flags |= record_first;
     if (commit_.lazy) flags |= record_lazy;
     const std::uint32_t length = g.used - start_;
-    put(g.bytes + start_, record_header{record_type::transaction, flags, length, g.last_record, ranges_});
+    put(g.bytes + start_, record_header{type_, flags, length, g.last_record, ranges_});
     g.last_record = length;
     ++g.records;
     open_ = false;
@@ -165,6 +194,7 @@ class batch::appender {
   batch& to_;
   const commit_image& commit_;
   bool open_ = false;
+  record_type type_ = record_type::transaction;
   std::uint32_t start_ = 0, ranges_ = 0, previous_range_ = 0, parts_ = 0;
   std::uint64_t payload_ = 0;
 };
@@ -175,6 +205,10 @@ std::uint64_t batch::bound(const commit_image& commit, std::uint32_t block) {
     bytes += sizeof(range_header) + round_up(value.length, 8);
     most_names = std::max<std::uint64_t>(most_names, segment_record_length(*value.in));
   }
+  for (const auto& extent : commit.extents) {
+    bytes += sizeof(extent_header) + round_up(extent.checksums.size() * sizeof(std::uint32_t), 8);
+    most_names = std::max<std::uint64_t>(most_names, segment_record_length(*extent.in));
+  }
   const std::uint64_t head = transaction_head_length(commit.label);
   // Each group repeats names and heads; a record is closed and opened again when another segment is named.
   const std::uint64_t per_group = sizeof(group_header) + 2 * (head + most_names) + least_range + sizeof(range_header);
@@ -182,15 +216,18 @@ std::uint64_t batch::bound(const commit_image& commit, std::uint32_t block) {
   const std::uint64_t groups = bytes < room ? 1 : bytes / room + 1;  // mostly no division
   std::uint64_t names = 0;
   const segment* last = nullptr;
-  for (const auto& value : commit.values) {  // sorted by segment
-    if (value.in != last) names += segment_record_length(*value.in) + head;
-    last = value.in;
-  }
+  const auto count_name = [&](const auto& change) {
+    if (change.in != last) names += segment_record_length(*change.in) + head;
+    last = change.in;
+  };
+  std::ranges::for_each(commit.extents, count_name);
+  last = nullptr;                                    // another type: another record
+  std::ranges::for_each(commit.values, count_name);  // sorted by segment
   return round_up(bytes + names + groups * per_group, block) + (groups - 1) * block;
 }
 
 void batch::append(const commit_image& commit, std::span<const page_ref> pages) {
-  assert(!commit.values.empty());
+  assert(!commit.is_empty());
   const std::uint64_t groups_before = groups_.size();
   const std::uint32_t used_before = groups_.empty() ? 0 : groups_.back()->used;
   const std::size_t segments_before = segments_.size();
@@ -206,6 +243,7 @@ void batch::append(const commit_image& commit, std::span<const page_ref> pages) 
   try {
     if (const auto most = pages_.size() + pages.size(); most > pages_.capacity()) pages_.reserve(2 * most);
     appender to(*this, commit);
+    for (const auto& extent : commit.extents) to.add(extent);
     for (const auto& value : commit.values) to.add(value);
     to.finish();
   } catch (...) {  // out of memory: as if it had not been tried

@@ -25,12 +25,21 @@ struct new_value {
   std::uint64_t length;  // not 0
 };
 
+// Pages that were written straight to their segment.
+struct bulk_extent {
+  segment* in;
+  std::uint64_t page;
+  std::vector<std::uint32_t> checksums;  // CRC32C of each
+};
+
 struct commit_image {
   std::uint64_t id;
   std::int64_t time;
   std::string_view label;
   bool lazy;
   std::span<const new_value> values;
+  std::span<const bulk_extent> extents = {};
+  [[nodiscard]] bool is_empty() const { return values.empty() && extents.empty(); }
 };
 
 // A page that a batch changes.
@@ -110,7 +119,7 @@ class batch {
   void recycle();
 
  private:
-  // Where a commit's record is; length 0 if it has several, and then it takes no part in the optimization.
+  // Where a commit's record is; length 0 if it has several, or extents, and then it takes no part in the optimization.
   struct commit_place {
     std::uint32_t group, offset, length, ranges;
     std::uint64_t payload;

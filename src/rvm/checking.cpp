@@ -19,12 +19,12 @@ void memory_state::make_shadow(region_state& what) {
   shadows = true;
   if (what.backed_by_file) {
     what.shadow = static_cast<std::byte*>(
-        what.in->file().map_private(nullptr, what.in->data_offset() + what.offset, what.length, true));
+        what.in->file().map_private(nullptr, what.in->data_offset() + what.offset, what.capacity, true));
   } else {
-    what.shadow = static_cast<std::byte*>(os::map_anonymous(nullptr, what.length));
+    what.shadow = static_cast<std::byte*>(os::map_anonymous(nullptr, what.capacity));
     std::memcpy(what.shadow, what.base, what.length);
   }
-  os::exclude_from_fork(what.shadow, what.length);
+  os::exclude_from_fork(what.shadow, what.capacity);
 }
 
 void memory_state::require_declared_writes_only(const transaction_state& committing) {
@@ -35,6 +35,8 @@ void memory_state::require_declared_writes_only(const transaction_state& committ
     for_each_open([&](const transaction_state& tx) {
       for (const auto& d : tx.ranges)
         if (d.in == r.get()) allowed.push_back(d);
+      for (const auto& b : tx.bulk)
+        if (b.in == r.get()) allowed.push_back({r->base + b.offset, b.length, r.get()});
     });
     std::ranges::sort(allowed, {}, &transaction_state::declared::from);
 
@@ -82,6 +84,8 @@ void memory_state::require_declared_writes_only(const transaction_state& committ
 void memory_state::update_shadow(const transaction_state& committed) noexcept {
   for (const auto& d : committed.ranges)
     if (d.in->shadow != nullptr) std::memcpy(d.in->shadow + (d.from - d.in->base), d.from, d.length);
+  for (const auto& b : committed.bulk)
+    if (b.in->shadow != nullptr) std::memcpy(b.in->shadow + b.offset, b.in->base + b.offset, b.length);
 }
 
 }  // namespace tenure::rvm

@@ -46,6 +46,9 @@ inline constexpr std::uint32_t redo_page = 4096;
 // A group, padding included, is at most this long, so that it can be read and checked in memory.
 inline constexpr std::uint32_t max_group = 1024 * 1024;
 
+// status_block::incompatible: the live part may have extents records.
+inline constexpr std::uint32_t feature_extents = 1;
+
 // Counters over a log's life; see log_total.
 using total_slots = std::array<std::uint64_t, 64>;
 
@@ -119,15 +122,15 @@ struct group_header {
 static_assert(sizeof(group_header) == 64);
 inline constexpr std::uint32_t group_last = 1;  // the last group of its batch
 
-// Record types 3 to 6 are reserved: bulk extents, prepare, outcome, snapshot.
-enum class record_type : std::uint16_t { segment = 1, transaction = 2 };
+// Record types 4 to 6 are reserved: prepare, outcome, snapshot.
+enum class record_type : std::uint16_t { segment = 1, transaction = 2, extents = 3 };
 
 struct record_header {
   record_type type;        //    0
   std::uint16_t flags;     //    2  record_first, record_last, record_lazy
   std::uint32_t length;    //    4  bytes, this header and padding included; a multiple of 8
   std::uint32_t previous;  //    8  length of the record before it in this group; 0: none
-  std::uint32_t count;     //   12  ranges; for a segment: bytes of path
+  std::uint32_t count;     //   12  ranges, or extents; for a segment: bytes of path
 };
 static_assert(sizeof(record_header) == 16);
 inline constexpr std::uint16_t record_first = 1;  // begins a transaction
@@ -163,6 +166,18 @@ struct range_header {
 };
 static_assert(sizeof(range_header) == 24);
 
+// An extents record has a transaction's body and label, then extents: pages that were written straight to the segment, and
+// durable there, before the record. Each is this header, then the CRC32C of every page, padded to 8. A transaction's
+// extents come before its ranges.
+struct extent_header {
+  std::uint64_t offset;    //    0  in the segment's data, bytes; a multiple of redo_page
+  std::uint32_t pages;     //    8  of redo_page bytes; not 0
+  std::uint32_t previous;  //   12  from the extent before it in this record to this one, bytes; 0: none
+  std::uint32_t segment;   //   16  number in this group
+  std::uint32_t reserved;  //   20
+};
+static_assert(sizeof(extent_header) == sizeof(range_header));
+
 // A formatted segment: two header copies, a checksum for each page of room, then the data. All offsets in the file are
 // multiples of 64 KiB.
 //
@@ -172,6 +187,17 @@ static_assert(sizeof(range_header) == 24);
 //     data     data                     length bytes
 //
 // A stored checksum is CRC32C(page) xor CRC32C(zeros), so that fresh space is valid as it is [rvm.segment.checksum].
+// While pages are written straight to the segment, the header names them: after a crash, page and checksum may be of
+// different moments there, and who opens the segment makes the checksums anew [rvm.bulk.noted].
+struct bulk_note {
+  std::uint64_t page, pages;
+  std::uint64_t transaction;  // that writes them; 0: several
+  std::uint32_t generation;   // of the log's opening
+  std::uint32_t reserved;
+};
+static_assert(sizeof(bulk_note) == 32);
+inline constexpr std::size_t max_bulk_notes = 28;
+
 struct segment_header {
   std::uint64_t magic;                                           //    0  segment_magic
   std::uint32_t version;                                         //    8  format_version
@@ -182,15 +208,18 @@ struct segment_header {
   std::uint64_t max_length;                                      //   48  bytes of data that there is room for
   std::uint64_t data_offset;                                     //   56  bytes, in the file
   std::uint32_t compatible, read_only_compatible, incompatible;  // 64, 68, 72: as in status_block
-  std::uint32_t in_log;                    //   76  1: the log below may hold changes for this segment
-  identity log_id;                         //   80  of the log that it was last changed under
-  std::uint32_t log_path_length;           //   96
-  std::array<char, 3000> log_path;         // 100  absolute, for messages; cut if longer
-  std::array<std::uint8_t, 992> reserved;  // 3100
-  std::uint32_t checksum;                  // 4092  CRC32C of bytes 0 … 4091
+  std::uint32_t in_log;                        //   76  1: the log below may hold changes for this segment
+  identity log_id;                             //   80  of the log that it was last changed under
+  std::uint32_t log_path_length;               //   96
+  std::array<char, 3000> log_path;             //  100  absolute, for messages; cut if longer
+  std::uint32_t bulk_count;                    // 3100  of the entries below
+  std::uint64_t home, tag;                     // 3104, 3112: the creator's; see segment_options
+  std::array<bulk_note, max_bulk_notes> bulk;  // 3120
+  std::array<std::uint8_t, 76> reserved;       // 4016
+  std::uint32_t checksum;                      // 4092  CRC32C of bytes 0 … 4091
 };
 static_assert(sizeof(segment_header) == 4096 && offsetof(segment_header, log_path) == 100 &&
-              offsetof(segment_header, checksum) == 4092);
+              offsetof(segment_header, bulk) == 3120 && offsetof(segment_header, checksum) == 4092);
 inline constexpr std::uint64_t segment_alignment = 64 * 1024;
 inline constexpr std::uint64_t segment_checksums_offset = segment_alignment;
 

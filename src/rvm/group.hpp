@@ -4,6 +4,7 @@
 // before it is used: parsing damaged bytes throws errc::damaged, never crashes [rvm.group.checked].
 #pragma once
 
+#include <cstring>
 #include <functional>
 #include <string>
 #include <vector>
@@ -45,12 +46,27 @@ struct range_view {
   os::const_bytes value;
 };
 
+struct extent_view {
+  std::uint32_t segment;      // index into group_view::segments
+  std::uint64_t offset;       // in the segment's data; whole pages
+  os::const_bytes checksums;  // CRC32C, 4 bytes a page
+  [[nodiscard]] std::uint64_t pages() const { return checksums.size() / sizeof(std::uint32_t); }
+  [[nodiscard]] std::uint64_t length() const { return pages() * redo_page; }
+  [[nodiscard]] std::uint32_t checksum(std::uint64_t page) const {
+    std::uint32_t value;
+    std::memcpy(&value, checksums.data() + page * sizeof value, sizeof value);
+    return value;
+  }
+};
+
+// A record of a transaction: with ranges, or with extents.
 struct transaction_view {
   std::uint64_t id;
   std::int64_t time;
   std::uint16_t flags;  // record_first, record_last, record_lazy
   std::string_view label;
   std::vector<range_view> ranges;
+  std::vector<extent_view> extents;
 };
 
 // A group whose checksum has been verified, taken apart. Refers to the bytes it was made from.

@@ -43,7 +43,7 @@ ticket log_writer::commit(commit_source& source, commit_mode mode) {
     wait_for_spool(lock);
     const commit_image image = source.prepare(mode == commit_mode::no_flush);
     std::uint64_t number = next_number_ - (open_ ? 0 : 1);  // the batch before: an empty commit joins what is there
-    if (!image.values.empty()) {
+    if (!image.is_empty()) {
       const std::uint64_t needed = batch::bound(image, truncation_.block());
       const std::uint64_t area = truncation_.area();
       if (needed > area) {
@@ -66,6 +66,7 @@ ticket log_writer::commit(commit_source& source, commit_mode mode) {
       }
       spooled_ += open_->bytes() - before;
       number = open_->number();
+      if (!image.extents.empty()) queue_.mask_until(image.id, number);
       if (open_->bytes() >= limit) seal_full(lock);
     }
     source.captured();

@@ -53,6 +53,7 @@ segment& memory_state::open_segment(const std::string& segment_path, bool raw, b
                                           read_only ? os::access::read_only : os::access::read_write, raw);
   if (!take_over) opened->require_log(read_only ? read_only_log->status().log_id : truncation->stamp().log_id);
   if (take_over && !read_only) opened->note_not_in_log();  // so that this log is noted before it has changes
+  if (!read_only) opened->mend();
   const std::scoped_lock lock(segments_mutex);
   return *segments.emplace(logged, std::move(opened)).first->second;
 }
@@ -85,20 +86,26 @@ std::shared_ptr<region_state> memory_state::map(const std::string& segment_path,
   aligned(reinterpret_cast<std::uintptr_t>(want.address), "address");
   const std::scoped_lock lock(map_mutex);
   if (want.create_length != 0 && !want.raw && !read_only && !disk.exists(os::absolute_path(segment_path)))
-    segment::create(disk, os::absolute_path(segment_path), {.length = want.create_length});
+    segment::create(disk, os::absolute_path(segment_path),
+                    {.length = want.create_length, .max_length = want.create_max_length});
   segment& in = open_segment(segment_path, want.raw, want.take_over);
   const segment_user user{*this, in};
+  if (want.reserve && want.length != 0)
+    throw error(errc::bad_option, segment_path +
+                                      ": a region that grows with its segment goes to the segment's end: leave length "
+                                      "0 with map_options::reserve");
   const std::uint64_t whole = round_down(in.length(), page);
   const std::uint64_t length = want.length != 0 ? want.length : whole - std::min(want.offset, whole);
   if (length == 0 || want.offset > in.length() || length > in.length() - want.offset)
     throw error(errc::segment_too_short, segment_path + ": the region wants bytes " + std::to_string(want.offset) +
                                              " to " + std::to_string(want.offset + length) + ", but the segment has " +
                                              std::to_string(in.length()));
+  const std::uint64_t capacity = want.reserve ? round_down(in.max_length(), page) - want.offset : length;
   for (const auto& r : regions.all())
-    if (r->in == &in && r->offset < want.offset + length && want.offset < r->offset + r->length)
+    if (r->in == &in && r->offset < want.offset + capacity && want.offset < r->offset + r->capacity)
       throw error(errc::region_overlap,
                   segment_path + ": bytes " + std::to_string(r->offset) + " to " +
-                      std::to_string(r->offset + r->length) +
+                      std::to_string(r->offset + r->capacity) +
                       " of this segment are mapped already; no part of a segment can be mapped twice");
 
   auto made = std::make_shared<region_state>();
@@ -106,22 +113,16 @@ std::shared_ptr<region_state> memory_state::map(const std::string& segment_path,
   made->in = &in;
   made->segment_path = segment_path;
   made->offset = want.offset;
-  made->length = static_cast<std::size_t>(length);
+  made->capacity = static_cast<std::size_t>(capacity);
+  made->grows = want.reserve;
+  made->fresh = want.copy_in && want.fresh == fresh_space::file ? fresh_space::anonymous : want.fresh;
   made->backed_by_file = !want.copy_in;
-  if (want.copy_in) {
-    try {
-      made->base = static_cast<std::byte*>(os::map_anonymous(want.address, made->length));
-    } catch (const error& e) {
-      throw error(e.code(), segment_path + ": " + e.what());
-    }
-  } else {
-    made->base = static_cast<std::byte*>(
-        in.file().map_private(want.address, in.data_offset() + want.offset, made->length, true));
-  }
   try {
-    os::exclude_from_fork(made->base, made->length);
-    if (want.copy_in) in.read(want.offset, {made->base, made->length});
-    made->explained = os::fault_range(made->base, made->length, in.path(), in.data_offset() + want.offset);
+    map_memory(*made, want.address, static_cast<std::size_t>(length), want.copy_in);
+    os::exclude_from_fork(made->base, made->capacity);
+    if (want.copy_in) in.read(want.offset, {made->base, static_cast<std::size_t>(length)});
+    made->length = static_cast<std::size_t>(length);
+    made->explained = os::fault_range(made->base, made->capacity, in.path(), in.data_offset() + want.offset);
     if (read_only) replay_into(*made);
     if (checking) make_shadow(*made);
     auto table = regions.all();
@@ -132,6 +133,28 @@ std::shared_ptr<region_state> memory_state::map(const std::string& segment_path,
     throw;
   }
   return made;
+}
+
+// The first `length` bytes of the region; the rest of its address space stays reserved until it grows.
+void memory_state::map_memory(region_state& what, void* address, std::size_t length, bool copy_in) {
+  os::file& file = what.in->file();
+  const std::uint64_t at = what.in->data_offset() + what.offset;
+  const bool has_room = what.capacity != length;
+  if (!copy_in && !has_room) {
+    what.base = static_cast<std::byte*>(file.map_private(address, at, length, true));
+    return;
+  }
+  try {
+    what.base = static_cast<std::byte*>(has_room ? os::reserve_address_space(address, what.capacity)
+                                                 : os::map_anonymous(address, length));
+  } catch (const error& e) {
+    throw error(e.code(), what.segment_path + ": " + e.what());
+  }
+  if (!copy_in)
+    file.map_private_over(what.base, at, length);
+  else if (has_room)
+    os::map_anonymous_over(what.base, length, false);
+  if (copy_in) what.anonymous.add(0, length);
 }
 
 // A log that is opened for reading keeps its changes; the region gets them in its private copy.
@@ -206,8 +229,8 @@ void memory_state::unmap(region_state& what) {
 
 void memory_state::unmap_memory(region_state& what) noexcept {
   what.explained = {};
-  if (what.shadow != nullptr) os::unmap(what.shadow, what.length);
-  if (what.base != nullptr) os::unmap(what.base, what.length);
+  if (what.shadow != nullptr) os::unmap(what.shadow, what.capacity);
+  if (what.base != nullptr) os::unmap(what.base, what.capacity);
   what.shadow = what.base = nullptr;
 }
 
@@ -279,7 +302,7 @@ void memory_state::drop_private_copies(const std::vector<dirty_page>& pages) {
   for (const dirty_page& page : pages)
     for (const auto& r : table)
       if (r->in == page.in && page.page * redo_page >= r->offset && page.page * redo_page < r->offset + r->length &&
-          r->backed_by_file)
+          !r->anonymous.contains(static_cast<std::size_t>(page.page * redo_page - r->offset)))
         places.emplace_back(*r, round_down(page.page * redo_page, os::page_size()));
   std::ranges::sort(places);
   places.erase(std::unique(places.begin(), places.end()), places.end());

@@ -85,6 +85,19 @@ void memory::create_segment(const std::string& path, const segment_options& how)
   segment::create(state_->disk, os::absolute_path(path), how);
 }
 
+std::uint64_t memory::grow_segment(const std::string& path, std::uint64_t length) {
+  return require(state_).grow_segment(path, length);
+}
+
+segment_info memory::describe_segment(const std::string& path) {
+  memory_state& state = require(state_);
+  state.require_usable();
+  const std::scoped_lock lock(state.map_mutex);
+  segment& s = state.open_segment(path, false);
+  const memory_state::segment_user user{state, s};
+  return s.info();
+}
+
 std::uint64_t memory::segment_length(const std::string& path, bool raw) {
   memory_state& state = require(state_);
   state.require_usable();
@@ -209,7 +222,8 @@ region& region::operator=(region&& other) noexcept {
 }
 
 std::byte* region::data() const noexcept { return state_ != nullptr ? state_->base : nullptr; }
-std::size_t region::size() const noexcept { return state_ != nullptr ? state_->length : 0; }
+std::size_t region::size() const noexcept { return state_ != nullptr ? state_->length.load() : 0; }
+std::size_t region::capacity() const noexcept { return state_ != nullptr ? state_->capacity : 0; }
 std::uint64_t region::offset() const noexcept { return state_ != nullptr ? state_->offset : 0; }
 
 const std::string& region::segment_path() const {
@@ -219,11 +233,16 @@ const std::string& region::segment_path() const {
 
 void region::check_range(std::size_t offset, std::size_t length) const {
   if (state_ == nullptr || state_->owner == nullptr) throw error(errc::closed, "the region is not mapped any more");
-  if (offset > state_->length || length > state_->length - offset)
+  const std::size_t size = state_->length;
+  if (offset > size || length > size - offset)
     throw error(errc::partly_mapped, state_->segment_path + ": an object at offset " + std::to_string(offset) +
                                          ", length " + std::to_string(length) +
-                                         ", does not lie in the region, which has " + std::to_string(state_->length) +
-                                         " bytes");
+                                         ", does not lie in the region, which has " + std::to_string(size) + " bytes");
+}
+
+std::size_t region::back_with_file(std::size_t offset, std::size_t length) {
+  check_range(offset, length);
+  return state_->owner->back_with_file(*state_, offset, length);
 }
 
 void region::unmap() {

@@ -41,6 +41,7 @@ struct memory_state final : truncation_host {
     segment& in;
     ~segment_user();
   };
+  static void map_memory(region_state& what, void* address, std::size_t length, bool copy_in);
   void unmap_memory(region_state& what) noexcept;
   [[nodiscard]] std::string logged_path(const std::string& path) const;
   [[nodiscard]] std::string absolute_segment_path(const std::string& logged) const;
@@ -54,6 +55,14 @@ struct memory_state final : truncation_host {
   [[nodiscard]] redo changes_in_log(segment& of);
   // Takes out of `offsets` the pages that recovery would write anew, whatever they hold now.
   void forget_pages_in_log(segment& of, std::vector<std::uint64_t>& offsets);
+
+  // growth.cpp
+  std::uint64_t grow_segment(const std::string& path, std::uint64_t length);
+  std::size_t back_with_file(region_state& what, std::size_t offset, std::size_t length);
+  std::size_t settle(region_state& what, std::size_t from, std::size_t to, bool anonymous);
+
+  // bulk.cpp: before the commit
+  void write_bulk(transaction_state& tx);
 
   // recovery.cpp
   static void require_sensible(const tuning& how);

@@ -25,12 +25,40 @@ void page_queue::publish(const batch& written, lsn at, lsn tail, lsn last_group)
   window_.tail = tail;
   window_.last_group = last_group;
   published_.store(written.number(), std::memory_order_release);
+  std::erase_if(masks_, [&](const bulk_mask& m) {
+    if (m.batch == 0 || m.batch > written.number()) return false;
+    m.run.in->settled(m.transaction, m.generation);
+    return true;
+  });
+}
+
+void page_queue::mask(std::uint64_t transaction, std::uint32_t generation, std::span<const bulk_extent> extents) {
+  const std::scoped_lock lock(mutex_);
+  for (const bulk_extent& e : extents)
+    masks_.push_back({{e.in, e.page, e.checksums.size()}, transaction, generation, 0});
+}
+
+void page_queue::mask_until(std::uint64_t transaction, std::uint64_t batch) {
+  const std::scoped_lock lock(mutex_);
+  for (bulk_mask& m : masks_)
+    if (m.transaction == transaction) m.batch = batch;
+}
+
+void page_queue::unmask(std::uint64_t transaction) noexcept {
+  const std::scoped_lock lock(mutex_);
+  std::erase_if(masks_, [&](const bulk_mask& m) { return m.transaction == transaction && m.batch == 0; });
+}
+
+bool page_queue::is_settled(const page_ref& page) const {
+  const std::scoped_lock lock(mutex_);
+  return page.in->pages().last_batch(page.page) <= published() && page.in->pages().dirty_since(page.page) == 0;
 }
 
 page_queue::taken page_queue::take(lsn until, std::size_t most, const page_set& except) {
   const std::scoped_lock lock(mutex_);
   taken result;
   result.window = window_;
+  for (const bulk_mask& m : masks_) result.masked.push_back(m.run);
   while (!queue_.empty() && queue_.front().since < until && result.pages.size() < most) {
     const dirty_page& page = queue_.front();
     if (except.contains({page.in, page.page})) {

@@ -30,6 +30,12 @@ struct log_window {
   [[nodiscard]] std::uint64_t used() const { return tail - head; }
 };
 
+// Pages of a segment that follow each other.
+struct page_run {
+  segment* in;
+  std::uint64_t page, pages;
+};
+
 // Thread-safe.
 class page_queue {
  public:
@@ -41,13 +47,27 @@ class page_queue {
   // The number of the last batch that was.
   [[nodiscard]] std::uint64_t published() const { return published_.load(std::memory_order_acquire); }
 
+  // Whether all committed changes of the page are in its segment.
+  [[nodiscard]] bool is_settled(const page_ref& page) const;
+
+  // The transaction is writing these pages straight to their segments: until its extents are in the log's live part, what
+  // older records say of them must not be written any more [rvm.bulk.masked].
+  void mask(std::uint64_t transaction, std::uint32_t generation, std::span<const bulk_extent> extents);
+  // It commits in this batch.
+  void mask_until(std::uint64_t transaction, std::uint64_t batch);
+  // It does not commit: nothing of it is in any batch.
+  void unmask(std::uint64_t transaction) noexcept;
+
   struct taken {
     std::vector<dirty_page> pages;  // in queue order; they count as clean now
+    std::vector<page_run> masked;   // what is in no record yet
     log_window window;              // as it was then: what is in it covers the pages
     bool blocked = false;           // stopped at a page that an open transaction has declared
   };
   // Takes the pages from the front that keep the head below `until`, at most `most`, up to the first that is in `except`.
   [[nodiscard]] taken take(lsn until, std::size_t most, const page_set& except);
+  // Whether the head can move although nothing is written.
+  [[nodiscard]] bool can_advance(const log_window& in) const { return next_head(in.tail) > in.head; }
   // Undoes take(): nothing was written.
   void put_back(const taken& what);
   // The pages are durable in their segments. Moves the head to where the queue allows it, at most to what.window.tail,
@@ -68,6 +88,13 @@ class page_queue {
   mutable std::mutex mutex_;
   log_window window_;
   std::deque<dirty_page> queue_;
+  struct bulk_mask {
+    page_run run;
+    std::uint64_t transaction;
+    std::uint32_t generation;  // of the log
+    std::uint64_t batch;       // 0: it has not committed
+  };
+  std::vector<bulk_mask> masks_;
   std::atomic<std::uint64_t> published_{0};
 };
 

@@ -126,7 +126,23 @@ void memory_state::recover(log_file& log) {
       // The last batch may be in the page cache only: its writer was killed before the sync, or the sync failed. It must not
       // reach some segments and then be lost with the power. A sync would not do [rvm.log.no-retry].
       log.make_durable(end.last_batch, end.tail);
-      replay(log, status.head, end.tail, end.last_group, resolve, how.recovery_memory, how.on_progress, report);
+      const auto damaged = [&](const std::vector<page_ref>& pages) {
+        const page_ref& first = pages.front();
+        if (!how.give_up_segments)
+          throw error(errc::damaged,
+                      path + ": " + std::to_string(pages.size()) + " pages of the segment " + first.in->path() +
+                          ", the first at offset " + std::to_string(first.page * redo_page) +
+                          ", are not what the transaction wrote that wrote them in bulk; restore log and "
+                          "segments from a backup, or open the log with give_up_segments to go on with "
+                          "the pages as they are");
+        for (const page_ref& page : pages)
+          if (std::ranges::find(report.given_up, page.in->path()) == report.given_up.end())
+            report.given_up.push_back(page.in->path());
+      };
+      replay(log, status.head, end.tail, end.last_group, resolve, how.recovery_memory, how.on_progress, report,
+             damaged);
+      for (const auto& [name, s] : opened)
+        if (s != nullptr) s->mend();
     }
   }
   if (archive) {
@@ -140,6 +156,7 @@ void memory_state::recover(log_file& log) {
   }
   status.head = status.tail = report.tail;
   status.clean = 0;
+  status.incompatible &= ~feature_extents;
   // Left-overs of a torn batch are told from what is written now by their generation [rvm.log.generation].
   ++status.generation;
   ++status.totals[static_cast<std::size_t>(log_total::opened)];

@@ -5,14 +5,26 @@
 #include <cassert>
 #include <cstring>
 
+#include "rvm/checksum.hpp"
 #include "rvm/log_reader.hpp"
 
 namespace tenure::rvm {
 
 void redo::restrict_to(segment& in, std::uint64_t page) {
+  restricted_ = false;
+  (void)node_of({number_of(in), page});
   restricted_ = true;
-  const page_key key{number_of(in), page};
-  if (index_.find_or_insert(key, static_cast<std::uint32_t>(nodes_.size())) == nodes_.size()) nodes_.push_back({key});
+}
+
+std::uint32_t redo::node_of(page_key key) {
+  if (restricted_) return index_.find(key);
+  const std::uint32_t at = index_.find_or_insert(key, static_cast<std::uint32_t>(nodes_.size()));
+  if (at == nodes_.size()) {
+    nodes_.push_back({key});
+    const auto masks = masked_.find(segments_[key.segment]);
+    nodes_.back().masked = masks != masked_.end() && masks->second.contains(key.page);
+  }
+  return at;
 }
 
 std::uint32_t redo::number_of(segment& in) {
@@ -34,29 +46,79 @@ void redo::add(const group_view& group) {
   for (auto transaction = transactions.rbegin(); transaction != transactions.rend(); ++transaction) {
     if (transaction->flags & record_last) ++transactions_;
     ranges_ += transaction->ranges.size();
+    for (auto extent = transaction->extents.rbegin(); extent != transaction->extents.rend(); ++extent)
+      if (const std::uint32_t in = numbers[extent->segment]; in != none) {
+        segments_[in]->settled(transaction->id, group.header().generation);
+        add_extent(in, *extent);
+      }
     for (auto range = transaction->ranges.rbegin(); range != transaction->ranges.rend(); ++range)
       if (numbers[range->segment] != none) add_range(numbers[range->segment], range->offset, range->value);
   }
 }
 
-void redo::add_range(std::uint32_t in, std::uint64_t offset, os::const_bytes value) {
-  if (offset > segments_[in]->length() || value.size() > segments_[in]->length() - offset)
+void redo::require_in_segment(std::uint32_t in, std::uint64_t offset, std::uint64_t length) const {
+  if (offset > segments_[in]->length() || length > segments_[in]->length() - offset)
     throw error(errc::segment_too_short, segments_[in]->path() + ": the log has a change at offset " +
-                                             std::to_string(offset) + ", length " + std::to_string(value.size()) +
+                                             std::to_string(offset) + ", length " + std::to_string(length) +
                                              ", but the segment has only " + std::to_string(segments_[in]->length()) +
                                              " bytes; it is not the file that the log was written for, or was cut off");
+}
+
+void redo::add_extent(std::uint32_t in, const extent_view& extent) {
+  require_in_segment(in, extent.offset, extent.length());
+  const std::uint64_t first = extent.offset / redo_page;
+  if (restricted_ && nodes_.size() < extent.pages()) {
+    for (node& n : nodes_)
+      if (n.key.segment == in && n.key.page >= first && n.key.page < first + extent.pages()) n.masked = true;
+    return;
+  }
+  if (!restricted_) extents_.push_back({segments_[in], first, extent.pages()});
+  for (std::uint64_t i = 0; i < extent.pages(); ++i) {
+    const std::uint32_t at = node_of({in, first + i});
+    if (at == page_index::none) continue;
+    // What is newer may have been written to the segment already: then it has neither the one nor the other.
+    if (!restricted_ && !nodes_[at].masked && nodes_[at].covered == 0 && !segments_[in]->is_raw())
+      checks_.push_back({at, extent.checksum(i)});
+    nodes_[at].masked = true;
+  }
+}
+
+bool redo::knows(segment& in, std::uint64_t page) const {
+  const auto number = std::ranges::find(segments_, &in);
+  if (number == segments_.end()) return false;
+  const std::uint32_t at = index_.find({static_cast<std::uint32_t>(number - segments_.begin()), page});
+  return at != page_index::none && (nodes_[at].masked || nodes_[at].covered != 0);
+}
+
+std::vector<page_ref> redo::damaged_pages() const {
+  std::vector<check> order = checks_;
+  std::ranges::sort(order, {}, [this](const check& c) { return nodes_[c.node].key.packed(); });
+  const auto key = [&](std::size_t i) { return nodes_[order[i].node].key; };
+  constexpr std::size_t longest_run = 256;  // pages a read: 1 MiB
+  std::vector<std::byte> buffer(longest_run * redo_page);
+  std::vector<page_ref> damaged;
+  for (std::size_t i = 0, run; i < order.size(); i += run) {
+    for (run = 1; i + run < order.size() && run < longest_run && key(i + run).packed() == key(i).packed() + run;
+         ++run) {
+    }
+    segment& in = *segments_[key(i).segment];
+    const auto bytes = os::bytes(buffer).first(run * redo_page);
+    in.read(key(i).page * redo_page, bytes);
+    for (std::size_t n = 0; n < run; ++n)
+      if (crc32c(bytes.subspan(n * redo_page, redo_page)) != order[i + n].checksum && !in.is_unsettled(key(i + n).page))
+        damaged.push_back({&in, key(i + n).page});
+  }
+  return damaged;
+}
+
+void redo::add_range(std::uint32_t in, std::uint64_t offset, os::const_bytes value) {
+  require_in_segment(in, offset, value.size());
   while (!value.empty()) {
     const page_key key{in, offset / redo_page};
     const auto from = static_cast<std::uint32_t>(offset % redo_page);
     const auto part = std::min<std::size_t>(value.size(), redo_page - from);
-    std::uint32_t at;
-    if (restricted_) {
-      at = index_.find(key);
-    } else {
-      at = index_.find_or_insert(key, static_cast<std::uint32_t>(nodes_.size()));
-      if (at == nodes_.size()) nodes_.push_back({key});
-    }
-    if (at != page_index::none && nodes_[at].covered != redo_page)
+    const std::uint32_t at = node_of(key);
+    if (at != page_index::none && nodes_[at].covered != redo_page && !nodes_[at].masked)
       add_piece(nodes_[at], from, static_cast<std::uint32_t>(from + part), value.data());
     value = value.subspan(part);
     offset += part;
@@ -135,6 +197,9 @@ void redo::clear() {
   index_.clear();
   nodes_.clear();
   pieces_.clear();
+  checks_.clear();
+  extents_.clear();
+  masked_.clear();
   bitmaps_.clear();
   blocks_used_ = block_at_ = 0;
   transactions_ = ranges_ = 0;
@@ -202,7 +267,7 @@ std::size_t redo::memory() const {
   std::size_t values = blocks_used_ == 0 ? 0 : block_at_;
   for (std::size_t i = 0; i + 1 < blocks_used_; ++i) values += arena_[i].get_deleter().length;
   return index_.memory() + nodes_.size() * sizeof(node) + pieces_.size() * sizeof(piece) +
-         bitmaps_.size() * sizeof(page_bytes) + values;
+         checks_.size() * sizeof(check) + bitmaps_.size() * sizeof(page_bytes) + values;
 }
 
 namespace {
@@ -227,12 +292,45 @@ stretch collect(redo& values, const log_file& log, lsn from, lsn to, lsn last, s
   return left;
 }
 
+struct known_extent {
+  lsn at;  // of its group
+  page_run pages;
+};
+// Those of [from, older.at). Needed where the log is replayed in parts, oldest first: what an old record says must not be
+// written over an extent that only a newer part tells of.
+std::vector<known_extent> find_extents(const log_file& log, lsn from, const stretch& older,
+                                       const segment_resolver& resolve) {
+  std::vector<known_extent> all;
+  if ((log.status().incompatible & feature_extents) == 0) return all;
+  read_backwards(log, from, older.at, older.last, [&](const group_view& group) {
+    for (const transaction_view& tx : group.transactions())
+      for (const extent_view& extent : tx.extents)
+        if (segment* const in = resolve(group.segments()[extent.segment]))
+          all.push_back({group.header().lsn, {in, extent.offset / redo_page, extent.pages()}});
+    return true;
+  });
+  return all;
+}
+
+// Takes the pages out that [from, to) of the log changes: a truncation that a crash interrupted may have written them.
+void exonerate(std::vector<page_ref>& pages, const log_file& log, lsn from, lsn to, lsn last,
+               const segment_resolver& resolve) {
+  redo newer(resolve);
+  newer.restrict();
+  for (const page_ref& page : pages) newer.restrict_to(*page.in, page.page);
+  read_backwards(log, from, to, last, [&](const group_view& group) {
+    newer.add(group);
+    return true;
+  });
+  std::erase_if(pages, [&](const page_ref& page) { return newer.knows(*page.in, page.page); });
+}
+
 }  // namespace
 
 // What the newest part of the log takes tells how much of the rest fits. That part is kept and written last, so that a log
 // whose changes all fit is read once and each page written once.
 void replay(const log_file& log, lsn from, lsn to, lsn last, const segment_resolver& resolve, std::uint64_t memory,
-            const progress_callback& progress, recovery_report& report) {
+            const progress_callback& progress, recovery_report& report, const damage_handler& damaged) {
   std::uint64_t read = 0;
   const auto on_read = [&](std::uint64_t now) {
     if (progress) progress({"recovering", std::min(read + now, to - from), to - from});
@@ -245,6 +343,8 @@ void replay(const log_file& log, lsn from, lsn to, lsn last, const segment_resol
   };
   redo newest(resolve);
   const stretch older = collect(newest, log, from, to, last, memory / 2, report, on_read);
+  if (const auto pages = newest.damaged_pages(); !pages.empty()) damaged(pages);
+  const auto extents = older.at == from ? std::vector<known_extent>() : find_extents(log, from, older, resolve);
   std::uint64_t part = (to - older.at) / 2;
   redo values(resolve);
   for (lsn at = from; at < older.at;) {
@@ -254,12 +354,19 @@ void replay(const log_file& log, lsn from, lsn to, lsn last, const segment_resol
       if (const auto cut = find_group(log, round_up(at + part, log.block()), end))
         end = cut->at, last_group = cut->previous;
     values.clear();
+    for (const known_extent& e : extents)
+      if (e.at >= end) values.mask(*e.pages.in, e.pages.page, e.pages.pages);
+    for (const page_run& pages : newest.extents()) values.mask(*pages.in, pages.page, pages.pages);
     recovery_report tried = report;
     if (collect(values, log, at, end, last_group, memory / 2, tried, on_read).at != at) {
       part = std::max<std::uint64_t>(part / 2, log.block());
       continue;
     }
     report = std::move(tried);
+    if (auto pages = values.damaged_pages(); !pages.empty()) {
+      exonerate(pages, log, end, to, last, resolve);
+      if (!pages.empty()) damaged(pages);
+    }
     write(values);
     at = end;
   }

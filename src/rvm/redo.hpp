@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <vector>
@@ -14,6 +15,8 @@
 #include "rvm/group.hpp"
 #include "rvm/log_file.hpp"
 #include "rvm/page_bytes.hpp"
+#include "rvm/page_queue.hpp"
+#include "rvm/part_set.hpp"
 #include "rvm/segment.hpp"
 
 namespace tenure::rvm {
@@ -28,10 +31,21 @@ class redo {
   // Forgets everything; what memory it has is used again.
   void clear();
 
-  // From now on only this page (and others so named) is wanted.
+  // What the log says of these pages is older than what was written straight to the segment, and is passed over. Before
+  // all others.
+  void mask(segment& in, std::uint64_t page, std::uint64_t pages) { masked_[&in].add(page, page + pages); }
+  // From now on only the pages that restrict_to names are wanted.
+  void restrict() { restricted_ = true; }
   void restrict_to(segment& in, std::uint64_t page);
-  // Takes a group's changes. Groups must come newest first.
+  // Takes a group's changes. Groups must come newest first. An extent hides what older records say of its pages, as if it
+  // had its bytes: these are in the segment [rvm.bulk.masked].
   void add(const group_view& group);
+  // The extents that were added; not if restricted.
+  [[nodiscard]] const std::vector<page_run>& extents() const { return extents_; }
+  // Of the pages in them that nothing newer changes: those that do not match their checksum. Reads the segments.
+  [[nodiscard]] std::vector<page_ref> damaged_pages() const;
+  // Whether what was added says anything about the page.
+  [[nodiscard]] bool knows(segment& in, std::uint64_t page) const;
 
   // Writes every page to its segment and makes it durable, with this report of what was written.
   void apply(std::vector<recovery_report::segment>& report);
@@ -58,9 +72,17 @@ class redo {
     page_key key;
     std::uint32_t first = none, bitmap = none;
     std::uint16_t covered = 0, pieces = 0;
+    bool masked = false;  // by an extent: the other bytes are those of the segment
+  };
+  struct check {
+    std::uint32_t node, checksum;
   };
 
   std::uint32_t number_of(segment& in);
+  // none: it is not wanted.
+  std::uint32_t node_of(page_key key);
+  void require_in_segment(std::uint32_t in, std::uint64_t offset, std::uint64_t length) const;
+  void add_extent(std::uint32_t in, const extent_view& extent);
   void add_range(std::uint32_t in, std::uint64_t offset, os::const_bytes value);
   void add_piece(node& page, std::uint32_t from, std::uint32_t to, const std::byte* value);
   const std::byte* keep(const std::byte* value, std::size_t length);
@@ -72,6 +94,9 @@ class redo {
   page_index index_;
   std::vector<node> nodes_;
   std::vector<piece> pieces_;
+  std::vector<check> checks_;
+  std::vector<page_run> extents_;
+  std::map<segment*, part_set> masked_;
   std::vector<page_bytes> bitmaps_;
   // Values lie in blocks: a small one, then huge pages. A log of 1 GiB spent a fifth of its recovery on page faults.
   struct unmap {
@@ -86,8 +111,10 @@ class redo {
 
 // Applies [from, to) of the log to the segments in at most `memory` bytes: a long log is cut into parts, which are written
 // oldest first. `last` is the LSN of the group that ends at `to`. Adds to the report. Nothing of the log changes; the caller moves the
-// head when this has returned.
+// head when this has returned. `damaged` is called with pages that were written straight to a segment and are not what the
+// log says; it throws to end the replay.
+using damage_handler = std::function<void(const std::vector<page_ref>&)>;
 void replay(const log_file& log, lsn from, lsn to, lsn last, const segment_resolver& resolve, std::uint64_t memory,
-            const progress_callback& progress, recovery_report& report);
+            const progress_callback& progress, recovery_report& report, const damage_handler& damaged);
 
 }  // namespace tenure::rvm

@@ -12,6 +12,7 @@
 #include <tenure/rvm.hpp>
 
 #include "os/fault.hpp"
+#include "rvm/part_set.hpp"
 #include "rvm/segment.hpp"
 
 namespace tenure::rvm {
@@ -22,13 +23,19 @@ struct region_state {
   std::string segment_path;
   std::uint64_t offset = 0;  // in the segment's data
   std::byte* base = nullptr;
-  std::size_t length = 0;
+  std::atomic<std::size_t> length{0};  // that can be used; grows
+  std::size_t capacity = 0;            // address space
+  bool grows = false;                  // with its segment
+  fresh_space fresh = fresh_space::file;
   bool backed_by_file = true;  // false: copied in
+  part_set anonymous;          // parts that the file does not back; guarded by the truncation lock
   std::atomic<bool> closing{false};
   os::fault_range explained;
   std::byte* shadow = nullptr;  // checking mode: the committed image
 
-  [[nodiscard]] bool contains(const std::byte* at) const { return at >= base && at < base + length; }
+  [[nodiscard]] bool contains(const std::byte* at) const {
+    return at >= base && at < base + length.load(std::memory_order_acquire);
+  }
 };
 
 // Sorted by address. Changes are rare: each makes a new table, and old ones are kept until the end because a reader may be

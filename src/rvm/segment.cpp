@@ -66,6 +66,10 @@ segment_header read_header(os::file& file, const std::string& path) {
       used.max_length > (std::uint64_t{1} << 60) || used.data_offset > (std::uint64_t{1} << 60) ||
       used.data_offset < segment_checksums_offset + used.max_length / redo_page * 4)
     throw error(errc::damaged, path + ": the segment's header makes no sense, though its checksum holds");
+  for (std::uint32_t i = 0; i < used.bulk_count; ++i)
+    if (i == max_bulk_notes || used.bulk[i].page > used.length / redo_page ||
+        used.bulk[i].pages > used.length / redo_page - used.bulk[i].page)
+      throw error(errc::damaged, path + ": the segment's header makes no sense, though its checksum holds");
   return used;
 }
 
@@ -87,6 +91,8 @@ void segment::create(os::disk& disk, const std::string& path, const segment_opti
   h.sequence = 1;
   h.length = round_up(how.length, page);
   h.max_length = std::max(round_up(how.max_length, page), h.length);
+  h.home = how.home;
+  h.tag = how.tag;
   h.data_offset =
       round_up(segment_checksums_offset + h.max_length / redo_page * sizeof(std::uint32_t), segment_alignment);
   h.checksum = header_checksum(h, offsetof(segment_header, checksum));
@@ -120,12 +126,15 @@ segment::segment(os::disk& disk, const std::string& path, std::string logged_pat
         h.length = h.max_length = round_down(file_->size(), redo_page);
         return h;
       }()),
-      pages_(header_.length) {
+      length_(header_.length),
+      pages_(header_.max_length) {
   if (!raw_ && file_->size() < header_.data_offset + header_.length)
     throw error(errc::segment_too_short, path_ + ": the segment should have " +
                                              std::to_string(header_.data_offset + header_.length) +
                                              " bytes but the file has " + std::to_string(file_->size()) +
                                              "; it was cut off: restore it from a backup");
+  unsettled_.assign(header_.bulk.begin(), header_.bulk.begin() + header_.bulk_count);
+  mended_ = unsettled_.empty();
 }
 
 void segment::require_log(const identity& log) const {
@@ -142,36 +151,223 @@ void segment::note_in_log(const identity& log, const std::string& log_path) {
   if (raw_) return;
   // Who made the file may have been killed, or have failed, before its name was durable.
   disk_.sync_directory_of(path_);
+  const std::scoped_lock lock(header_mutex_);
   header_.in_log = 1;
   header_.log_id = log;
   header_.log_path_length = static_cast<std::uint32_t>(std::min(log_path.size(), header_.log_path.size()));
   std::memcpy(header_.log_path.data(), log_path.data(), header_.log_path_length);
   // Both copies: recovery depends on this, and either may be damaged meanwhile.
-  write_header(*file_);
-  write_header(*file_);
+  write_header();
+  write_header();
   noted_ = true;
 }
 
 void segment::note_not_in_log() {
-  if (raw_ || header_.in_log == 0) return;
+  if (raw_ || (header_.in_log == 0 && header_.bulk_count == 0)) return;
+  const std::scoped_lock lock(header_mutex_);
+  if (mended_) {  // no record of the log is there that could disagree
+    const std::scoped_lock unsettled(unsettled_mutex_);
+    unsettled_.clear();
+  }
   noted_ = false;
   header_.in_log = 0;
-  write_header(*file_);
+  write_header();
 }
 
-void segment::write_header(os::file& to) {
+void segment::write_header() {
   ++header_.sequence;
+  note_unsettled();
   header_.checksum = header_checksum(header_, offsetof(segment_header, checksum));
   const os::const_bytes whole = std::as_bytes(std::span{&header_, 1});
   // One copy a time, alternating: the other one stays whole.
-  to.write_durably_at(header_copies[header_.sequence % 2], {&whole, 1});
+  file_->write_durably_at(header_copies[header_.sequence % 2], {&whole, 1});
+}
+
+// Allocated and synced before the header says so [rvm.segment.growth]: no record of the log, and no header, ever names space
+// that a crash may take away or that a full disk refuses.
+void segment::grow(std::uint64_t length) {
+  const std::uint64_t old = this->length(), old_size = file_->size();
+  assert(!raw_ && length % redo_page == 0 && old <= length && length <= header_.max_length);
+  const auto table_end = [](std::uint64_t of) {
+    return segment_checksums_offset + round_up(of / redo_page * sizeof(std::uint32_t), checksum_block);
+  };
+  try {
+    file_->allocate(table_end(old), table_end(length) - table_end(old));
+    file_->allocate(header_.data_offset + old, length - old);
+  } catch (const error& e) {
+    try {  // some of it may have been allocated; if it stays, it is there for the next attempt
+      if (file_->size() > old_size) file_->resize(old_size);
+    } catch (const error&) {
+    }
+    throw error(e.code(), path_ + ": the segment cannot grow from " + std::to_string(old) + " to " +
+                              std::to_string(length) +
+                              " bytes; nothing has changed; make room on its disk: " + e.what());
+  }
+  sync();
+  const std::scoped_lock lock(header_mutex_);
+  header_.length = length;
+  try {
+    // Both copies: the log is about to refer to the new part, and either may be damaged meanwhile.
+    write_header();
+    write_header();
+  } catch (const error& e) {
+    header_.length = old;
+    throw error(
+        errc::outcome_unknown,
+        path_ + ": the segment's header could not be written; close this memory and open it again: " + e.what());
+  }
+  length_.store(length, std::memory_order_release);
+}
+
+// If there are too many, the last ones become one, with what lies between them: nothing is lost but the proof that a page
+// there is damaged, should it be.
+void segment::note_unsettled() {
+  const std::scoped_lock lock(unsettled_mutex_);
+  header_.bulk = {};
+  header_.bulk_count = 0;
+  for (const bulk_note& each : unsettled_) {
+    if (header_.bulk_count < max_bulk_notes) {
+      header_.bulk[header_.bulk_count++] = each;
+      continue;
+    }
+    bulk_note& last = header_.bulk.back();
+    const std::uint64_t end = std::max(last.page + last.pages, each.page + each.pages);
+    last = {std::min(last.page, each.page), 0, 0, 0, 0};
+    last.pages = end - last.page;
+  }
+}
+
+void segment::settled(std::uint64_t transaction, std::uint32_t generation) noexcept {
+  const std::scoped_lock lock(unsettled_mutex_);
+  std::erase_if(unsettled_,
+                [&](const bulk_note& n) { return n.transaction == transaction && n.generation == generation; });
+}
+
+bool segment::is_unsettled(std::uint64_t page) const {
+  const std::scoped_lock lock(unsettled_mutex_);
+  return std::ranges::any_of(unsettled_, [&](const bulk_note& n) { return page - n.page < n.pages; });
+}
+
+// The bytes are written, too: after a failed sync what is read may be in the page cache only [rvm.log.no-retry], and the
+// checksums would outlive it.
+void segment::mend() {
+  if (mended_) return;
+  std::vector<bulk_note> notes;
+  {
+    const std::scoped_lock lock(unsettled_mutex_);
+    notes = unsettled_;
+  }
+  constexpr std::uint64_t at_once = 256;  // pages: 1 MiB
+  std::vector<std::byte> buffer(at_once * redo_page);
+  for (const bulk_note& note : notes)
+    for (std::uint64_t page = note.page, end = page + note.pages; page < end; page += at_once) {
+      const auto bytes = os::bytes(buffer).first(std::min(at_once, end - page) * redo_page);
+      read(page * redo_page, bytes);
+      write_pages(page, bytes);
+    }
+  if (!checksums_.empty()) finish_writes();
+  mended_ = true;
+}
+
+namespace {
+
+// Takes a list of pieces apart into other lengths.
+class piece_cursor {
+ public:
+  explicit piece_cursor(std::span<const os::const_bytes> pieces) : pieces_(pieces) {}
+  [[nodiscard]] bool at_end() {
+    while (!pieces_.empty() && done_ == pieces_.front().size()) {
+      pieces_ = pieces_.subspan(1);
+      done_ = 0;
+    }
+    return pieces_.empty();
+  }
+  // The next piece, or as much of it as is wanted.
+  os::const_bytes take(std::size_t most) {
+    const os::const_bytes rest = pieces_.front().subspan(done_);
+    const auto part = rest.first(std::min(most, rest.size()));
+    done_ += part.size();
+    return part;
+  }
+
+ private:
+  std::span<const os::const_bytes> pieces_;
+  std::size_t done_ = 0;  // of the first
+};
+
+std::vector<std::uint32_t> page_checksums(std::span<const os::const_bytes> pieces) {
+  std::vector<std::uint32_t> all;
+  std::array<std::byte, redo_page> page;
+  for (piece_cursor at(pieces); !at.at_end();) {
+    os::const_bytes part = at.take(redo_page);
+    if (part.size() < redo_page) {
+      std::size_t filled = 0;
+      for (;; part = at.take(redo_page - filled)) {
+        std::memcpy(page.data() + filled, part.data(), part.size());
+        filled += part.size();
+        if (filled == redo_page || at.at_end()) break;
+      }
+      part = page;
+    }
+    all.push_back(crc32c(part));
+  }
+  return all;
+}
+
+}  // namespace
+
+void segment::write_bulk(std::span<bulk_write> writes, std::uint64_t transaction, std::uint32_t generation) {
+  mend();
+  for (bulk_write& w : writes) {
+    w.checksums = page_checksums(w.from);
+    const std::scoped_lock lock(unsettled_mutex_);
+    unsettled_.push_back({w.page, w.checksums.size(), transaction, generation, 0});
+  }
+  if (!raw_) {
+    const std::scoped_lock lock(header_mutex_);
+    try {
+      write_header();
+    } catch (const error& e) {
+      throw error(
+          errc::outcome_unknown,
+          path_ + ": the segment's header could not be written; close this memory and open it again: " + e.what());
+    }
+  }
+  mended_ = false;
+  try {
+    constexpr std::size_t at_once = 4 << 20;
+    for (const bulk_write& w : writes) {
+      std::uint64_t at = header_.data_offset + w.page * redo_page;
+      for (piece_cursor pieces(w.from); !pieces.at_end();) {
+        std::vector<os::const_bytes> parts;
+        std::size_t length = 0;
+        for (; length < at_once && !pieces.at_end(); length += parts.back().size())
+          parts.push_back(pieces.take(at_once - length));
+        file_->write_all_at(at, parts);
+        file_->write_behind(at, length);
+        at += length;
+      }
+      for (std::size_t n = 0; n < w.checksums.size(); ++n) set_checksum(w.page + n, w.checksums[n]);
+    }
+    finish_writes();
+  } catch (const error& e) {
+    if (e.code() != errc::outcome_unknown) {
+      try {
+        mend();
+      } catch (const error&) {  // before the next writing
+      }
+    }
+    throw;
+  }
+  mended_ = true;
 }
 
 void segment::read(std::uint64_t offset, os::bytes into) {
-  if (offset > header_.length || into.size() > header_.length - offset ||
+  const std::uint64_t length = this->length();
+  if (offset > length || into.size() > length - offset ||
       file_->read_at(header_.data_offset + offset, into) != into.size())
     throw error(errc::segment_too_short, path_ + ": needs bytes up to " + std::to_string(offset + into.size()) +
-                                             " but the segment has " + std::to_string(header_.length) +
+                                             " but the segment has " + std::to_string(length) +
                                              "; it is not the file that the log was written for, or was cut off");
 }
 
@@ -185,28 +381,36 @@ void segment::read_checksums(std::uint64_t at, std::span<std::uint32_t> into) {
 }
 
 void segment::write_pages(std::uint64_t page, os::const_bytes from) {
-  assert(from.size() % redo_page == 0 && page * redo_page + from.size() <= header_.length);
+  assert(from.size() % redo_page == 0 && page * redo_page + from.size() <= length());
   const std::uint64_t at = header_.data_offset + page * redo_page;
   file_->write_at(at, from);
   // The disk works while the next pages are put together. Not for single pages: the sync writes them in a better order.
   constexpr std::size_t worth_it = 256 << 10;
   if (from.size() >= worth_it) file_->write_behind(at, from.size());
+  for (; !from.empty(); from = from.subspan(redo_page), ++page)
+    if (!raw_) set_checksum(page, crc32c(from.first(redo_page)));
+}
+
+void segment::set_checksum(std::uint64_t page, std::uint32_t crc) {
   if (raw_) return;
-  for (; !from.empty(); from = from.subspan(redo_page), ++page) {
-    auto& block = checksums_[page / checksums_per_block];
-    if (block.empty()) {
-      // Kept only when read whole: otherwise the neighbours' checksums would be lost.
-      std::vector<std::uint32_t> stored(checksums_per_block);
-      read_checksums(page / checksums_per_block * checksum_block, stored);
-      block = std::move(stored);
-    }
-    block[page % checksums_per_block] = stored_checksum(from.first(redo_page));
+  auto& block = checksums_[page / checksums_per_block];
+  if (block.empty()) {
+    // Kept only when read whole: otherwise the neighbours' checksums would be lost.
+    std::vector<std::uint32_t> stored(checksums_per_block);
+    read_checksums(page / checksums_per_block * checksum_block, stored);
+    block = std::move(stored);
   }
+  block[page % checksums_per_block] = crc ^ zeros_checksum();
 }
 
 void segment::finish_writes() {
   for (const auto& [at, block] : checksums_)
     file_->write_at(segment_checksums_offset + at * checksum_block, std::as_bytes(std::span(block)));
+  sync();
+  checksums_.clear();
+}
+
+void segment::sync() {
   try {
     file_->sync();
   } catch (const error& e) {
@@ -216,24 +420,25 @@ void segment::finish_writes() {
             ": the segment could not be synced; the log still has its changes: close this memory and open it again: " +
             e.what());
   }
-  checksums_.clear();
 }
 
 std::vector<std::uint64_t> segment::verify(const progress_callback& progress) {
   std::vector<std::uint64_t> bad;
   if (raw_) return bad;
+  const std::uint64_t length = this->length();
   std::vector<std::byte> data(
-      static_cast<std::size_t>(std::min<std::uint64_t>(checksums_per_block * redo_page, header_.length)));
+      static_cast<std::size_t>(std::min<std::uint64_t>(checksums_per_block * redo_page, length)));
   std::vector<std::uint32_t> expected(checksums_per_block);
-  for (std::uint64_t at = 0; at < header_.length; at += data.size()) {
-    if (progress) progress({"verifying", at, header_.length});
+  for (std::uint64_t at = 0; at < length; at += data.size()) {
+    if (progress) progress({"verifying", at, length});
     const auto part =
-        os::bytes(data).first(static_cast<std::size_t>(std::min<std::uint64_t>(data.size(), header_.length - at)));
+        os::bytes(data).first(static_cast<std::size_t>(std::min<std::uint64_t>(data.size(), length - at)));
     read(at, part);
     std::ranges::fill(expected, 0);
     read_checksums(at / redo_page * sizeof(std::uint32_t), expected);
     for (std::size_t page = 0; page * redo_page < part.size(); ++page)
-      if (stored_checksum(part.subspan(page * redo_page, redo_page)) != expected[page])
+      if (stored_checksum(part.subspan(page * redo_page, redo_page)) != expected[page] &&
+          (mended_ || !is_unsettled(at / redo_page + page)))
         bad.push_back(at + page * redo_page);
   }
   return bad;

@@ -4,8 +4,10 @@
 // checksum a page, or raw: any file, all of it data, unchecked.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,7 +34,10 @@ class segment {
   [[nodiscard]] const std::string& logged_path() const { return logged_path_; }
   [[nodiscard]] const identity& id() const { return header_.segment_id; }  // zero if raw
   [[nodiscard]] bool is_raw() const { return raw_; }
-  [[nodiscard]] std::uint64_t length() const { return header_.length; }
+  // Grows; what is below it stays.
+  [[nodiscard]] std::uint64_t length() const { return length_.load(std::memory_order_acquire); }
+  [[nodiscard]] std::uint64_t max_length() const { return header_.max_length; }
+  [[nodiscard]] segment_info info() const { return {length(), header_.max_length, header_.home, header_.tag}; }
   [[nodiscard]] std::uint64_t data_offset() const { return header_.data_offset; }
   [[nodiscard]] os::file& file() { return *file_; }
   [[nodiscard]] page_vector& pages() { return pages_; }
@@ -58,19 +63,45 @@ class segment {
   // Writes whole pages from `page` on, and updates their checksums. Durable after finish_writes().
   void write_pages(std::uint64_t page, os::const_bytes from);
   void finish_writes();
+  // Makes it longer: to whole pages, at most max_length(). Durable on return. Throws errc::outcome_unknown where that could
+  // not be made sure; else, if it throws, nothing has changed.
+  void grow(std::uint64_t length);
+  // Writes whole pages from where they are, one piece after the other, and makes them and their checksums durable; returns
+  // CRC32C of each. Before, it notes in the header, durably, that these pages are being written: until settled() says that
+  // the log has a record of it, nobody who finds them otherwise than an older record says takes them for damaged
+  // [rvm.bulk.noted].
+  struct bulk_write {
+    std::uint64_t page;
+    std::span<const os::const_bytes> from;
+    std::vector<std::uint32_t> checksums;
+  };
+  void write_bulk(std::span<bulk_write> writes, std::uint64_t transaction, std::uint32_t generation);
+  // Any thread.
+  void settled(std::uint64_t transaction, std::uint32_t generation) noexcept;
+  [[nodiscard]] bool is_unsettled(std::uint64_t page) const;
+  // Makes the checksums of such pages anew that a crash, or an error, has left with checksums of another moment.
+  void mend();
   // Offsets of the pages whose checksum does not match; none if raw.
   [[nodiscard]] std::vector<std::uint64_t> verify(const progress_callback& progress);
 
  private:
-  void write_header(os::file& to);
+  void write_header();
+  void note_unsettled();
+  void sync();
+  void set_checksum(std::uint64_t page, std::uint32_t crc);
   void read_checksums(std::uint64_t at, std::span<std::uint32_t> into);
 
   os::disk& disk_;
   std::string path_, logged_path_;
   bool raw_;
   std::unique_ptr<os::file> file_;
+  std::mutex header_mutex_;  // innermost; the log's writer and who grows the segment both change the header
   segment_header header_{};
+  std::atomic<std::uint64_t> length_;
   bool noted_ = false;
+  mutable std::mutex unsettled_mutex_;  // innermost
+  std::vector<bulk_note> unsettled_;    // pages written in bulk of which the log has no record; in every header
+  bool mended_ = true;                  // their checksums are right
   page_vector pages_;
   // Parts of the checksum table that were changed since finish_writes(), by their place in the table.
   static constexpr std::uint64_t checksum_block = 4096;

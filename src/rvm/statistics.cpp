@@ -49,6 +49,8 @@ statistics memory_state::stats() const {
   s.archived_log_bytes = c.archived_log_bytes.get();
   s.archive_bytes_written = c.archive_bytes_written.get();
   s.undeclared_writes = c.undeclared_writes.get();
+  s.bulk_extents = c.bulk_extents.get();
+  s.bulk_bytes = c.bulk_bytes.get();
   s.flush_calls = c.flush_calls.get();
   s.truncate_calls = c.truncate_calls.get();
   s.write_ns = c.write_ns.get();

@@ -158,6 +158,7 @@ void transaction_state::reset() {
     if (!label.empty()) label.clear();
     if (!other_regions.empty()) other_regions.clear();
     ranges.clear();
+    if (!bulk.empty()) bulk.clear();
   }
   first_region.store(nullptr, std::memory_order_release);
   merged = 0;
@@ -170,6 +171,7 @@ void transaction_state::reset() {
   prepared = 0;
   undo_before_prepare = saved_before_prepare = not_prepared;
   values.clear();
+  extents.clear();
   ranges_declared = 0;
   bytes_declared = 0;
 }
@@ -197,10 +199,12 @@ commit_image transaction_state::prepare(bool lazy) {
   undo_before_prepare = undo.size();
   saved_before_prepare = saved.size();
   try {
+    preparing = true;
     for (prepared = 0; prepared < participants.size();) {
       borrowed self{transaction(this)};
       participants[prepared++]->prepare(self);
     }
+    preparing = false;
     {
       std::unique_lock<std::mutex> lock;
       if (owner->checking) lock = std::unique_lock(owner->open_mutex);
@@ -208,13 +212,22 @@ commit_image transaction_state::prepare(bool lazy) {
     }
     if (owner->checking) owner->require_declared_writes_only(*this);
   } catch (...) {
+    preparing = false;
     undo_prepare();
     throw;
   }
   values.clear();
+  if (owner->archive)
+    for (const bulk_write& b : bulk) {
+      std::uint64_t at = b.in->offset + b.offset;
+      for (const os::const_bytes piece : b.from) {
+        if (!piece.empty()) values.push_back({b.in->in, at, piece.data(), piece.size()});
+        at += piece.size();
+      }
+    }
   for (const declared& d : ranges)
     values.push_back({d.in->in, d.in->offset + static_cast<std::uint64_t>(d.from - d.in->base), d.from, d.length});
-  return {id, os::wall_clock_ns(), label, lazy, values};
+  return {id, os::wall_clock_ns(), label, lazy, values, extents};
 }
 
 void transaction_state::undo_prepare() noexcept {
@@ -362,7 +375,14 @@ void transaction::modify(void* to, const void* from, std::size_t length) {
 ticket transaction::commit(commit_mode mode) {
   transaction_state& tx = require_open(state_);
   memory_state& owner = *tx.owner;
-  const ticket done = owner.writer->commit(tx, mode);
+  ticket done;
+  try {
+    if (!tx.bulk.empty()) owner.write_bulk(tx);
+    done = owner.writer->commit(tx, mode);
+  } catch (...) {
+    if (!tx.bulk.empty()) owner.queue->unmask(tx.id);
+    throw;
+  }
   for (participant* p : tx.participants) p->committed(*this);
   owner.end(tx, mode);
   state_ = nullptr;
@@ -382,6 +402,19 @@ void transaction::abort() {
   ++tx.owner->count.aborts;
   tx.owner->end(tx, std::nullopt);
   state_ = nullptr;
+}
+
+void transaction::hold(const void* address, std::size_t length) {
+  require_open(state_).hold(static_cast<std::byte*>(const_cast<void*>(address)), length);
+}
+
+void transaction::write_bulk(const region& in, std::size_t offset, std::span<const std::span<const std::byte>> from) {
+  transaction_state& tx = require_open(state_);
+  in.check_range(0, 0);
+  if (in.state_->owner != tx.owner)
+    throw error(errc::not_mapped, "transaction " + std::to_string(tx.id) + ": the region of " +
+                                      in.state_->segment_path + " belongs to another memory");
+  tx.write_bulk(*in.state_, offset, from);
 }
 
 std::uint64_t transaction::id() const { return require_open(state_).id; }

@@ -28,6 +28,13 @@ struct transaction_state final : commit_source {
     std::size_t saved;  // where in `saved`
   };
 
+  // Pages to be written straight to the segment.
+  struct bulk_write {
+    region_state* in;
+    std::size_t offset, length;  // in the region, bytes
+    std::vector<os::const_bytes> from;
+  };
+
   static constexpr std::size_t not_prepared = ~std::size_t{0};
 
   explicit transaction_state(memory_state& of) : owner(&of) {}
@@ -53,6 +60,9 @@ struct transaction_state final : commit_source {
   // What the undo lists held before prepare(), until that is settled.
   std::size_t undo_before_prepare = not_prepared, saved_before_prepare = not_prepared;
   std::vector<new_value> values;  // while committing
+  bool preparing = false;         // participants are being asked
+  std::vector<bulk_write> bulk;   // in checking mode changed under the owner's open_mutex
+  std::vector<bulk_extent> extents;
   // For query, from any thread.
   own_counter ranges_declared, bytes_declared;
   // Of all committed transactions that this object has been.
@@ -63,6 +73,9 @@ struct transaction_state final : commit_source {
   void enter(region_state& in);
   [[nodiscard]] bool uses(const region_state& in) const;  // with the owner's open_mutex held
   void set_range(std::byte* from, std::size_t length);
+  // bulk.cpp: references to pages that are about to change and will not be logged; pages for write_bulk.
+  void hold(std::byte* from, std::size_t length);
+  void write_bulk(region_state& in, std::size_t offset, std::span<const os::const_bytes> from);
   void put_back_old_values() noexcept;
   void drop_references() noexcept;
   void reset();

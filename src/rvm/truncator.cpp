@@ -60,9 +60,14 @@ truncator::progress truncator::step(lsn until, bool even_referenced) {
         std::this_thread::yield();
         what = take(pages_at_once_);
       }
-      if (what.pages.empty()) return {.blocked = what.blocked, .done = true};
+      // Without pages there may still be records of extents, which the head can move over.
+      if (what.pages.empty() && (what.blocked || !queue_.can_advance(what.window)))
+        return {.blocked = what.blocked, .done = true};
+      for (const page_run& run : what.masked) values.mask(*run.in, run.page, run.pages);
+      values.restrict();
       for (const dirty_page& page : what.pages) values.restrict_to(*page.in, page.page);
       fits = true;
+      if (what.pages.empty()) continue;
       read_backwards(*log_, what.window.head, what.window.tail, what.window.last_group, [&](const group_view& group) {
         values.add(group);
         return fits = values.memory() <= how_.memory || what.pages.size() <= fewest_pages;
@@ -127,11 +132,27 @@ void truncator::exclusively(const std::function<void()>& f) {
   f();
 }
 
+void truncator::writing_extents(const std::function<void()>& f) {
+  const guard lock(mutex_);
+  try {
+    if (!has_extents_) {
+      has_extents_ = true;
+      const log_window window = queue_.window();
+      write_status(window.head, window);
+    }
+    f();
+  } catch (const error& e) {
+    if (e.code() == errc::outcome_unknown) host_.storage_failed(e);
+    throw;
+  }
+}
+
 void truncator::write_status(lsn head, const log_window& window) {
   status_block status = log_->status();
   status.head = head;
   status.tail = window.tail;
   status.clean = 0;
+  if (has_extents_) status.incompatible |= feature_extents;
   try {
     log_->write_status(status);
   } catch (const error& e) {
@@ -213,6 +234,7 @@ void truncator::close_log(const total_slots& totals) {
   status_block status = log_->status();
   status.head = status.tail = window.tail;
   status.clean = 1;
+  status.incompatible &= ~feature_extents;
   status.totals = totals;
   log_->write_status(status);
 }

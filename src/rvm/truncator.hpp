@@ -76,6 +76,8 @@ class truncator {
   void everything();
   // Runs f while no truncation is in progress.
   void exclusively(const std::function<void()>& f);
+  // The same, for who writes extents to segments: the log says first, durably, that it may have records of them.
+  void writing_extents(const std::function<void()>& f);
   // Replaces the log, which must have nothing unsynced, by one with room for `needed` bytes. Called by the log's writer.
   void grow(std::uint64_t needed);
   // Writes the status of a log that is closed cleanly; it must be empty.
@@ -118,6 +120,7 @@ class truncator {
 
   std::mutex mutex_;  // the truncation lock: one truncation at a time
   std::unique_ptr<log_file> log_;
+  bool has_extents_ = false;   // the status says that the log may have such records
   std::size_t pages_at_once_;  // so many pages' values fit into memory, by experience
 
   std::mutex wake_mutex_;

@@ -232,7 +232,8 @@ bool replay_in_parts(sim::disk& disk) {
     rvm::recovery_report report;
     rvm::replay(
         *log, log->status().head, end.tail, end.last_group,
-        [&](const rvm::segment_name& name) { return name.raw ? &raw : &formatted; }, 1 << 14, {}, report);
+        [&](const rvm::segment_name& name) { return name.raw ? &raw : &formatted; }, 1 << 14, {}, report,
+        [](const auto&) { throw error(errc::damaged, "an extent is damaged"); });
     require(formatted.verify({}).empty(), "a checksum is wrong");
   });
 }

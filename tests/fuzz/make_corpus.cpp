@@ -87,6 +87,19 @@ void make_logs() {
       write_log(*disk->crash(3, sim::policy::keep_all), "torn");
     }
   }
+  {
+    const auto straight = disk_with_segments();
+    how.disk = straight.get();
+    rvm::memory memory(log_path, how);
+    rvm::region region = memory.map(segment_path);
+    auto tx = memory.begin();
+    const std::span<const std::byte> pages(region.data() + 4096, 8192);
+    tx.write_bulk(region, 4096, {&pages, 1});
+    tx.modify(region.data(), "count", 5);
+    tx.commit();
+    write_log(*straight, "bulk");
+    write_groups(*straight, "bulk");
+  }
   const auto again = disk_with_segments();
   how.disk = again.get();
   rvm::memory memory(log_path, how);

@@ -96,8 +96,9 @@ class crashing : public ::testing::Test {
     epoch += one.epoch_truncations;
     grown += one.log_grown;
     saved += one.inter_transactions_saved;
+    extents += one.bulk_extents;
   }
-  std::uint64_t crashes = 0, incremental = 0, epoch = 0, grown = 0, saved = 0;
+  std::uint64_t crashes = 0, incremental = 0, epoch = 0, grown = 0, saved = 0, extents = 0;
   double laps = 0;
 };
 
@@ -180,6 +181,36 @@ TEST_F(crashing, with_transactions_of_several_groups) {
     const std::uint64_t before = crashes;
     ASSERT_EQ(crash_inside_every_operation(p, 3, crashes), "");
     EXPECT_GT(crashes, before);
+  }
+}
+
+// Pages that are written straight to the segments, which grow meanwhile; used, freed and used again, and changed by
+// ordinary ranges too.
+TEST_F(crashing, with_bulk_writes_and_growth) {
+  for (std::uint64_t seed = 500; seed < 500 + scaled(12) && !HasFailure(); ++seed) {
+    plan p;
+    p.where = bulk_layout();
+    p.how.seed = seed;
+    p.how.steps = 350;
+    p.how.longest_range = 3000;
+    p.where.tune.truncation_threshold = seed % 3 == 0 ? 0.5 : seed % 3 == 1 ? 2 : 0.1;
+    if (seed % 3 == 2) p.how.flush_every = 10;
+    if (seed % 4 == 0) p.where.log.size = p.where.log.max_size = 256 << 10;
+    everywhere(p);
+  }
+  std::cout << "  extents " << extents << '\n';
+  EXPECT_GT(extents, test_scale() >= 1 ? 50U : 0U);
+}
+
+TEST_F(crashing, inside_bulk_writes_and_growth) {
+  for (std::uint64_t seed = 600; seed < 600 + scaled(4) && !HasFailure(); ++seed) {
+    SCOPED_TRACE("workload seed " + std::to_string(seed));
+    plan p;
+    p.where = bulk_layout();
+    p.how.seed = seed;
+    p.how.steps = 120;
+    p.where.tune.truncation_threshold = seed % 2 == 0 ? 0.3 : 2;
+    ASSERT_EQ(crash_inside_every_operation(p, 1, crashes), "");
   }
 }
 

@@ -216,7 +216,7 @@ TEST(log_damage, of_another_version_or_byte_order) {
   EXPECT_EQ(d.open(bytes).code, errc::wrong_version) << d.open(bytes).message;
   bytes = d.log;
   for (const std::uint64_t at : {std::uint64_t{0}, status_copy_size}) {
-    put(bytes, at + offsetof(status_block, incompatible), 1);
+    put(bytes, at + offsetof(status_block, incompatible), 2);
     seal_status(bytes, at);
   }
   EXPECT_EQ(d.open(bytes).code, errc::wrong_version) << d.open(bytes).message;

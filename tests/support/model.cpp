@@ -29,13 +29,20 @@ const char* policy_name(sim::policy what) {
 
 std::vector<region> map_all(memory& m, const layout& of) {
   std::vector<region> all;
-  for (const auto& s : of.segments) all.push_back(m.map(s.path, {.create_length = s.raw ? 0 : s.length, .raw = s.raw}));
+  for (const auto& s : of.segments)
+    all.push_back(m.map(s.path, {.create_length = s.raw ? 0 : s.first_length(),
+                                 .create_max_length = s.length,
+                                 .raw = s.raw,
+                                 .reserve = s.initial != 0}));
   return all;
 }
 
-image bytes_of(const std::vector<region>& regions) {
-  image all;
-  for (const auto& r : regions) all.insert(all.end(), r.data(), r.data() + r.size());
+// What a segment has not grown to yet is zero.
+image bytes_of(const std::vector<region>& regions, const layout& of) {
+  image all(of.total());
+  for (std::size_t i = 0; i < regions.size(); ++i)
+    std::memcpy(all.data() + of.start(i), regions[i].data(), regions[i].size());
+  forget_free_pages(all, of);
   return all;
 }
 
@@ -86,13 +93,32 @@ layout small_layout() {
   return l;
 }
 
+layout bulk_layout() {
+  layout l = small_layout();
+  l.segments[0].length = 128 << 10;
+  l.segments[0].initial = 64 << 10;
+  l.segments[0].bulk_from = 32 << 10;
+  l.segments[1].bulk_from = 48 << 10;
+  return l;
+}
+
+void forget_free_pages(image& of, const layout& where) {
+  for (std::size_t i = 0; i < where.segments.size(); ++i) {
+    std::byte* const table = of.data() + where.start(i) + where.segments[i].bulk_from;
+    for (std::uint64_t n = 1; n <= where.segments[i].bulk_pages(); ++n)
+      if (table[n] == std::byte{0}) std::memset(table + n * 4096, 0, 4096);
+  }
+}
+
 void install_raw_segments(sim::disk& on, const layout& of) {
   for (const auto& s : of.segments)
     if (s.raw) on.install(s.path, image(s.length));
 }
 
 void model::add_state() {
-  states_.push_back(fingerprint(committed_));
+  image known = committed_;
+  forget_free_pages(known, layout_);
+  states_.push_back(fingerprint(known));
   batches_.push_back(0);
 }
 
@@ -138,6 +164,7 @@ std::string model::judge(const image& found) const {
     if (states_[i] == print) return "an old state was found, that of commit " + std::to_string(i) + known;
   std::string text = "the state found was never committed" + known + "; differs from the newest at";
   std::size_t said = 0;
+  // Free pages are zero in what was found.
   for (std::size_t i = 0; i < std::min(found.size(), committed_.size()) && said < 8; ++i)
     if (found[i] != committed_[i]) {
       std::size_t end = i;
@@ -157,7 +184,7 @@ image recovered_image(sim::disk& on, const layout& of) {
     const auto bad = m.verify_segment(s.path);
     EXPECT_TRUE(bad.empty()) << s.path << ": bad checksum of the page at " << bad.front();
   }
-  return bytes_of(regions);
+  return bytes_of(regions, of);
 }
 
 image recovered_and_used(sim::disk& on, const layout& of, std::uint64_t seed) {
@@ -166,7 +193,7 @@ image recovered_and_used(sim::disk& on, const layout& of, std::uint64_t seed) {
   {
     memory m(of.log_path, of.how(on));
     auto regions = map_all(m, of);
-    found = bytes_of(regions);
+    found = bytes_of(regions, of);
     for (int round = 0; round < 2; ++round) {
       auto tx = m.begin();
       for (auto& r : regions) {
@@ -176,7 +203,7 @@ image recovered_and_used(sim::disk& on, const layout& of, std::uint64_t seed) {
       }
       tx.commit();
     }
-    expected = bytes_of(regions);
+    expected = bytes_of(regions, of);
     const auto left = on.crash(seed, sim::policy::drop_all);
     EXPECT_TRUE(recovered_image(*left, of) == expected) << "what was committed after recovery is not there";
     // The first object must not write any more: it is left as the crash leaves it.

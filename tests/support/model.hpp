@@ -45,6 +45,14 @@ struct segment_layout {
   std::string path;
   std::uint64_t length;
   bool raw;
+  // Not 0: it is made with this length and grows up to `length`.
+  std::uint64_t initial = 0;
+  // Not 0: from here on pages are written in bulk. The first one is a table: byte n says whether page n behind it is in
+  // use; the content of those that are not does not matter.
+  std::uint64_t bulk_from = 0;
+
+  [[nodiscard]] std::uint64_t first_length() const { return initial != 0 ? initial : length; }
+  [[nodiscard]] std::uint64_t bulk_pages() const { return bulk_from != 0 ? (length - bulk_from) / 4096 - 1 : 0; }
 };
 
 // Where everything is, and how it is opened.
@@ -61,8 +69,13 @@ struct layout {
   [[nodiscard]] options how(os::disk& on) const;
 };
 
+// Zeroes the pages whose content does not matter.
+void forget_free_pages(image& of, const layout& where);
+
 // One raw segment and one with a header, 64 KiB each.
 [[nodiscard]] layout small_layout();
+// The same with pages that are written in bulk, and one that grows from 64 KiB to 128.
+[[nodiscard]] layout bulk_layout();
 
 // Makes the raw segments, which the library does not make.
 void install_raw_segments(sim::disk& on, const layout& of);
@@ -73,7 +86,7 @@ struct byte_range {
 
 class model {
  public:
-  explicit model(const layout& of) : memory(of.total()), committed_(of.total()) { add_state(); }
+  explicit model(const layout& of) : memory(of.total()), layout_(of), committed_(of.total()) { add_state(); }
 
   image memory;  // what the program should see now, uncommitted changes included
 
@@ -100,6 +113,7 @@ class model {
   void add_state();
   [[nodiscard]] std::uint64_t number_of(ticket t) const { return (opening_ << 32) + t.batch; }
 
+  layout layout_;
   image committed_, before_;
   std::vector<std::uint64_t> states_;   // fingerprints; the first is the empty one
   std::vector<std::uint64_t> batches_;  // of the commit that made the state; 0: not known

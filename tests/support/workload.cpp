@@ -108,7 +108,7 @@ void workload::collect() {
         &statistics::inter_transactions_saved, &statistics::batches, &statistics::log_bytes_written,
         &statistics::log_grown, &statistics::incremental_truncations, &statistics::epoch_truncations,
         &statistics::truncation_blocked, &statistics::truncation_waits, &statistics::private_pages_dropped,
-        &statistics::private_pages_kept})
+        &statistics::private_pages_kept, &statistics::bulk_extents})
     totals_.*part += s.*part;
 }
 
@@ -117,7 +117,9 @@ statistics workload::totals() const { return totals_; }
 // In one, two or three regions.
 void workload::map_segment(std::size_t segment) {
   const auto& s = layout_.segments[segment];
-  const std::uint64_t page = os::page_size(), pages = s.length / page;
+  const bool is_there = s.raw || disk_.exists(s.path);
+  const std::uint64_t page = os::page_size(),
+                      pages = (is_there ? memory_->segment_length(s.path, s.raw) : s.first_length()) / page;
   std::vector<std::uint64_t> cuts{0, pages};
   for (std::uint64_t n = random_.below(3); n != 0; --n) cuts.push_back(random_.below(pages));
   std::ranges::sort(cuts);
@@ -127,24 +129,38 @@ void workload::map_segment(std::size_t segment) {
     how.offset = cuts[i] * page;
     how.length = (cuts[i + 1] - cuts[i]) * page;
     how.raw = s.raw;
-    how.create_length = s.raw ? 0 : s.length;
+    how.create_length = s.raw ? 0 : s.first_length();
+    how.create_max_length = s.length;
     how.copy_in = random_.one_in(4);
+    if (s.initial != 0 && cuts[i + 1] == pages) {
+      how.length = 0;
+      how.reserve = true;
+      how.fresh = random_.one_in(2) ? fresh_space::file : fresh_space::anonymous;
+    }
     regions_.push_back({memory_->map(s.path, how), segment, layout_.start(segment) + how.offset});
   }
 }
 
 // What the program sees is what the model says, at any time: aborts restore, truncation disturbs nothing.
 void workload::look() {
+  image seen = model_.memory;
+  for (const auto& r : regions_) std::memcpy(seen.data() + r.at, r.in.data(), r.in.size());
+  image expected = model_.memory;
+  forget_free_pages(expected, layout_);
+  forget_free_pages(seen, layout_);
   for (const auto& r : regions_)
-    if (std::memcmp(r.in.data(), model_.memory.data() + r.at, r.in.size()) != 0) {
+    if (std::memcmp(seen.data() + r.at, expected.data() + r.at, r.in.size()) != 0) {
       std::size_t at = 0;
-      while (r.in.data()[at] == model_.memory[r.at + at]) ++at;
+      while (seen[r.at + at] == expected[r.at + at]) ++at;
       throw std::logic_error("memory differs from the model at offset " + std::to_string(r.in.offset() + at) + " of " +
                              layout_.segments[r.segment].path);
     }
 }
 
 void workload::step() {
+  const bool special =
+      std::ranges::any_of(layout_.segments, [](const segment_layout& s) { return s.initial != 0 || s.bulk_from != 0; });
+  if (special && !open_.empty() && random_.one_in(3)) return grow_or_write_bulk();
   const std::uint64_t dice = random_.below(100);
   if (open_.empty() || (dice < 10 && open_.size() < 4)) return begin();
   const std::size_t which = random_.below(open_.size());
@@ -208,7 +224,7 @@ void workload::change(open_tx& tx) {
   if (tx.repeats) r = {regions_.front().at, 16};  // the same place again and again
   const auto home = std::ranges::find_if(
       regions_, [&](const mapped& m) { return m.at <= r.at && r.at + r.length <= m.at + m.in.size(); });
-  if (home == regions_.end() || !free_for(tx, r)) return;
+  if (home == regions_.end() || !free_for(tx, r) || !allowed(tx, r)) return;
 
   std::byte* const at = home->in.data() + (r.at - home->at);
   tx.undo.emplace_back(r.at, image(at, at + r.length));
@@ -226,6 +242,100 @@ void workload::change(open_tx& tx) {
     std::memcpy(at, value.data(), value.size());
   }
   std::memcpy(model_.memory.data() + r.at, value.data(), value.size());
+}
+
+const workload::mapped* workload::home_of(const byte_range& r) const {
+  const auto home = std::ranges::find_if(
+      regions_, [&](const mapped& m) { return m.at <= r.at && r.at + r.length <= m.at + m.in.size(); });
+  return home == regions_.end() ? nullptr : &*home;
+}
+
+void workload::grow_or_write_bulk() {
+  if (regions_.empty()) return;  // after a fault in map
+  const std::size_t segment = random_.below(layout_.segments.size());
+  open_tx& tx = open_[random_.below(open_.size())];
+  const std::uint64_t dice = random_.below(8);
+  if (dice == 0) return grow(segment);
+  // These can fail before anything is logged, after which a no_restore transaction would leave memory as nobody expects.
+  if (dice < 7 && tx.mode == restore_mode::no_restore) return;
+  if (dice < 6) return write_bulk(tx, segment);
+  if (dice == 6) return free_page(tx, segment);
+  mapped& r = regions_[random_.below(regions_.size())];
+  (void)r.in.back_with_file(0, r.in.size());
+}
+
+void workload::grow(std::size_t segment) {
+  const auto& s = layout_.segments[segment];
+  if (s.initial == 0) return;
+  const std::uint64_t now = memory_->segment_length(s.path);
+  if (now < s.length)
+    memory_->grow_segment(s.path, now + 1 + random_.below(std::min<std::uint64_t>(s.length - now, 20000)));
+}
+
+bool workload::allowed(const open_tx& tx, const byte_range& r) const {
+  for (std::size_t i = 0; i < layout_.segments.size(); ++i) {
+    const auto& s = layout_.segments[i];
+    const std::uint64_t zone = layout_.start(i) + s.bulk_from, end = layout_.start(i) + s.length;
+    if (s.bulk_from == 0 || r.at + r.length <= zone || r.at >= end) continue;
+    const std::uint64_t n = r.at < zone ? 0 : (r.at - zone) / 4096;
+    if (n == 0 || (r.at + r.length - 1 - zone) / 4096 != n || model_.memory[zone + n] == std::byte{0}) return false;
+    const bool own = std::ranges::any_of(tx.ranges, [&](const byte_range& mine) {
+      return mine.at <= zone + n * 4096 && mine.at + mine.length >= zone + (n + 1) * 4096;
+    });
+    if (model_.newest()[zone + n] == std::byte{0} && !own) return false;
+  }
+  return true;
+}
+
+void workload::set_used(open_tx& tx, const byte_range& flags, bool used) {
+  const mapped& home = *home_of(flags);
+  std::byte* const at = home.in.data() + (flags.at - home.at);
+  tx.undo.emplace_back(flags.at, image(at, at + flags.length));
+  tx.ranges.push_back(flags);
+  tx.tx.set_range(at, flags.length);
+  std::memset(at, used ? 1 : 0, flags.length);
+  std::memset(model_.memory.data() + flags.at, used ? 1 : 0, flags.length);
+}
+
+void workload::write_bulk(open_tx& tx, std::size_t segment) {
+  const auto& s = layout_.segments[segment];
+  if (s.bulk_from == 0) return;
+  const std::uint64_t zone = layout_.start(segment) + s.bulk_from, first = 1 + random_.below(s.bulk_pages());
+  const byte_range flags{zone + first, std::min(1 + random_.below(4), s.bulk_pages() + 1 - first)};
+  const byte_range pages{zone + first * 4096, flags.length * 4096};
+  const auto is_free = [&](const image& in) {
+    return std::all_of(in.begin() + static_cast<std::ptrdiff_t>(flags.at),
+                       in.begin() + static_cast<std::ptrdiff_t>(flags.at + flags.length),
+                       [](std::byte b) { return b == std::byte{0}; });
+  };
+  const mapped* const home = home_of(pages);
+  if (home == nullptr || home_of(flags) == nullptr || !is_free(model_.memory) || !is_free(model_.newest()) ||
+      !free_for(tx, flags) || !free_for(tx, pages))
+    return;
+  std::byte* const at = home->in.data() + (pages.at - home->at);
+  tx.tx.hold(at, pages.length);
+  fill_random(at, pages.length, random_);
+  std::memcpy(model_.memory.data() + pages.at, at, pages.length);
+  // In pieces of any length.
+  std::vector<std::span<const std::byte>> pieces;
+  for (std::uint64_t done = 0, part; done < pages.length; done += part) {
+    part = random_.one_in(2) ? pages.length - done : random_.below(pages.length - done + 1);
+    pieces.push_back({at + done, part});
+  }
+  tx.tx.write_bulk(home->in, pages.at - home->at, pieces);
+  tx.ranges.push_back(pages);
+  set_used(tx, flags, true);
+}
+
+void workload::free_page(open_tx& tx, std::size_t segment) {
+  const auto& s = layout_.segments[segment];
+  if (s.bulk_from == 0) return;
+  const std::uint64_t zone = layout_.start(segment) + s.bulk_from, n = 1 + random_.below(s.bulk_pages());
+  const byte_range flag{zone + n, 1};
+  if (model_.memory[flag.at] == std::byte{0} || model_.newest()[flag.at] == std::byte{0} || home_of(flag) == nullptr ||
+      !free_for(tx, flag) || !free_for(tx, {zone + n * 4096, 4096}))
+    return;
+  set_used(tx, flag, false);
 }
 
 void workload::commit(std::size_t which) {

@@ -56,6 +56,15 @@ class workload {
   void change(open_tx& tx);
   void commit(std::size_t which);
   void abort(std::size_t which);
+  // For layouts with segments that grow and pages that are written in bulk.
+  void grow_or_write_bulk();
+  void grow(std::size_t segment);
+  void write_bulk(open_tx& tx, std::size_t segment);
+  void free_page(open_tx& tx, std::size_t segment);
+  void set_used(open_tx& tx, const byte_range& flags, bool used);
+  [[nodiscard]] const mapped* home_of(const byte_range& r) const;
+  // Whether the range may be changed as far as pages that are written in bulk are concerned.
+  [[nodiscard]] bool allowed(const open_tx& tx, const byte_range& r) const;
   void unmap_and_map();
   void end_all();
   void reopen();

@@ -59,6 +59,7 @@ void run_child(const std::string& task, contender& who, std::uint64_t nodes) {
     said["seconds"] = seconds_since(start);
     if (sum != expected_sum(nodes)) throw std::runtime_error("wrong answer: the list is not what was saved");
     if (task == "update") {
+      who.before_updates();
       const std::uint64_t updates = who.setting().find("all anew") != std::string::npos ? 6 : 300;
       const auto begun = std::chrono::steady_clock::now();
       for (std::uint64_t i = 0; i < updates; ++i) {

@@ -77,6 +77,78 @@ def plot(case, main, lines, to):
     plt.close(figure)
 
 
+def objects(bench, cases, out, plots):
+    """OO1 or OO7: a table for each size or configuration, a row a case; a plot of the ratios to plain objects."""
+    size_of = lambda lines: lines[0].get("configuration") or lines[0]["case"].rsplit("-", 1)[1]
+    sizes = collections.defaultdict(dict)  # size -> {case: {contender: line}}
+    for case, lines in cases.items():
+        sizes[size_of(lines)][case] = {l["contender"]: l for l in lines if l["metric"] == "milliseconds"}
+    for size, by_case in sizes.items():
+        contenders = list(dict.fromkeys(who for lines in by_case.values() for who in lines))
+        contenders.sort(key=lambda who: (who != "plain", not who.startswith("tenure")))
+        out += ["", f"## {bench}: {size}", "",
+                "Milliseconds, medians; in brackets the median of the ratios to plain objects in the run next to it, with "
+                "its 95 % interval.", "",
+                "| case | " + " | ".join(contenders) + " |", "| --- |" + " ---: |" * len(contenders)]
+        for case, lines in by_case.items():
+            cells = []
+            for who in contenders:
+                l = lines.get(who)
+                if l is None:
+                    cells.append("")
+                elif "of" in l:
+                    low, high = l["ratio_95"]
+                    cells.append(f"{number(l['value'])} ({number(l['ratio'])}; {number(low)} … {number(high)})")
+                else:
+                    cells.append(number(l["value"]))
+            out.append(f"| {case.removesuffix('-' + size)} | " + " | ".join(cells) + " |")
+        ratios = {case: {who: l["ratio"] for who, l in lines.items() if "of" in l} for case, lines in by_case.items()}
+        ratios = {case: by for case, by in ratios.items() if by}
+        if ratios:
+            plot_ratios(bench, size, ratios, [who for who in contenders if who != "plain"], plots)
+            out += ["", f"![{bench} {size}](plots/{bench}-{size}.svg)"]
+        more(bench, size, [l for case in by_case for l in cases[case]], out)
+        settings = sorted({(l["contender"], l["setting"]) for case in by_case for l in cases[case] if l.get("setting")})
+        runs = sorted({l["n"] for by in by_case.values() for who, l in by.items() if who != "plain"})
+        out += ["", f"{' to '.join(map(str, dict.fromkeys([runs[0], runs[-1]])))} runs of each contender. Settings: " if runs else "Settings: "]
+        out[-1] += "; ".join(f"{who}: {how}" for who, how in settings) + "."
+
+
+def plot_ratios(bench, size, ratios, contenders, plots):
+    figure, axes = plt.subplots(figsize=(7, 0.8 + 0.28 * len(ratios)))
+    names = list(ratios)[::-1]
+    for i, who in enumerate(contenders):
+        points = [(ratios[case][who], at) for at, case in enumerate(names) if who in ratios[case]]
+        if points:
+            axes.plot(*zip(*points), "o", markersize=5, label=who,
+                      color="#c44e52" if who.startswith("tenure") else f"C{i if i < 3 else i + 1}")
+    axes.set_yticks(range(len(names)), [name.removesuffix("-" + size) for name in names])
+    axes.set_xscale("log")
+    axes.axvline(1, color="#8c8c8c", lw=0.8)
+    axes.set_xlabel("time / time over plain objects")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(fontsize=7, frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
+    figure.savefig(plots / f"{bench}-{size}.svg", metadata={"Date": None}, bbox_inches="tight")
+    plt.close(figure)
+
+
+def more(bench, size, lines, out):
+    """What else was measured: commits, fits, and what a system tells of itself."""
+    shown = {"commit_ms": "commit", "commit_cold_ms": "first commit", "open_ms": "opening", "warm": "tenth iteration",
+             "fit_a_ms": "a of a + b·n", "fit_b_ms": "b of a + b·n"}
+    rows = [l for l in lines if l["metric"] in ("fit_a_ms", "fit_b_ms", "commit_ms", "commit_cold_ms") or "-" in l["metric"]]
+    if not rows:
+        return
+    out += ["", f"Of these, {'commits (ms)' if bench == 'oo7' else 'the fit of n traversals in a transaction (ms)'} and what "
+            "systems tell of themselves:", "", "| case | contender | what | value | min … max |",
+            "| --- | --- | --- | ---: | ---: |"]
+    for l in rows:
+        if l["contender"] == "plain":
+            continue
+        out.append(f"| {l['case'].removesuffix('-' + size)} | {l['contender']} | {shown.get(l['metric'], l['metric'])} | "
+                   f"{number(l['value'])} | {number(l['min'])} … {number(l['max'])} |")
+
+
 def sweep(lines, out, plots):
     """Table 1, figures 8 and 9 of the RVM paper: by the ratio of recoverable memory to memory."""
     by = collections.defaultdict(dict)  # (pattern, contender, metric) -> {ratio: value}
@@ -138,7 +210,7 @@ def main():
     arguments.add_argument("results", type=pathlib.Path, nargs="+")
     text = "".join(path.read_text() for path in arguments.parse_args().results)
     cases = collections.defaultdict(list)
-    sweeps, tables_2 = [], []
+    sweeps, tables_2, of_objects = [], [], {}
     for one in text.splitlines():
         line = json.loads(one)
         if line["case"].startswith("table-1"):
@@ -162,7 +234,11 @@ def main():
         f"Kernel {any_line['kernel']}, file system {any_line['file_system']}, transparent huge pages "
         f"{any_line['huge_pages']}{'; quick run' if any_line.get('quick') else ''}.",
     ]
+    for bench in ("oo1", "oo7"):
+        of_objects[bench] = {case: lines for (name, case), lines in cases.items() if name == bench}
     for (bench, case), lines in cases.items():
+        if bench in of_objects:
+            continue
         metric, text = table(case, lines)
         name = f"{bench}-{case}.svg"
         plot(case, metric, lines, plots / name)
@@ -173,6 +249,9 @@ def main():
             out.append("Settings: " + "; ".join(f"{who}: {how}" for who, how in settings) + ".")
         if discarded:
             out.append(f"Up to {discarded} runs of a contender were discarded and repeated: their baseline was far off.")
+    for bench, found in of_objects.items():
+        if found:
+            objects(bench, found, out, plots)
     if sweeps:
         sweep(sweeps, out, plots)
     if tables_2:

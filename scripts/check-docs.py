@@ -8,7 +8,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
-TAG = re.compile(r"\[((?:os|rvm|classic|heap|cache|pobj|languages)(?:\.[a-z0-9-]+)+)\]")
+TAG = re.compile(r"\[((?:os|rvm|classic|types|heap|cache|pobj|languages)(?:\.[a-z0-9-]+)+)\]")
 
 
 def lines_of(pattern, directories):

@@ -1,6 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// The tenure command: looks at logs and segments without changing them.
+// The tenure command: looks at stores, logs and segments without changing them.
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -14,10 +14,11 @@
 #include "os/process.hpp"
 #include "os/terminal.hpp"
 #include "progress_line.hpp"
+#include "store_command.hpp"
 
 int main(int argc, char** argv) {
   using namespace tenure;
-  CLI::App app("Looks at the logs and segments of Tenure's recoverable memory, and at their history.", "tenure");
+  CLI::App app("Looks at stores, at the logs and segments of recoverable memory, and at their history.", "tenure");
   app.require_subcommand(1);
   app.footer(
       "Exit code: 0 if all is well; 1 if what was looked at is damaged (what is readable is shown);\n"
@@ -104,6 +105,39 @@ int main(int argc, char** argv) {
   verify->add_option("SEGMENT", segment, "The segment's file")->required();
   verify->add_flag("--json", as_json, "Write JSON");
 
+  // On stores.
+  const auto add_store_command = [&](const char* name, const char* what) {
+    CLI::App* const command = app.add_subcommand(name, what);
+    command->add_option("DIR", path, "The store's directory; nobody may have it open for writing")->required();
+    command->add_flag("--json", as_json, "Write JSON");
+    return command;
+  };
+  CLI::App* const info = add_store_command("info", "What a store is, and how much is in it");
+  CLI::App* const roots = add_store_command("roots", "The named roots of a store");
+  std::string database;
+  bool with_sizes = false;
+  roots->add_option("--database", database, "Only those of this database")->type_name("NAME");
+  roots->add_flag("--sizes", with_sizes, "Count what can be reached from each");
+  CLI::App* const types = add_store_command("types", "The types of a store's objects");
+  tools::type_selection of_types;
+  types->add_option("--database", of_types.database, "Only those of this database")->type_name("NAME");
+  types->add_option("--type", of_types.name, "Only types with this in their name")->type_name("NAME");
+  types->add_flag("--fields", of_types.with_fields, "Show their fields, too");
+  CLI::App* const dump = add_store_command("dump", "Objects with their values, those that are reached first first");
+  tools::dump_selection objects;
+  bool as_dot = false;
+  auto* const from_root =
+      dump->add_option("--root", objects.root, "Begin at this root; default: at all")->type_name("NAME");
+  dump->add_option("--address", objects.address, "Begin at the object at this address")
+      ->type_name("A")
+      ->excludes(from_root);
+  dump->add_option("--depth", objects.depth, "Follow at most so many references")->type_name("N");
+  dump->add_option("--limit", objects.limit, "Show at most so many objects; default: 100")->type_name("N");
+  dump->add_option("--elements", objects.elements, "Show so many elements of arrays; default: 16")->type_name("N");
+  dump->add_option("--type", objects.type, "Show only objects with this in their type's name")->type_name("NAME");
+  dump->add_flag("--dot", as_dot, "Write a graph for Graphviz")->excludes("--json");
+  CLI::App* const verify_all = add_store_command("verify", "Everything that is wrong in a store");
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
@@ -120,6 +154,16 @@ int main(int argc, char** argv) {
     if (replay->parsed()) return tools::replay_history(disk, where, segment, moment, output, base, as_json, stdout);
     if (cut->parsed()) return tools::cut_history(disk, where, moment, as_json, stdout);
     const std::string absolute = os::absolute_path(path);
+    if (info->parsed()) return tools::show_store(absolute, as_json, stdout);
+    if (roots->parsed()) return tools::show_roots(absolute, database, with_sizes, as_json, stdout);
+    if (types->parsed()) return tools::show_types(absolute, of_types, as_json, stdout);
+    if (dump->parsed())
+      return tools::dump_objects(absolute, objects,
+                                 as_dot    ? tools::dump_form::dot
+                                 : as_json ? tools::dump_form::json
+                                           : tools::dump_form::text,
+                                 stdout);
+    if (verify_all->parsed()) return tools::verify_store(absolute, as_json, stdout, &progress);
     if (status->parsed()) return tools::show_log_status(disk, absolute, as_json, stdout);
     if (records->parsed()) return tools::show_log_records(disk, absolute, which, as_json, stdout);
     return tools::verify_segment(disk, absolute, segment, as_json, stdout);

@@ -1,6 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 #include "harness/rounds.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <exception>
 
@@ -27,18 +28,26 @@ class rounds {
   std::vector<outcome> run() {
     for (unsigned round = 0; round < how_.repeat; ++round) {
       shared_.clear();
-      for (std::size_t turn = 0; turn < entrants_.size(); ++turn) run_pair((turn + round) % entrants_.size());
+      for (std::size_t turn = 0; turn < entrants_.size(); ++turn) {
+        const std::size_t i = (turn + round) % entrants_.size();
+        if (round < wanted_runs(i)) run_pair(i);
+      }
     }
     for (unsigned repeated = 0; repeated < how_.repeat && discard_disturbed(); ++repeated) {
       shared_.clear();
       for (std::size_t i = 0; i < entrants_.size(); ++i) {
-        if (pairs_[i].size() < how_.repeat) run_pair(i);
+        if (pairs_[i].size() < wanted_runs(i)) run_pair(i);
       }
     }
     return results();
   }
 
  private:
+  std::size_t wanted_runs(std::size_t i) const {
+    const unsigned most = entrants_[i].most_runs;
+    return most == 0 ? how_.repeat : std::min(most, how_.repeat);
+  }
+
   void run_pair(std::size_t i) {
     if (!failures_[i].empty()) return;
     try {

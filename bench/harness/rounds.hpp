@@ -20,7 +20,8 @@ using measurement = std::map<std::string, double>;
 struct entrant {
   std::string name;
   std::function<measurement()> run;
-  std::string baseline;  // a key of the baselines; "": none
+  std::string baseline;    // a key of the baselines; "": none
+  unsigned most_runs = 0;  // for one that takes minutes; 0: as often as all
 };
 
 struct round_options {

@@ -43,7 +43,8 @@ class contender {
   [[nodiscard]] virtual std::optional<std::uint64_t> bytes_saved() const { return {}; }
   // In another: from opening to the end of the first walk.
   [[nodiscard]] virtual std::uint64_t open_and_walk() = 0;
-  // Behind open_and_walk: changes a node, durably.
+  // Behind open_and_walk: finds the nodes that will be changed, if it wants to; then changes one, durably.
+  virtual void before_updates() {}
   virtual void update(std::uint64_t index, std::int64_t value) = 0;
   virtual void close() = 0;
 
@@ -60,6 +61,7 @@ struct contender_kind {
 [[nodiscard]] std::span<const contender_kind> all_contenders();
 
 std::unique_ptr<contender> make_tenure(const std::filesystem::path& directory);
+std::unique_ptr<contender> make_heap(const std::filesystem::path& directory);
 std::unique_ptr<contender> make_raw(const std::filesystem::path& directory);
 std::unique_ptr<contender> make_manual(const std::filesystem::path& directory);
 std::unique_ptr<contender> make_boost(const std::filesystem::path& directory);

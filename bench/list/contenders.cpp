@@ -6,8 +6,9 @@
 namespace tenure::bench::list {
 
 std::span<const contender_kind> all_contenders() {
-  static const std::array<contender_kind, 8> all{{{"raw", make_raw, true},
+  static const std::array<contender_kind, 9> all{{{"raw", make_raw, true},
                                                   {"tenure", make_tenure},
+                                                  {"tenure-heap", make_heap},
                                                   {"manual", make_manual},
                                                   {"boost-interprocess", make_boost},
                                                   {"lmdb", make_lmdb},
@@ -16,5 +17,9 @@ std::span<const contender_kind> all_contenders() {
                                                   {"pmemobj", make_pmemobj}}};
   return all;
 }
+
+#ifndef TENURE_HAVE_HEAP
+std::unique_ptr<contender> make_heap(const std::filesystem::path&) { return nullptr; }
+#endif
 
 }  // namespace tenure::bench::list

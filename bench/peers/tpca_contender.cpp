@@ -17,6 +17,7 @@ std::span<const contender_kind> all_contenders() {
        .whole_records = false,
        .archive = true,
        .only_case = "lazy-1t-archive"},
+      {.name = "tenure-heap", .make = make_heap},
       {.name = "lmdb", .make = make_lmdb},
       {.name = "sqlite-wal", .make = make_sqlite},
       {.name = "rocksdb", .make = make_rocksdb},
@@ -25,5 +26,9 @@ std::span<const contender_kind> all_contenders() {
   };
   return all;
 }
+
+#ifndef TENURE_HAVE_HEAP
+std::unique_ptr<contender> make_heap(const setup&) { return nullptr; }
+#endif
 
 }  // namespace tenure::bench::tpca

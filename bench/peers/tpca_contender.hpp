@@ -81,6 +81,7 @@ std::unique_ptr<contender> make_raw(const setup& how);         // write and sync
 std::unique_ptr<contender> make_group_log(const setup& how);   // a bare log with group commit
 std::unique_ptr<contender> make_memory_log(const setup& how);  // a bare log that is never written
 std::unique_ptr<contender> make_tenure(const setup& how);
+std::unique_ptr<contender> make_heap(const setup& how);
 std::unique_ptr<contender> make_lmdb(const setup& how);
 std::unique_ptr<contender> make_sqlite(const setup& how);
 std::unique_ptr<contender> make_rocksdb(const setup& how);

@@ -38,7 +38,15 @@ enum class errc {
   bad_option,         // an option's value makes no sense
   out_of_memory,      // a recoverable heap has no room for the object
   bad_free,           // the pointer does not name a live object of this heap
+  schema_mismatch,    // a type is stored with another layout than the program's
+  wrong_type,         // a root is of another type than was asked for
+  no_such_root,       // no root has this name
+  cannot_persist,     // a persistent object refers to something that cannot persist
+  doomed,             // an inner transaction was aborted, so the outer one cannot commit
   segment_full,       // the segment may not grow so far
+  wrong_tracking,     // the region's changes are found in another way
+  stray_write,        // an automatically tracked region was written outside of any automatic transaction
+  bad_type,           // what a class says about itself does not fit it
 };
 
 [[nodiscard]] const std::error_category& category() noexcept;

@@ -10,6 +10,13 @@
 //     account.balance += 10;
 //     tx.commit();                                                  // durable here
 //
+// A region can also be mapped with automatic tracking: then nothing is announced, what changed is found.
+//
+//     auto accounts = memory.map("accounts.seg", {.create_length = 1 << 20, .tracking = tracking_mode::automatic});
+//     auto tx = memory.begin_automatic();
+//     accounts.at<account_record>(0).balance += 10;
+//     tx.commit();
+//
 // After Satyanarayanan, Mashburn, Kumar, Steere, Kistler, "Lightweight Recoverable Virtual Memory", SOSP 1993 (cited as
 // [RVM §section]). A log holds the new values of committed transactions; segments (files or block devices) hold the rest;
 // regions of segments are mapped into memory; truncation moves changes from the log to the segments. Nothing uncommitted
@@ -51,6 +58,7 @@ class region;
 class transaction;
 struct memory_state;
 struct region_state;
+class region_tracker;
 struct transaction_state;
 
 // A position in the log: 64 bits, growing, never used twice. Its place in the file is the LSN modulo the log's size.
@@ -86,6 +94,33 @@ enum class open_mode {
   create,          // it must not
   open_or_create,  //
   read_only,       // writes nothing; changes that are still in the log are replayed into private memory
+};
+
+// How changes in a region are found.
+enum class tracking_mode {
+  explicit_ranges,  // the program announces them: transaction::set_range
+  automatic,        // the library finds them: memory::begin_automatic
+};
+// Means of finding the pages that a transaction has changed. Each finds the same; they differ in cost.
+enum class tracking_mechanism {
+  choose,          // the cheapest, by what transactions do; the others are for tests and measurements
+  traps,           // each first write to a page is trapped
+  growing_runs,    // the same; a trap next to the last one opens more pages
+  hot,             // pages stay open once they were written, and are compared at every commit
+  scan,            // the kernel notes what is written (userfaultfd, Linux 6.7)
+  private_copies,  // the kernel tells of which pages the process has a copy; these are compared
+  announced,       // set_range opens pages ahead; writes to others are trapped one by one
+};
+
+// A write to an automatically tracked region outside of any automatic transaction.
+struct stray_write {
+  const std::byte* address;
+  const char* segment_path;
+  std::uint64_t offset;  // in the segment
+  // true: found where it happened, in a signal handler: only async-signal-safe functions may be called. When the observer
+  // returns, a message and the stack are written to stderr, and the process ends as after any segmentation fault.
+  // false: on a page that was left open, found by the next begin_automatic(), which has put the old bytes back.
+  bool trapped;
 };
 
 // What may be changed while a memory is open. [RVM §4.2 set_options]
@@ -125,6 +160,8 @@ struct options {
   // Set: the history is kept. What is truncated while it is not set makes a gap in the archive, which readers name.
   std::optional<archive_options> archive = {};
   progress_callback on_progress = {};
+  // Sees every stray write first. Not set: those that are found late make begin_automatic() throw errc::stray_write.
+  std::function<void(const stray_write&)> on_stray_write = {};
   // The storage; nullptr: the machine's own. For tests on a simulated disk.
   os::disk* disk = nullptr;
 };
@@ -144,6 +181,24 @@ struct recovery_report {
   // A write that the crash interrupted: never acknowledged, and discarded.
   std::uint64_t torn_groups = 0, torn_bytes = 0;
   double seconds = 0;
+};
+
+// Counters of automatic tracking since the memory was opened.
+struct tracking_statistics {
+  std::uint64_t commits = 0, aborts = 0;       // of automatic transactions
+  std::uint64_t traps = 0, trapped_pages = 0;  // writes that were trapped, and pages that these opened
+  std::uint64_t announced_pages = 0;           // opened ahead, by set_range and touch
+  std::uint64_t hot_pages_compared = 0;        // at begin and at commit
+  std::uint64_t scans = 0, scanned_pages = 0;  // by the kernel's notes, and pages that these found
+  std::uint64_t private_scans = 0, private_pages_compared = 0;
+  std::uint64_t bulk_switches = 0;   // regions opened as a whole, for scans of either kind
+  std::uint64_t widened_traps = 0;   // the process has too many mappings: more was opened than wanted
+  std::uint64_t compared_pages = 0;  // at commits, with the committed image
+  std::uint64_t changed_pages = 0, changed_ranges = 0, changed_bytes = 0;  // logged because they differed
+  std::uint64_t twins = 0, twins_made = 0;                                 // copies of committed pages: now, and ever
+  std::uint64_t pages_given_back = 0;  // twins or private copies dropped, truncation having written the page
+  std::uint64_t untracked_pages = 0;   // opened by open_untracked
+  std::uint64_t stray_writes = 0;      // found late, and rolled back
 };
 
 // Counters since the memory was opened. Savings are those of [RVM §5.2] and its Table 2, in bytes of log.
@@ -171,6 +226,7 @@ struct statistics {
   std::uint64_t undeclared_writes = 0;             // found by checking mode
   std::uint64_t flush_calls = 0, truncate_calls = 0;
   std::uint64_t write_ns = 0, truncation_ns = 0;  // spent in writing the log, and in truncating it
+  tracking_statistics tracking;
 };
 
 // Counters over the life of a log: of all earlier openings that ended with a clean close, and of this one so far.
@@ -224,7 +280,39 @@ struct map_options {
   // 0. What lies beyond size() cannot be touched.
   bool reserve = false;
   fresh_space fresh = fresh_space::file;
+  // automatic: set_range is not needed, and errc::wrong_tracking in other than automatic transactions. Not with copy_in, and
+  // with fresh_space::file only.
+  tracking_mode tracking = tracking_mode::explicit_ranges;
+  tracking_mechanism force_mechanism = tracking_mechanism::choose;
+  // true: no page is left open between transactions, so that every stray write is trapped where it happens. Slower.
+  bool tracking_strict = false;
 };
+
+// Bytes in memory.
+struct memory_range {
+  std::byte* address;
+  std::size_t length;
+  [[nodiscard]] std::byte* end() const { return address + length; }
+};
+
+// Decides what of an automatically tracked page is recoverable, for layers that keep other things on the same pages. Bytes
+// that it leaves out are never logged and never count as stray writes. Asked for pages that differ from the committed image, by one thread at a time, at the begin, commit and abort of
+// automatic transactions.
+class change_filter {
+ public:
+  virtual ~change_filter() = default;
+  // Appends to `kept` the parts of `page` that are recoverable: in ascending order, disjoint, within the page.
+  virtual void recoverable_parts(const memory_range& page, std::vector<memory_range>& kept) = 0;
+  // The same for the parts that an abort puts back to what they were at begin.
+  virtual void restorable_parts(const memory_range& page, std::vector<memory_range>& kept) {
+    recoverable_parts(page, kept);
+  }
+};
+
+// Asked in a signal handler when a page that is closed is written outside of any automatic transaction: true if that is
+// allowed (the bytes are not recoverable): the page is opened, and looked at when the next transaction ends. Only
+// async-signal-safe functions may be called; any thread, several at a time.
+using stray_write_judge = bool (*)(void* context, const std::byte* address) noexcept;
 
 // Promises about a commit: everything up to it is durable once memory::wait(ticket) returns.
 struct ticket {
@@ -236,11 +324,17 @@ struct ticket {
 // prepare() runs inside commit, with commits of other transactions kept out: it may write and declare ranges, nothing else.
 // If the commit then fails before anything was logged, undo_prepare() must put back what prepare() wrote. Either is
 // followed by another attempt, or by committed() or aborted(), which come once, without locks.
+//
+// In an automatic transaction prepare() finds the changes in transaction::changes(), and set_range() means there: log these
+// bytes as they are when the last participant is done, whether they differ from the committed image or not.
 class participant {
  public:
   virtual ~participant() = default;
   virtual void prepare(transaction& tx) = 0;
   virtual void undo_prepare(transaction& tx) noexcept = 0;
+  // The order of commits is settled and the values are copied; nothing is durable yet. In an automatic transaction: before
+  // the next one may begin. Commits of others are kept out: neither wait nor begin, commit or abort here.
+  virtual void captured(transaction& /*tx*/) noexcept {}
   virtual void committed(transaction& tx) noexcept = 0;
   virtual void aborted(transaction& tx) noexcept = 0;
 };
@@ -283,7 +377,21 @@ class region {
   // stay as they are: truncate() first. Nobody may write there undeclared meanwhile. Returns the bytes in the range that
   // the file backs now. Replacing costs the kernel a mapping where file and anonymous memory meet (vm.max_map_count), so
   // memory is replaced in pieces of 2 MiB, aligned in the region (at its ends and those of the range less), or not at all.
+  // errc::wrong_tracking for a region that is tracked automatically: it gives memory back by itself.
   std::size_t back_with_file(std::size_t offset, std::size_t length);
+
+  // For layers above, on automatically tracked regions (errc::wrong_tracking on others). Nothing is tracked in a memory that
+  // was opened for reading only: the last two do nothing there.
+  //
+  // Makes whole pages writable and leaves them out of tracking: memory for new objects. What is on them is not recoverable
+  // until a participant's set_range logs bytes of a page in a commit; then the page is tracked. The pages must hold nothing
+  // that is committed and still wanted. Any thread, inside and outside of transactions.
+  void open_untracked(void* address, std::size_t length);
+  [[nodiscard]] bool is_open_untracked(const void* address) const;
+  // Both hold until the region is unmapped; nullptr: everything is recoverable, and nothing is allowed. Set them before the
+  // region is used.
+  void set_change_filter(change_filter* filter);
+  void on_stray_write(stray_write_judge judge, void* context);
 
   // Writes committed changes to the segment and unmaps. Throws errc::region_busy, and changes nothing, while a
   // transaction has uncommitted ranges in it [RVM §4.1].
@@ -294,6 +402,7 @@ class region {
   friend class transaction;
   explicit region(std::shared_ptr<region_state> state);
   void check_range(std::size_t offset, std::size_t length) const;
+  [[nodiscard]] region_tracker& tracker(const void* from, std::size_t length) const;
   std::shared_ptr<region_state> state_;
 };
 
@@ -314,6 +423,18 @@ class transaction {
     static_assert(std::is_trivially_copyable_v<T>, "recoverable memory holds trivially copyable types");
     set_range(&object, sizeof(T));
   }
+  // As set_range, for a range in an automatically tracked region that is about to be written by the kernel, as by read(2):
+  // it fails with EFAULT where it meets a page that is closed. Spares the program's own writes their traps, too. In an
+  // automatic transaction set_range does no more than this there: what is logged is what changed.
+  void touch(const void* address, std::size_t length) { set_range(address, length); }
+  // What an automatic transaction has changed in automatically tracked regions, in ascending order. For participants, from
+  // prepare() until the transaction ends.
+  [[nodiscard]] std::span<const memory_range> changes() const;
+  // Finds them now, for a layer above that decides by them what else to log, without the locks of commit: until commit(),
+  // which does not look again, the program must not write to automatically tracked regions, and set_range() means what it
+  // means in participant::prepare. After a commit that throws, or take_back_changes(), everything is as before.
+  std::span<const memory_range> settle_changes();
+  void take_back_changes() noexcept;
   // set_range, then copies.
   void modify(void* to, const void* from, std::size_t length);
   template <class T>
@@ -407,6 +528,12 @@ class memory {
   [[nodiscard]] region map(const std::string& segment_path, const map_options& how = {});
 
   [[nodiscard]] transaction begin(restore_mode mode = restore_mode::restore);
+  // A transaction that finds its changes in automatically tracked regions by itself; in other regions it is as one that was
+  // begun with restore. Waits while another one is open in this memory: so it isolates automatic transactions from each
+  // other. Any thread may write until the commit or abort; a write outside of both is a stray write, which ends the process,
+  // or is rolled back here, and then thrown as errc::stray_write. A commit lets the next one begin before it waits for the
+  // disk; after errc::outcome_unknown memory keeps its changes, and an abort only ends the transaction.
+  [[nodiscard]] transaction begin_automatic();
   // Runs f(tx) in a transaction and commits it; aborts and rethrows if f throws.
   template <class F>
   ticket transact(F&& f, commit_mode mode = commit_mode::flush) {
@@ -414,6 +541,17 @@ class memory {
     std::forward<F>(f)(tx);
     return tx.commit(mode);
   }
+
+  // The same with begin_automatic().
+  template <class F>
+  ticket transact_automatically(F&& f, commit_mode mode = commit_mode::flush) {
+    transaction tx = begin_automatic();
+    std::forward<F>(f)(tx);
+    return tx.commit(mode);
+  }
+
+  // Throws the reason if this memory cannot be used any more: closed, forked, or failed (errc::outcome_unknown).
+  void require_usable() const;
 
   // Returns when everything committed before the call is durable [RVM §4.2 flush].
   void flush();

@@ -40,8 +40,16 @@ rvm_return_t code_of(errc what) {
     case errc::bad_option: return RVM_EOPTIONS;
     case errc::out_of_memory: return RVM_ENO_MEMORY;
     case errc::undeclared_write:
-    case errc::bad_free: return RVM_EINTERNAL;
-    case errc::segment_full: return RVM_EINTERNAL;
+    case errc::bad_free:
+    case errc::segment_full:
+    case errc::wrong_tracking:
+    case errc::stray_write:
+    case errc::schema_mismatch:
+    case errc::wrong_type:
+    case errc::no_such_root:
+    case errc::cannot_persist:
+    case errc::doomed:
+    case errc::bad_type: return RVM_EINTERNAL;
   }
   return RVM_EINTERNAL;
 }

@@ -39,7 +39,15 @@ const char* text_of(errc code) {
     case errc::bad_option: return "an option's value makes no sense";
     case errc::out_of_memory: return "the recoverable heap is full";
     case errc::bad_free: return "the pointer does not name a live object of this heap";
+    case errc::schema_mismatch: return "a type is stored with another layout";
+    case errc::wrong_type: return "the root is of another type";
+    case errc::no_such_root: return "there is no such root";
+    case errc::cannot_persist: return "a persistent object refers to something that cannot persist";
+    case errc::doomed: return "an inner transaction was aborted";
     case errc::segment_full: return "the segment may not grow so far";
+    case errc::wrong_tracking: return "the region's changes are found in another way";
+    case errc::stray_write: return "recoverable memory was written outside of any transaction";
+    case errc::bad_type: return "what a class says about itself does not fit it";
   }
   return "unknown error";
 }

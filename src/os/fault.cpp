@@ -5,7 +5,9 @@
 // allocation, no exceptions, nothing of stdio.
 #include "os/fault.hpp"
 
+#include <execinfo.h>
 #include <signal.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +16,7 @@
 #include <cerrno>
 #include <cstring>
 #include <mutex>
+#include <span>
 
 #include "os/process.hpp"
 #include "os/system_error.hpp"
@@ -37,12 +40,15 @@ struct slot {
   std::atomic<std::uintptr_t> begin{0};
   std::atomic<std::uintptr_t> end{0};
   std::atomic<std::uint64_t> offset{0};
+  std::atomic<write_trap*> trap{nullptr};
   std::array<std::atomic<std::uint64_t>, name_words> name{};
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uintptr_t>::is_always_lock_free);
 
 // A range that finds no slot is not explained.
 std::array<slot, 1024> slots;
+// Those from here on were never used.
+std::atomic<std::size_t> slots_used{0};
 
 // A consistent copy of a slot.
 struct known_range {
@@ -71,7 +77,8 @@ bool look_up(const slot& in, std::uintptr_t address, std::uint32_t generation, k
 bool look_up(std::uintptr_t address, known_range& out) {
   const std::uint32_t generation = fork_generation();
   const slot* inherited = nullptr;
-  for (const slot& each : slots) {
+  const std::size_t used = slots_used.load(std::memory_order_acquire);
+  for (const slot& each : std::span(slots).first(used)) {
     if (!look_up(each, address, generation, out)) continue;
     if (!out.forked) return true;
     inherited = &each;
@@ -79,7 +86,24 @@ bool look_up(std::uintptr_t address, known_range& out) {
   return inherited != nullptr && look_up(*inherited, address, generation, out);
 }
 
-int take_slot(std::uintptr_t begin, std::size_t length, const std::string& name, std::uint64_t offset) {
+// The trap of the range that this process has registered there, or nullptr.
+write_trap* find_trap(std::uintptr_t address) {
+  const std::uint32_t generation = fork_generation();
+  const std::size_t used = slots_used.load(std::memory_order_acquire);
+  for (const slot& each : std::span(slots).first(used)) {
+    const std::uint32_t version = each.version.load(std::memory_order_acquire);
+    if ((version & slot::state) != slot::live || address < each.begin.load(std::memory_order_acquire) ||
+        address >= each.end.load(std::memory_order_acquire) ||
+        each.generation.load(std::memory_order_acquire) != generation)
+      continue;
+    write_trap* const trap = each.trap.load(std::memory_order_acquire);
+    if (each.version.load(std::memory_order_relaxed) == version) return trap;
+  }
+  return nullptr;
+}
+
+int take_slot(std::uintptr_t begin, std::size_t length, const std::string& name, std::uint64_t offset,
+              write_trap* trap) {
   for (std::size_t i = 0; i < slots.size(); ++i) {
     slot& s = slots[i];
     std::uint32_t version = s.version.load(std::memory_order_relaxed);
@@ -98,8 +122,11 @@ int take_slot(std::uintptr_t begin, std::size_t length, const std::string& name,
     s.begin.store(begin, std::memory_order_release);
     s.end.store(begin + length, std::memory_order_release);
     s.offset.store(offset, std::memory_order_release);
+    s.trap.store(trap, std::memory_order_release);
     s.generation.store(fork_generation(), std::memory_order_release);
     s.version.store(version + slot::live, std::memory_order_release);
+    for (std::size_t now = slots_used.load(); now <= i && !slots_used.compare_exchange_weak(now, i + 1);) {
+    }
     return static_cast<int>(i);
   }
   return -1;
@@ -142,7 +169,7 @@ class line {
   std::size_t used_ = 0;
 };
 
-void explain(int signal, const siginfo_t& info) {
+void explain(int signal, const siginfo_t& info, bool stray) {
   const auto address = reinterpret_cast<std::uintptr_t>(info.si_addr);
   known_range range;
   if (!look_up(address, range)) return;
@@ -163,6 +190,13 @@ void explain(int signal, const siginfo_t& info) {
     text << "this process is the child of a fork; the recoverable memory of " << range.name
          << " was not inherited; open it again in the child after the parent has closed it (";
     point(text) << ")\n";
+  } else if (stray) {
+    text << "write to recoverable memory outside of any transaction, at ";
+    point(text) << "; begin an automatic transaction before the write. It came from here:\n";
+    text.write();
+    void* frames[64];
+    ::backtrace_symbols_fd(frames, ::backtrace(frames, 64), STDERR_FILENO);
+    return;
   } else if (info.si_code == SEGV_ACCERR) {
     text << "write to recoverable memory that is mapped read-only, at ";
     point(text) << "\n";
@@ -195,6 +229,15 @@ void default_action(int signal, const siginfo_t& info) {
   if (!happens_again(signal, info)) ::raise(signal);  // arrives when the handler returns
 }
 
+// The mask that the program had when the signal came.
+sigset_t interrupted_mask(const void* context) {
+  sigset_t mask;
+  ::sigemptyset(&mask);
+  // The kernel's is shorter than the C library's, which reads no more of it either.
+  std::memcpy(&mask, &static_cast<const ucontext_t*>(context)->uc_sigmask, sizeof(std::uint64_t));
+  return mask;
+}
+
 void chain(earlier_handler& earlier, int signal, siginfo_t* info, void* context) {
   if (!earlier.known.load(std::memory_order_acquire)) return default_action(signal, *info);
   const struct sigaction& action = earlier.action;
@@ -208,13 +251,10 @@ void chain(earlier_handler& earlier, int signal, siginfo_t* info, void* context)
     return default_action(signal, *info);
 
   // The signal mask that the earlier handler asked for. The return from ours restores the program's.
-  ::pthread_sigmask(SIG_BLOCK, &action.sa_mask, nullptr);
-  if ((action.sa_flags & SA_NODEFER) != 0) {
-    sigset_t own;
-    ::sigemptyset(&own);
-    ::sigaddset(&own, signal);
-    ::pthread_sigmask(SIG_UNBLOCK, &own, nullptr);
-  }
+  sigset_t mask = interrupted_mask(context);
+  ::sigorset(&mask, &mask, &action.sa_mask);
+  if ((action.sa_flags & SA_NODEFER) == 0) ::sigaddset(&mask, signal);
+  ::pthread_sigmask(SIG_SETMASK, &mask, nullptr);
   if (with_info) {
     action.sa_sigaction(signal, info, context);
   } else {
@@ -222,11 +262,35 @@ void chain(earlier_handler& earlier, int signal, siginfo_t* info, void* context)
   }
 }
 
+// Whether the program was writing. What else can be refused is reading, and executing.
+bool was_write([[maybe_unused]] const void* context) {
+#if defined(__x86_64__)
+  constexpr greg_t write = 2;  // of the page fault's error code
+  return (static_cast<const ucontext_t*>(context)->uc_mcontext.gregs[REG_ERR] & write) != 0;
+#else
+  return true;
+#endif
+}
+
+// Returns whether the program may go on.
+bool let_trap_resolve(const siginfo_t& info, const void* context, bool& stray) {
+  write_trap* const trap = find_trap(reinterpret_cast<std::uintptr_t>(info.si_addr));
+  if (trap == nullptr || !was_write(context)) return false;
+  const auto answer = trap->on_write(static_cast<std::byte*>(info.si_addr));
+  stray = answer == write_trap::answer::stray;
+  return answer == write_trap::answer::resume;
+}
+
 // A fault in here finds the signal blocked and ends the process: this handler is never entered twice by one thread,
 // unless an earlier handler with SA_NODEFER faults itself, and then there is no state of ours to spoil.
 void handle(int signal, siginfo_t* info, void* context) {
   const int saved = errno;
-  if (info->si_code > 0 && info->si_code != SI_KERNEL) explain(signal, *info);  // else there is no address
+  bool stray = false;
+  if (signal == SIGSEGV && info->si_code == SEGV_ACCERR && let_trap_resolve(*info, context, stray)) {
+    errno = saved;
+    return;
+  }
+  if (info->si_code > 0 && info->si_code != SI_KERNEL) explain(signal, *info, stray);  // else there is no address
   errno = saved;
   chain(signal == SIGSEGV ? earlier_segv : earlier_bus, signal, info, context);
 }
@@ -238,19 +302,22 @@ void install_for(int signal, earlier_handler& earlier) {
   struct sigaction ours {};
   ours.sa_sigaction = handle;
   ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
-  ::sigemptyset(&ours.sa_mask);
+  ::sigfillset(&ours.sa_mask);  // a trap may hold pages that a handler of the program's would wait for
   if (::sigaction(signal, &ours, nullptr) != 0) throw_system_error(errno, "cannot set a signal's handler");
 }
 
 }  // namespace
 
-fault_range::fault_range(const void* address, std::size_t length, const std::string& name, std::uint64_t offset) {
+fault_range::fault_range(const void* address, std::size_t length, const std::string& name, std::uint64_t offset,
+                         write_trap* trap) {
   static std::once_flag installed;
   std::call_once(installed, [] {
     install_for(SIGSEGV, earlier_segv);
     install_for(SIGBUS, earlier_bus);
+    void* frame;
+    ::backtrace(&frame, 1);  // loads a library the first time, which a handler must not
   });
-  if (length > 0) slot_ = take_slot(reinterpret_cast<std::uintptr_t>(address), length, name, offset);
+  if (length > 0) slot_ = take_slot(reinterpret_cast<std::uintptr_t>(address), length, name, offset, trap);
 }
 
 fault_range::~fault_range() { give_back(slot_); }
@@ -262,6 +329,16 @@ fault_range& fault_range::operator=(fault_range&& other) noexcept {
     other.slot_ = -1;
   }
   return *this;
+}
+
+void unblock_faults() noexcept {
+  thread_local bool done = false;
+  if (done) return;
+  sigset_t faults;
+  ::sigemptyset(&faults);
+  ::sigaddset(&faults, SIGSEGV);
+  ::sigaddset(&faults, SIGBUS);
+  done = ::pthread_sigmask(SIG_UNBLOCK, &faults, nullptr) == 0;
 }
 
 }  // namespace tenure::os

@@ -363,6 +363,14 @@ class system_disk final : public disk {
     if (::unlink(path.c_str()) != 0) throw_system_error(errno, "cannot remove " + path);
   }
 
+  void make_directory(const std::string& path) override {
+    if (::mkdir(path.c_str(), 0700) == 0) return sync_directory_of(path);
+    if (const int code = errno; code != EEXIST) throw_system_error(code, "cannot make the directory " + path);
+    struct stat found {};
+    if (::stat(path.c_str(), &found) == 0 && !S_ISDIR(found.st_mode))
+      throw_system_error(ENOTDIR, "cannot make the directory " + path, "something else has this name");
+  }
+
   void sync_directory_of(const std::string& path) override {
     const std::string directory = directory_of(path);
     const std::string what = "cannot make the names in directory " + directory + " durable";

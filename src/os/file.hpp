@@ -92,6 +92,8 @@ class disk {
   // Replaces `to` if it exists, atomically. Durable after sync_directory_of(to).
   virtual void rename(const std::string& from, const std::string& to) = 0;
   virtual void remove(const std::string& path) = 0;
+  // Makes a directory, durably; its parent must exist. Nothing happens if it is there already.
+  virtual void make_directory(const std::string& path) = 0;
   // Makes creations, renames and removals in the directory that holds `path` durable.
   virtual void sync_directory_of(const std::string& path) = 0;
 

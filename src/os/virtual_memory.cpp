@@ -17,6 +17,7 @@
 #include <sstream>
 
 #include "os/map_at.hpp"
+#include "os/pagemap.hpp"
 #include "os/system_error.hpp"
 #include "tenure/error.hpp"
 
@@ -26,6 +27,7 @@ namespace {
 constexpr std::size_t huge_page_size = std::size_t{2} << 20;
 
 std::atomic<page_mechanism> mechanism{page_mechanism::best};
+std::atomic<std::size_t> least_protection{0};
 
 std::byte* at_offset(const void* base, std::uint64_t bytes) {
   return static_cast<std::byte*>(const_cast<void*>(base)) + bytes;
@@ -81,32 +83,6 @@ class run_collector {
   const std::function<void(page_run)>& found_;
   page_run run_{nullptr, 0};
 };
-
-// Linux 6.7, include/uapi/linux/fs.h; not in the headers of older distributions.
-struct page_region {
-  std::uint64_t start;
-  std::uint64_t end;
-  std::uint64_t categories;
-};
-struct pm_scan_arg {
-  std::uint64_t size;
-  std::uint64_t flags;
-  std::uint64_t start;
-  std::uint64_t end;
-  std::uint64_t walk_end;
-  std::uint64_t vec;
-  std::uint64_t vec_len;
-  std::uint64_t max_pages;
-  std::uint64_t category_inverted;
-  std::uint64_t category_mask;
-  std::uint64_t category_anyof_mask;
-  std::uint64_t return_mask;
-};
-static_assert(sizeof(page_region) == 24 && sizeof(pm_scan_arg) == 96);
-constexpr unsigned long pagemap_scan = _IOWR('f', 16, pm_scan_arg);
-constexpr std::uint64_t page_is_file = 1u << 2;
-constexpr std::uint64_t page_is_present = 1u << 3;
-constexpr std::uint64_t page_is_swapped = 1u << 4;
 
 // Each scan returns how many bytes from the beginning of the range it has classified; less than `length` where the
 // kernel does not offer the mechanism.
@@ -326,6 +302,45 @@ std::string occupant(const void* address, std::size_t length) {
 
 void advise_random(void* address, std::size_t length) noexcept { ::madvise(address, length, MADV_RANDOM); }
 
+void advise_by_size(void* address, std::size_t length) noexcept {
+  static const std::uint64_t usable = usable_memory();
+  if (length > usable / 2) advise_random(address, length);
+}
+
+std::uint64_t usable_memory() noexcept {
+  const auto pages = ::sysconf(_SC_PHYS_PAGES);
+  std::uint64_t least = pages > 0 ? static_cast<std::uint64_t>(pages) * page_size() : ~std::uint64_t{0};
+  const auto consider = [&](const std::string& file) {
+    std::uint64_t limit = 0;
+    if (std::ifstream in(file); in >> limit) least = std::min(least, limit);  // "max": not a number, no limit
+  };
+  try {
+    // "0::/user.slice/a" (version 2), "4:memory:/a" (version 1). A limit may be set at any level.
+    std::ifstream groups("/proc/self/cgroup");
+    for (std::string line; std::getline(groups, line);) {
+      const auto controllers = line.find(':') + 1, path = line.find(':', controllers) + 1;
+      if (controllers == 0 || path == 0) continue;
+      const bool v2 = path == controllers + 1;
+      if (!v2 && line.substr(controllers, path - 1 - controllers).find("memory") == std::string::npos) continue;
+      for (std::string group = line.substr(path);; group.resize(group.rfind('/'))) {
+        if (group == "/") group.clear();
+        consider(v2 ? "/sys/fs/cgroup" + group + "/memory.max"
+                    : "/sys/fs/cgroup/memory" + group + "/memory.limit_in_bytes");
+        if (group.rfind('/') == std::string::npos) break;
+      }
+    }
+  } catch (...) {  // out of memory for a file name
+  }
+  return least;
+}
+
+int protect(void* address, std::size_t length, bool writable) noexcept {
+  if (length < least_protection.load(std::memory_order_relaxed)) return ENOMEM;
+  return ::mprotect(address, length, writable ? PROT_READ | PROT_WRITE : PROT_READ) == 0 ? 0 : errno;
+}
+
+void refuse_protection_below(std::size_t length) noexcept { least_protection.store(length, std::memory_order_relaxed); }
+
 void exclude_from_fork(void* address, std::size_t length) noexcept { ::madvise(address, length, MADV_DONTFORK); }
 
 void make_private(void* at) noexcept {
@@ -364,6 +379,12 @@ void for_each_private_copy(const void* address, std::size_t length, const std::f
   }
   if (done < length) runs.add(at_offset(address, done), length - done);
   runs.flush();
+}
+
+bool knows_private_copies() noexcept {
+  if (mechanism.load(std::memory_order_relaxed) == page_mechanism::none) return false;
+  const descriptor pagemap(::open("/proc/thread-self/pagemap", O_RDONLY | O_CLOEXEC));
+  return pagemap.get() >= 0;
 }
 
 void force_page_mechanism(page_mechanism which) noexcept { mechanism.store(which, std::memory_order_relaxed); }

@@ -37,6 +37,19 @@ void reserve_again(void* at, std::size_t length) noexcept;
 
 // Access advice. Failures are ignored: advice is not needed for correctness.
 void advise_random(void* address, std::size_t length) noexcept;
+// Which pages of a mapped file are read together with one that is touched: as the kernel likes, or nothing else where the
+// mapping is larger than half of the memory that this process may use. Reading ahead helps data that fits; data that does
+// not would be pushed out by what nobody has asked for.
+void advise_by_size(void* address, std::size_t length) noexcept;
+// Bytes of memory that this process may use: the machine's, or less under a control group's limit.
+[[nodiscard]] std::uint64_t usable_memory() noexcept;
+
+// Makes pages writable, or read-only. Returns 0 or an errno: ENOMEM where the process has as many mappings as it may have
+// (vm.max_map_count); a longer run may still succeed, and one that covers whole mappings always does. Async-signal-safe.
+[[nodiscard]] int protect(void* address, std::size_t length, bool writable) noexcept;
+// For tests of that limit: from now on protect() fails with ENOMEM for less than so many bytes.
+void refuse_protection_below(std::size_t length) noexcept;
+
 // A child made by fork will not have these pages (it gets SIGSEGV there instead of a silent, detached copy).
 void exclude_from_fork(void* address, std::size_t length) noexcept;
 
@@ -57,6 +70,8 @@ void drop_private_copies(std::span<const page_run> runs);
 // own copy of; a superset (in the worst case everything) where the kernel cannot tell. PAGEMAP_SCAN (Linux 6.7), else
 // bit 61 of /proc/self/pagemap, else everything.
 void for_each_private_copy(const void* address, std::size_t length, const std::function<void(page_run)>& found);
+// Whether the kernel can tell.
+[[nodiscard]] bool knows_private_copies() noexcept;
 
 // For tests of the fallbacks: the mechanism that for_each_private_copy and drop_private_copies use from now on.
 enum class page_mechanism { best, pagemap_file, none };

@@ -25,6 +25,12 @@ class counter {
   std::atomic<std::uint64_t> value_{0};
 };
 
+// Goes down, too.
+class gauge : public counter {
+ public:
+  void operator-=(std::uint64_t n) noexcept { *this += ~n + 1; }
+};
+
 // Written by one thread at a time: no locked instruction.
 class own_counter {
  public:
@@ -62,6 +68,12 @@ struct counters {
   counter bulk_extents, bulk_bytes;
   counter archived_log_bytes, archive_bytes_written;
   counter flush_calls, truncate_calls, write_ns, truncation_ns;
+  struct tracking_part {  // as in tracking_statistics
+    counter commits, aborts, traps, trapped_pages, announced_pages, hot_pages_compared, scans, scanned_pages;
+    counter private_scans, private_pages_compared, bulk_switches, widened_traps, compared_pages, changed_pages;
+    counter changed_ranges, changed_bytes, twins_made, pages_given_back, stray_writes;
+    gauge twins, untracked_pages;
+  } tracking;
 };
 
 }  // namespace tenure::rvm

@@ -8,6 +8,7 @@
 #include "os/asymmetric_fence.hpp"
 #include "os/virtual_memory.hpp"
 #include "rvm/memory_state.hpp"
+#include "rvm/region_tracker.hpp"
 
 namespace tenure::rvm {
 
@@ -34,6 +35,7 @@ class extension {
 
   // The segment has grown.
   void publish() {
+    if (of_.tracker != nullptr) of_.tracker->grow(to_);
     if (of_.fresh != fresh_space::file) of_.anonymous.add(from_, to_);
     of_.length.store(to_, std::memory_order_release);
   }
@@ -141,6 +143,9 @@ std::size_t memory_state::back_with_file(region_state& what, std::size_t offset,
                                       std::to_string(page));
   const std::scoped_lock lock(map_mutex);
   if (what.owner == nullptr) throw error(errc::closed, "the region is not mapped any more");
+  if (what.tracker != nullptr)
+    throw error(errc::wrong_tracking,
+                what.segment_path + ": a region that is tracked automatically gives memory back by itself");
   std::size_t backed = 0;
   for (std::size_t at = offset; at < offset + length;) {
     const std::size_t limit = std::min(offset + length, (at / granule + 1) * granule);

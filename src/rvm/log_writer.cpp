@@ -38,6 +38,17 @@ void log_writer::stop() {
 
 ticket log_writer::commit(commit_source& source, commit_mode mode) {
   guard lock(mutex_);
+  const std::uint64_t number = capture(lock, source, mode);
+  if (mode == commit_mode::flush) wait_until_durable(lock, number);
+  return {number};
+}
+
+ticket log_writer::capture(commit_source& source, commit_mode mode) {
+  guard lock(mutex_);
+  return {capture(lock, source, mode)};
+}
+
+std::uint64_t log_writer::capture(guard& lock, commit_source& source, commit_mode mode) {
   for (;;) {
     require_usable(lock);
     wait_for_spool(lock);
@@ -70,8 +81,7 @@ ticket log_writer::commit(commit_source& source, commit_mode mode) {
       if (open_->bytes() >= limit) seal_full(lock);
     }
     source.captured();
-    if (mode == commit_mode::flush) wait_until_durable(lock, number);
-    return {number};
+    return number;
   }
 }
 

@@ -49,6 +49,8 @@ class log_writer {
 
   // The commit's position among batches. Durable on return if `mode` is flush.
   ticket commit(commit_source& source, commit_mode mode);
+  // The same without the wait: the order is settled, and the values are captured.
+  ticket capture(commit_source& source, commit_mode mode);
   [[nodiscard]] ticket last_commit() const;
   void wait(ticket until);
   [[nodiscard]] bool is_durable(ticket until) const;
@@ -76,6 +78,7 @@ class log_writer {
   // Returns with the lock or without it.
   void wait_until_durable(guard& lock, std::uint64_t number);
   void wait_for_spool(guard& lock);
+  std::uint64_t capture(guard& lock, commit_source& source, commit_mode mode);
   class role;
   void end_turn(const guard& lock) noexcept;
   // Writes the oldest batch; the caller has the writer's role. False if there is none, or it failed.

@@ -84,6 +84,12 @@ std::shared_ptr<region_state> memory_state::map(const std::string& segment_path,
   aligned(want.offset, "offset");
   aligned(want.length, "length");
   aligned(reinterpret_cast<std::uintptr_t>(want.address), "address");
+  const bool tracked = want.tracking == tracking_mode::automatic;
+  if (tracked && want.copy_in)
+    throw error(errc::bad_option,
+                segment_path + ": automatic tracking needs a mapping of the file; map the region without copy_in");
+  if (tracked && want.fresh != fresh_space::file)
+    throw error(errc::bad_option, segment_path + ": automatic tracking needs fresh_space::file");
   const std::scoped_lock lock(map_mutex);
   if (want.create_length != 0 && !want.raw && !read_only && !disk.exists(os::absolute_path(segment_path)))
     segment::create(disk, os::absolute_path(segment_path),
@@ -122,9 +128,14 @@ std::shared_ptr<region_state> memory_state::map(const std::string& segment_path,
     os::exclude_from_fork(made->base, made->capacity);
     if (want.copy_in) in.read(want.offset, {made->base, static_cast<std::size_t>(length)});
     made->length = static_cast<std::size_t>(length);
-    made->explained = os::fault_range(made->base, made->capacity, in.path(), in.data_offset() + want.offset);
+    if (made->backed_by_file) os::advise_by_size(made->base, made->length);
+    if (tracked && !read_only) made->tracker = std::make_unique<region_tracker>(*tracking, *made, want);
+    made->explained =
+        os::fault_range(made->base, made->capacity, in.path(), in.data_offset() + want.offset, made->tracker.get());
+    if (made->tracker != nullptr && !os::is_known(made->explained))
+      throw error(errc::bad_option, segment_path + ": there are too many regions to track one more automatically");
     if (read_only) replay_into(*made);
-    if (checking) make_shadow(*made);
+    if (checking && made->tracker == nullptr) make_shadow(*made);
     auto table = regions.all();
     table.insert(std::ranges::upper_bound(table, made->base, {}, &region_state::base), made);
     regions.publish(std::move(table));
@@ -188,6 +199,14 @@ void memory_state::unmap(region_state& what) {
   require_own_process();
   const std::scoped_lock lock(map_mutex);
   if (what.owner == nullptr) return;
+  if (what.tracker != nullptr && !automatic.take_unless_transaction())
+    throw error(errc::region_busy, what.segment_path + ": an automatic transaction is open; commit or abort it first");
+  struct giver {  // of the automatic right
+    automatic_right* right;
+    ~giver() {
+      if (right != nullptr) right->give();
+    }
+  } const give{what.tracker != nullptr ? &automatic : nullptr};
   what.closing.store(true, std::memory_order_seq_cst);
   while (!os::heavy_fence()) {
   }
@@ -229,6 +248,7 @@ void memory_state::unmap(region_state& what) {
 
 void memory_state::unmap_memory(region_state& what) noexcept {
   what.explained = {};
+  if (what.tracker != nullptr) what.tracker->release();
   if (what.shadow != nullptr) os::unmap(what.shadow, what.capacity);
   if (what.base != nullptr) os::unmap(what.base, what.capacity);
   what.shadow = what.base = nullptr;
@@ -244,8 +264,17 @@ page_set memory_state::referenced_pages() {
 void memory_state::pages_written(const std::vector<dirty_page>& pages) noexcept {
   try {
     drop_private_copies(pages);
+    for (const auto& r : regions.all()) {
+      if (r->tracker == nullptr) continue;
+      for (const dirty_page& page : pages)
+        if (r->in == page.in && page.page * redo_page >= r->offset && page.page * redo_page < r->offset + r->length)
+          r->tracker->page_written(page.page);
+    }
   } catch (...) {  // only memory is not given back
   }
+  if (!automatic.try_take()) return;  // who has the right does it
+  give_back_written_pages(true);
+  automatic.give();
 }
 
 namespace {
@@ -302,7 +331,7 @@ void memory_state::drop_private_copies(const std::vector<dirty_page>& pages) {
   for (const dirty_page& page : pages)
     for (const auto& r : table)
       if (r->in == page.in && page.page * redo_page >= r->offset && page.page * redo_page < r->offset + r->length &&
-          !r->anonymous.contains(static_cast<std::size_t>(page.page * redo_page - r->offset)))
+          r->tracker == nullptr && !r->anonymous.contains(static_cast<std::size_t>(page.page * redo_page - r->offset)))
         places.emplace_back(*r, round_down(page.page * redo_page, os::page_size()));
   std::ranges::sort(places);
   places.erase(std::unique(places.begin(), places.end()), places.end());

@@ -4,6 +4,7 @@
 #include <cassert>
 
 #include "os/process.hpp"
+#include "os/virtual_memory.hpp"
 #include "rvm/memory_state.hpp"
 
 namespace tenure::rvm {
@@ -131,6 +132,13 @@ region memory::map(const std::string& segment_path, const map_options& how) {
 }
 
 transaction memory::begin(restore_mode mode) { return transaction(require(state_).begin(mode)); }
+transaction memory::begin_automatic() { return transaction(require(state_).begin_automatic()); }
+
+void memory::require_usable() const {
+  const memory_state& state = require(state_);
+  state.require_usable();
+  if (state.writer) state.writer->require_usable();
+}
 
 void memory::flush() {
   memory_state& state = require(state_);
@@ -243,6 +251,41 @@ void region::check_range(std::size_t offset, std::size_t length) const {
 std::size_t region::back_with_file(std::size_t offset, std::size_t length) {
   check_range(offset, length);
   return state_->owner->back_with_file(*state_, offset, length);
+}
+
+region_tracker& region::tracker(const void* from, std::size_t length) const {
+  check_range(0, 0);
+  if (state_->tracker == nullptr)
+    throw error(
+        errc::wrong_tracking,
+        state_->segment_path + ": this region is not tracked automatically; map it with tracking_mode::automatic");
+  const auto* const first = static_cast<const std::byte*>(from);
+  if (length != 0 && (!state_->contains(first) || length > static_cast<std::size_t>(data() + size() - first)))
+    throw error(errc::partly_mapped, state_->segment_path + ": the range does not lie in the region");
+  return *state_->tracker;
+}
+
+void region::open_untracked(void* address, std::size_t length) {
+  region_tracker& tracker = this->tracker(address, length);
+  if (const std::size_t page = os::page_size();
+      length % page != 0 || reinterpret_cast<std::uintptr_t>(address) % page != 0)
+    throw error(errc::misaligned, state_->segment_path + ": only whole pages can be left out of tracking");
+  state_->owner->require_writable();
+  if (length != 0) tracker.open_untracked(static_cast<std::byte*>(address), length);
+}
+
+bool region::is_open_untracked(const void* address) const {
+  return tracker(address, 1).is_open_untracked(static_cast<const std::byte*>(address));
+}
+
+void region::set_change_filter(change_filter* filter) {
+  check_range(0, 0);
+  if (!state_->owner->read_only) tracker(nullptr, 0).set_change_filter(filter);
+}
+
+void region::on_stray_write(stray_write_judge judge, void* context) {
+  check_range(0, 0);
+  if (!state_->owner->read_only) tracker(nullptr, 0).on_stray_write(judge, context);
 }
 
 void region::unmap() {

@@ -13,9 +13,11 @@
 
 #include <tenure/rvm.hpp>
 
+#include "rvm/automatic_right.hpp"
 #include "rvm/counters.hpp"
 #include "rvm/log_writer.hpp"
 #include "rvm/region.hpp"
+#include "rvm/region_tracker.hpp"
 #include "rvm/transaction_state.hpp"
 #include "rvm/truncator.hpp"
 
@@ -85,6 +87,20 @@ struct memory_state final : truncation_host {
   void require_declared_writes_only(const transaction_state& committing);
   void update_shadow(const transaction_state& committed) noexcept;
 
+  // automatic.cpp: automatic tracking
+  void make_tracker(region_state& what, const map_options& how);
+  transaction_state* begin_automatic();
+  // Finds what the transaction has changed, and declares it.
+  void collect_changes(transaction_state& tx);
+  // Undoes that: the commit has failed, and the transaction goes on.
+  void forget_changes(transaction_state& tx) noexcept;
+  // The values are captured, or are to be put back: the committed image and memory agree again, and the next automatic
+  // transaction may begin. Returns whether there are so many twins that truncation should make them superfluous.
+  [[nodiscard]] bool end_automatic_changes(transaction_state& tx);
+  void put_back_committed_image(transaction_state& tx);
+  // Gives back pages that truncation has written, if none is in progress now, or this is it. With the automatic right.
+  void give_back_written_pages(bool in_truncation) noexcept;
+
   // transaction.cpp
   transaction_state* begin(restore_mode mode);
   // One that nobody uses, for an open transaction.
@@ -115,6 +131,11 @@ struct memory_state final : truncation_host {
   std::optional<log_window> live;  // of a log opened for reading only
   std::unique_ptr<log_file> read_only_log;
   std::optional<page_queue> queue;
+  automatic_right automatic;
+  std::optional<tracking_host> tracking;     // of an opening that is not read-only
+  std::uint32_t automatic_transactions = 0;  // begun; with the right
+  std::size_t many_twins = most_twins;       // to truncate at; with the right
+  static constexpr std::size_t most_twins = 16 << 10;
   std::optional<archive_writer> archive;
   std::optional<truncator> truncation;
   std::optional<log_writer> writer;

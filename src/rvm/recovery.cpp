@@ -71,6 +71,7 @@ void memory_state::open_log() {
   recover(*log);
   totals_at_open = log->status().totals;
   queue.emplace(log->status().head);
+  tracking.emplace(count.tracking, *queue, how.on_stray_write);
   truncation.emplace(std::move(log), *queue, count, *this,
                      truncator_settings{tune.truncation_threshold, how.recovery_memory, how.background, &disk,
                                         archive ? &*archive : nullptr});

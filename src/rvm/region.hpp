@@ -17,7 +17,13 @@
 
 namespace tenure::rvm {
 
+class region_tracker;
+
 struct region_state {
+  region_state();
+  ~region_state();
+  region_state(const region_state&) = delete;
+  region_state& operator=(const region_state&) = delete;
   memory_state* owner = nullptr;  // nullptr once unmapped
   segment* in = nullptr;
   std::string segment_path;
@@ -32,6 +38,8 @@ struct region_state {
   std::atomic<bool> closing{false};
   os::fault_range explained;
   std::byte* shadow = nullptr;  // checking mode: the committed image
+  std::unique_ptr<region_tracker>
+      tracker;  // automatic tracking; kept when unmapped, because a fault handler may be in it
 
   [[nodiscard]] bool contains(const std::byte* at) const {
     return at >= base && at < base + length.load(std::memory_order_acquire);

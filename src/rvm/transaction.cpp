@@ -59,7 +59,10 @@ void transaction_state::set_range(std::byte* from, std::size_t length) {
   region_state& in = region_of(from, length);
   ++ranges_declared;
   bytes_declared += length;
-  if (length == 0 || is_declared(from, length)) return;
+  if (length == 0) return;
+  if (in.tracker != nullptr) [[unlikely]]
+    return set_tracked_range(in, from, length);
+  if (is_declared(from, length)) return;
 
   if (last_region != &in) enter(in);
 
@@ -118,6 +121,7 @@ void transaction_state::enter(region_state& in) {
 }
 
 bool transaction_state::uses(const region_state& in) const {
+  if (automatic && in.tracker != nullptr) return true;
   return first_region.load(std::memory_order_acquire) == &in ||
          std::ranges::find(other_regions, &in) != other_regions.end();
 }
@@ -174,6 +178,8 @@ void transaction_state::reset() {
   extents.clear();
   ranges_declared = 0;
   bytes_declared = 0;
+  automatic = settled = collected = preparing = false;
+  changes.clear();
 }
 
 namespace {
@@ -245,6 +251,10 @@ void transaction_state::undo_prepare() noexcept {
 void transaction_state::captured() noexcept {
   if (owner->shadows) owner->update_shadow(*this);  // even while checking is switched off
   drop_references();
+  for (participant* p : participants) {
+    borrowed self{transaction(this)};
+    p->captured(self);
+  }
 }
 
 namespace {
@@ -290,10 +300,11 @@ void memory_state::end(transaction_state& tx, std::optional<commit_mode> committ
   if (committed) {
     auto& t = tx.totals;
     ++(*committed == commit_mode::flush ? t.flush_commits : t.no_flush_commits);
-    t.ranges_declared += tx.ranges_declared.get();
-    t.bytes_declared += tx.bytes_declared.get();
     std::uint64_t bytes = 0;
     for (const auto& range : tx.ranges) bytes += range.length;
+    // What an automatic one announces says nothing about what it logs.
+    t.ranges_declared += tx.automatic ? tx.ranges.size() : tx.ranges_declared.get();
+    t.bytes_declared += tx.automatic ? bytes : tx.bytes_declared.get();
     t.ranges_merged += tx.ranges.size();
     t.bytes_merged += bytes;
   }
@@ -378,10 +389,40 @@ ticket transaction::commit(commit_mode mode) {
   ticket done;
   try {
     if (!tx.bulk.empty()) owner.write_bulk(tx);
-    done = owner.writer->commit(tx, mode);
+    if (tx.automatic) {
+      if (tx.settled)
+        throw error(errc::outcome_unknown, "transaction " + std::to_string(tx.id) +
+                                               " was committed, and then the log could not be written; "
+                                               "close this memory and open it again to find out what survived");
+      if (!tx.collected) owner.collect_changes(tx);
+      for (const auto& b : tx.bulk)
+        if (b.in->tracker != nullptr) b.in->tracker->written_in_bulk(b.in->base + b.offset, b.length);
+      done = owner.writer->capture(tx, mode);
+    } else {
+      done = owner.writer->commit(tx, mode);
+    }
   } catch (...) {
     if (!tx.bulk.empty()) owner.queue->unmask(tx.id);
+    if (tx.automatic && !tx.settled) owner.forget_changes(tx);
     throw;
+  }
+  if (tx.automatic) {
+    const bool many_twins = owner.end_automatic_changes(tx);
+    try {
+      if (mode == commit_mode::flush) owner.writer->wait(done);
+    } catch (const error& e) {
+      owner.tracking->failed.store(true, std::memory_order_release);
+      if (e.code() == errc::outcome_unknown) throw;
+      // Other transactions could be aborted now; this one's changes stay in memory.
+      throw error(errc::outcome_unknown,
+                  std::string("the log could not be written; memory has the changes that the log lacks, so close this "
+                              "memory and open it again: ") +
+                      e.what());
+    } catch (...) {
+      owner.tracking->failed.store(true, std::memory_order_release);
+      throw;
+    }
+    if (many_twins) owner.truncation->request_everything();
   }
   for (participant* p : tx.participants) p->committed(*this);
   owner.end(tx, mode);
@@ -397,7 +438,8 @@ void transaction::abort() {
         "transaction " + std::to_string(tx.id) +
             " was begun no_restore: its old values were not kept; begin it with restore_mode::restore to abort");
   tx.undo_prepare();  // where a commit failed after its values were captured
-  tx.put_back_old_values();
+  if (!tx.settled) tx.put_back_old_values();
+  if (tx.automatic && !tx.settled) tx.owner->put_back_committed_image(tx);
   for (participant* p : tx.participants) p->aborted(*this);
   ++tx.owner->count.aborts;
   tx.owner->end(tx, std::nullopt);
@@ -423,6 +465,24 @@ void transaction::label(std::string_view name) {
   transaction_state& tx = require_open(state_);
   const std::scoped_lock lock(tx.owner->open_mutex);  // query reads it
   tx.label = name.substr(0, 255);
+}
+
+std::span<const memory_range> transaction::changes() const { return require_open(state_).changes; }
+
+std::span<const memory_range> transaction::settle_changes() {
+  transaction_state& tx = require_open(state_);
+  if (!tx.automatic || tx.settled)
+    throw error(errc::wrong_tracking,
+                "transaction " + std::to_string(tx.id) + ": only an automatic one finds its changes");
+  if (!tx.collected) tx.owner->collect_changes(tx);
+  tx.collected = true;
+  return tx.changes;
+}
+
+void transaction::take_back_changes() noexcept {
+  if (state_ == nullptr) return;
+  state_->owner->forget_changes(*state_);
+  state_->bulk.clear();
 }
 
 void transaction::join(participant& who) {

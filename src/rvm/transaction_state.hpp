@@ -60,8 +60,12 @@ struct transaction_state final : commit_source {
   // What the undo lists held before prepare(), until that is settled.
   std::size_t undo_before_prepare = not_prepared, saved_before_prepare = not_prepared;
   std::vector<new_value> values;  // while committing
-  bool preparing = false;         // participants are being asked
-  std::vector<bulk_write> bulk;   // in checking mode changed under the owner's open_mutex
+  // Automatic ones only. An automatic transaction has the automatic right until it has `settled` what is in memory.
+  bool automatic = false, settled = false;
+  bool collected = false;             // changes are found, and will not be looked for again
+  bool preparing = false;             // participants are being asked
+  std::vector<memory_range> changes;  // in automatically tracked regions, as commit has found them
+  std::vector<bulk_write> bulk;       // in checking mode changed under the owner's open_mutex
   std::vector<bulk_extent> extents;
   // For query, from any thread.
   own_counter ranges_declared, bytes_declared;
@@ -73,6 +77,9 @@ struct transaction_state final : commit_source {
   void enter(region_state& in);
   [[nodiscard]] bool uses(const region_state& in) const;  // with the owner's open_mutex held
   void set_range(std::byte* from, std::size_t length);
+  void set_tracked_range(region_state& in, std::byte* from, std::size_t length);
+  // Lists the pages of a range that is to be logged.
+  void refer_to_pages(region_state& in, const std::byte* from, std::size_t length);
   // bulk.cpp: references to pages that are about to change and will not be logged; pages for write_bulk.
   void hold(std::byte* from, std::size_t length);
   void write_bulk(region_state& in, std::size_t offset, std::span<const os::const_bytes> from);

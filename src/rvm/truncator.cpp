@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 #include "rvm/log_reader.hpp"
 #include "rvm/segment.hpp"
@@ -272,6 +273,20 @@ void truncator::relieve(const guard& lock) {
   }
 }
 
+void truncator::request_everything() noexcept {
+  if (how_.background) {
+    {
+      const std::scoped_lock lock(wake_mutex_);
+      everything_due_ = true;
+    }
+    return wake();
+  }
+  try {
+    everything();
+  } catch (...) {  // as in consider()
+  }
+}
+
 void truncator::wake() noexcept {
   {
     const std::scoped_lock lock(wake_mutex_);
@@ -282,13 +297,17 @@ void truncator::wake() noexcept {
 
 void truncator::run(const std::stop_token& stop) {
   for (;;) {
+    bool all;
     {
       std::unique_lock lock(wake_mutex_);
       if (!wake_condition_.wait(lock, stop, [&] { return due_; })) return;
       due_ = false;
+      all = std::exchange(everything_due_, false);
     }
     const guard lock(mutex_);
     try {
+      outcome how;
+      if (all) (void)incremental(lock, queue_.window().tail, how);
       relieve(lock);
     } catch (...) {
       // As in consider(); or a simulated crash of the storage.

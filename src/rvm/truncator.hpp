@@ -76,6 +76,13 @@ class truncator {
   void everything();
   // Runs f while no truncation is in progress.
   void exclusively(const std::function<void()>& f);
+  // The same, or nothing if one is.
+  template <class F>
+  void if_idle(F&& f) {
+    if (const guard lock(mutex_, std::try_to_lock); lock) f();
+  }
+  // Has everything truncated that is synced: in the background, or here. Errors are reported by whoever next needs room.
+  void request_everything() noexcept;
   // The same, for who writes extents to segments: the log says first, durably, that it may have records of them.
   void writing_extents(const std::function<void()>& f);
   // Replaces the log, which must have nothing unsynced, by one with room for `needed` bytes. Called by the log's writer.
@@ -125,7 +132,7 @@ class truncator {
 
   std::mutex wake_mutex_;
   std::condition_variable_any wake_condition_;
-  bool due_ = false;
+  bool due_ = false, everything_due_ = false;
   std::atomic<double> threshold_;
   std::atomic<bool> blocked_{false};
 

@@ -127,6 +127,23 @@ TEST_F(crashing, after_every_operation) {
   }
 }
 
+TEST_F(crashing, with_automatic_tracking) {
+  for (std::uint64_t seed = 500; seed < 500 + scaled(12) && !HasFailure(); ++seed) {
+    plan p;
+    p.how.seed = seed;
+    p.how.steps = 250;
+    p.how.automatic = true;
+    p.how.longest_range = seed % 2 == 0 ? 5000 : 15000;
+    p.where.tune.truncation_threshold = seed % 3 == 0 ? 0.5 : seed % 3 == 1 ? 2 : 0.1;
+    if (seed % 3 == 2) p.how.flush_every = 20, p.how.longest_range = 300;
+    if (seed % 4 == 0) p.where.log.size = p.where.log.max_size = 128 << 10;
+    everywhere(p);
+    plan inside = p;
+    inside.how.steps = 60;
+    ASSERT_EQ(crash_inside_every_operation(inside, 3, crashes), "");
+  }
+}
+
 TEST_F(crashing, inside_every_operation) {
   for (std::uint64_t seed = 100; seed < 100 + scaled(6) && !HasFailure(); ++seed) {
     SCOPED_TRACE("workload seed " + std::to_string(seed));

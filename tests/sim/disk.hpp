@@ -118,6 +118,7 @@ class disk final : public os::disk {
   [[nodiscard]] bool exists(const std::string& path) override;
   void rename(const std::string& from, const std::string& to) override;
   void remove(const std::string& path) override;
+  void make_directory(const std::string&) override {}  // directories are there as soon as a name is in them
   void sync_directory_of(const std::string& path) override;
 
   // --- Losing power ---

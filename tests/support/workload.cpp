@@ -69,7 +69,12 @@ void workload::end_failed_commit(const error& why) {
   if (!tx.tx.is_open()) throw std::logic_error("a transaction whose commit threw is not open");
   // Anything but outcome_unknown says that it is not committed.
   if (why.code() != errc::outcome_unknown) model_.not_committed();
-  if (tx.mode == restore_mode::restore)
+  if (tx.automatic) {
+    // Memory keeps what was captured before the log failed; else it is restored.
+    const image kept = model_.memory;
+    abort(*committing_);
+    if (why.code() == errc::outcome_unknown && !memory_is_as_expected()) model_.memory = kept;
+  } else if (tx.mode == restore_mode::restore)
     abort(*committing_);
   else
     open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(*committing_));
@@ -87,8 +92,9 @@ void workload::abort_all() {
 bool workload::accepts_transactions() {
   try {
     transaction tx = memory_->begin();
-    std::byte* const at = regions_.empty() ? nullptr : regions_.front().in.data();
-    const byte_range r{regions_.empty() ? 0 : regions_.front().at, 1};
+    const auto first = std::ranges::find(regions_, false, &mapped::automatic);
+    std::byte* const at = first == regions_.end() ? nullptr : first->in.data();
+    const byte_range r{first == regions_.end() ? 0 : first->at, 1};
     for (const auto& other : open_)
       for (const auto& taken : other.ranges)
         if (at == nullptr || (taken.at < r.at + r.length && r.at < taken.at + taken.length)) return true;
@@ -137,8 +143,31 @@ void workload::map_segment(std::size_t segment) {
       how.reserve = true;
       how.fresh = random_.one_in(2) ? fresh_space::file : fresh_space::anonymous;
     }
-    regions_.push_back({memory_->map(s.path, how), segment, layout_.start(segment) + how.offset});
+    if (is_automatic(segment)) {
+      constexpr tracking_mechanism means[] = {tracking_mechanism::choose, tracking_mechanism::traps,
+                                              tracking_mechanism::hot,    tracking_mechanism::growing_runs,
+                                              tracking_mechanism::scan,   tracking_mechanism::private_copies};
+      how.copy_in = false;
+      how.fresh = fresh_space::file;
+      how.tracking = tracking_mode::automatic;
+      how.force_mechanism = means[random_.below(std::size(means))];
+      how.tracking_strict = random_.one_in(4);
+    }
+    regions_.push_back(
+        {memory_->map(s.path, how), segment, layout_.start(segment) + how.offset, is_automatic(segment)});
   }
+}
+
+bool workload::is_automatic(std::size_t segment) const {
+  return how_.automatic && segment + 1 == layout_.segments.size();
+}
+
+bool workload::has_automatic_transaction() const { return std::ranges::any_of(open_, &open_tx::automatic); }
+
+bool workload::memory_is_as_expected() const {
+  return std::ranges::all_of(regions_, [&](const mapped& r) {
+    return std::memcmp(r.in.data(), model_.memory.data() + r.at, r.in.size()) == 0;
+  });
 }
 
 // What the program sees is what the model says, at any time: aborts restore, truncation disturbs nothing.
@@ -187,7 +216,10 @@ void workload::step() {
 
 void workload::begin() {
   const auto mode = random_.one_in(3) ? restore_mode::no_restore : restore_mode::restore;
-  open_.push_back({memory_->begin(mode), mode, random_.one_in(4), {}, {}});
+  if (how_.automatic && !has_automatic_transaction() && random_.one_in(2))
+    open_.push_back({memory_->begin_automatic(), restore_mode::restore, random_.one_in(4), true, {}, {}});
+  else
+    open_.push_back({memory_->begin(mode), mode, random_.one_in(4), false, {}, {}});
   if (random_.one_in(4)) open_.back().tx.label("number " + std::to_string(random_.below(1000)));
 }
 
@@ -224,7 +256,7 @@ void workload::change(open_tx& tx) {
   if (tx.repeats) r = {regions_.front().at, 16};  // the same place again and again
   const auto home = std::ranges::find_if(
       regions_, [&](const mapped& m) { return m.at <= r.at && r.at + r.length <= m.at + m.in.size(); });
-  if (home == regions_.end() || !free_for(tx, r) || !allowed(tx, r)) return;
+  if (home == regions_.end() || !free_for(tx, r) || !allowed(tx, r) || (home->automatic && !tx.automatic)) return;
 
   std::byte* const at = home->in.data() + (r.at - home->at);
   tx.undo.emplace_back(r.at, image(at, at + r.length));
@@ -235,7 +267,9 @@ void workload::change(open_tx& tx) {
     const std::size_t from = random_.one_in(3) ? random_.below(value.size()) : 0;
     fill_random(value.data() + from, value.size() - from, random_);
   }
-  if (random_.one_in(4)) {
+  if (home->automatic && !random_.one_in(4)) {
+    std::memcpy(at, value.data(), value.size());
+  } else if (random_.one_in(4)) {
     tx.tx.modify(at, value.data(), value.size());
   } else {
     tx.tx.set_range(at, value.size());
@@ -370,6 +404,7 @@ void workload::end_all() {
 
 void workload::unmap_and_map() {
   const std::size_t segment = random_.below(layout_.segments.size());
+  if (is_automatic(segment) && has_automatic_transaction()) return;  // busy
   for (auto& r : regions_) {
     if (r.segment != segment) continue;
     for (const auto& tx : open_)

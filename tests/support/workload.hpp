@@ -17,6 +17,7 @@ struct workload_options {
   std::uint64_t longest_range = 5000;  // most are much shorter
   std::uint64_t flush_every = 2;       // commits, on average; the others are no_flush
   bool reopen = true;                  // closes and opens the log now and then
+  bool automatic = false;              // the last segment is tracked automatically, by changing means
 };
 
 class workload {
@@ -40,6 +41,7 @@ class workload {
     transaction tx;
     restore_mode mode;
     bool repeats;  // changes what others have changed
+    bool automatic;
     std::vector<byte_range> ranges;
     std::vector<std::pair<std::uint64_t, image>> undo;
   };
@@ -47,6 +49,7 @@ class workload {
     region in;
     std::size_t segment;
     std::uint64_t at;  // in the image
+    bool automatic;
   };
 
   void open();
@@ -65,6 +68,9 @@ class workload {
   [[nodiscard]] const mapped* home_of(const byte_range& r) const;
   // Whether the range may be changed as far as pages that are written in bulk are concerned.
   [[nodiscard]] bool allowed(const open_tx& tx, const byte_range& r) const;
+  [[nodiscard]] bool is_automatic(std::size_t segment) const;
+  [[nodiscard]] bool has_automatic_transaction() const;
+  [[nodiscard]] bool memory_is_as_expected() const;
   void unmap_and_map();
   void end_all();
   void reopen();

@@ -33,6 +33,7 @@ class eventful_disk final : public os::disk {
   std::unique_ptr<os::file> create(const std::string&, unsigned) override { throw std::logic_error("create"); }
   void rename(const std::string&, const std::string&) override { throw std::logic_error("rename"); }
   void remove(const std::string&) override { throw std::logic_error("remove"); }
+  void make_directory(const std::string&) override { throw std::logic_error("make_directory"); }
   void sync_directory_of(const std::string&) override { throw std::logic_error("sync"); }
   [[nodiscard]] bool has_happened() const { return left_ <= 0; }
 

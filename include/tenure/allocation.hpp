@@ -1,0 +1,21 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Memory of the store for containers: what tenure::allocator and the library's own containers are built on. Defined by the
+// object heap.
+#pragma once
+
+#include <cstddef>
+
+#include <tenure/type.hpp>
+
+namespace tenure::detail {
+
+// Zeroed memory for `count` > 0 values of a type, an object of its own in a database of the current transaction's store: of the
+// one that `near` is in, if it is not nullptr and in one, else of the default one. Nothing is constructed. Throws tenure::error
+// where there is no store, and std::bad_array_new_length where `count` makes no sense.
+[[nodiscard]] void* allocate(const type& of, std::size_t count, const void* near);
+
+// Gives back what allocate() returned, at commit. nullptr does nothing.
+void deallocate(void* memory) noexcept;
+
+}  // namespace tenure::detail

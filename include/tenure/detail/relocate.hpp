@@ -1,0 +1,168 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Moving elements between the slots of a container. To relocate is to move an element to a slot that has none and to
+// destroy what it was moved from. Slots without an element are zero: the collector reads all slots of an array, and what
+// an element has left behind would look like a pointer.
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+namespace tenure {
+
+// Whether copying the bytes of a T to another place and forgetting the old ones relocates it. True for trivially copyable
+// types, for the containers of this library, and for pairs of such. Specialise it for a type of your own that refers
+// nowhere into itself; a class says it of itself with `using relocatable = itself;`, which classes derived from it do not
+// inherit.
+template <class T>
+struct is_relocatable : std::is_trivially_copyable<T> {};
+template <class T>
+requires requires { typename T::relocatable; }
+struct is_relocatable<T> : std::is_same<typename T::relocatable, T> {};
+template <class A, class B>
+struct is_relocatable<std::pair<A, B>> : std::bool_constant<is_relocatable<std::remove_const_t<A>>::value &&
+                                                            is_relocatable<std::remove_const_t<B>>::value> {};
+
+namespace detail {
+
+template <class T>
+inline constexpr bool is_pair_with_const_first = false;
+template <class K, class V>
+inline constexpr bool is_pair_with_const_first<std::pair<const K, V>> = true;
+
+// Whether relocating cannot throw.
+template <class T>
+struct relocates_safely : std::bool_constant<is_relocatable<T>::value || std::is_nothrow_move_constructible_v<T>> {};
+template <class A, class B>
+struct relocates_safely<std::pair<A, B>> : std::bool_constant<relocates_safely<std::remove_const_t<A>>::value &&
+                                                              relocates_safely<std::remove_const_t<B>>::value> {};
+
+// Makes slots that have no element zero. Numbers cannot be taken for pointers.
+template <class T>
+void zero_slots(T* first, std::size_t count) noexcept {
+  if constexpr (!std::is_arithmetic_v<T> && !std::is_enum_v<T>) {
+    if (count != 0) std::memset(static_cast<void*>(first), 0, count * sizeof(T));
+  }
+}
+
+template <class T>
+void destroy_slots(T* first, std::size_t count) noexcept {
+  std::destroy_n(first, count);
+  zero_slots(first, count);
+}
+
+// `from` keeps the bytes it has: the caller zeroes it or puts another element there.
+template <class T>
+void relocate_one(T* to, T* from) noexcept {
+  static_assert(relocates_safely<T>::value);
+  if constexpr (is_relocatable<T>::value) {
+    std::memcpy(static_cast<void*>(to), static_cast<const void*>(from), sizeof(T));
+  } else {
+    if constexpr (is_pair_with_const_first<T>) {
+      // The key is about to be destroyed, so it may be moved from.
+      using key = std::remove_const_t<typename T::first_type>;
+      ::new (static_cast<void*>(to)) T(std::move(const_cast<key&>(from->first)), std::move(from->second));
+    } else {
+      ::new (static_cast<void*>(to)) T(std::move(*from));
+    }
+    std::destroy_at(from);
+  }
+}
+
+// The ranges may overlap, and slots of `from` outside of `to` keep their bytes.
+template <class T>
+void relocate(T* to, T* from, std::size_t count) noexcept {
+  if constexpr (is_relocatable<T>::value) {
+    if (count != 0) std::memmove(static_cast<void*>(to), static_cast<const void*>(from), count * sizeof(T));
+  } else if (to < from) {
+    for (std::size_t i = 0; i < count; ++i) relocate_one(to + i, from + i);
+  } else {
+    for (std::size_t i = count; i-- > 0;) relocate_one(to + i, from + i);
+  }
+}
+
+// To slots that do not overlap with `from`, which is zero afterwards.
+template <class T>
+void relocate_away(T* to, T* from, std::size_t count) noexcept {
+  relocate(to, from, count);
+  zero_slots(from, count);
+}
+
+// Room for one element outside of the container, while others are shifted.
+template <class T>
+class parked {
+ public:
+  explicit parked(T* from) noexcept { take(from); }
+  parked(const parked&) = delete;
+  parked& operator=(const parked&) = delete;
+  void take(T* from) noexcept {
+    relocate_one(place(), from);
+    zero_slots(from, 1);
+  }
+  void take(parked& from) noexcept { relocate_one(place(), from.place()); }
+  void put(T* to) noexcept { relocate_one(to, place()); }
+  // To `at`, after moving the elements in [at, end) up by one.
+  void put_before(T* at, T* end) noexcept {
+    relocate(at + 1, at, static_cast<std::size_t>(end - at));
+    put(at);
+  }
+
+ private:
+  T* place() noexcept { return reinterpret_cast<T*>(bytes_); }
+  alignas(T) std::byte bytes_[sizeof(T)];
+};
+
+// Calls make(slot), which constructs an element in a slot that has none. The slot is zero again if that throws.
+template <class T, class Make>
+void make_in(T* slot, Make&& make) {
+  if constexpr (noexcept(make(slot))) {
+    make(slot);
+  } else {
+    try {
+      make(slot);
+    } catch (...) {
+      zero_slots(slot, 1);
+      throw;
+    }
+  }
+}
+
+// Moves the element at `from` down to `to`, and those in [to, from) up by one.
+template <class T>
+void rotate_down(T* to, T* from) noexcept {
+  if (to == from) return;
+  parked<T> element{from};
+  element.put_before(to, from);
+}
+
+// Takes `count` slots without elements at `at` out of [at, end).
+template <class T>
+void close_gap(T* at, std::size_t count, T* end) noexcept {
+  relocate(at, at + count, static_cast<std::size_t>(end - at) - count);
+  zero_slots(end - count, count);
+}
+
+// Gives memory back unless told that it is needed.
+template <class T, class Memory>
+class fresh_memory {
+ public:
+  fresh_memory(std::size_t count, const void* near)
+      : first_(Memory::template allocate<T>(count, near)), count_(count) {}
+  fresh_memory(const fresh_memory&) = delete;
+  fresh_memory& operator=(const fresh_memory&) = delete;
+  ~fresh_memory() {
+    if (first_ != nullptr) Memory::template deallocate<T>(first_, count_);
+  }
+  [[nodiscard]] T* get() const noexcept { return first_; }
+  T* release() noexcept { return std::exchange(first_, nullptr); }
+
+ private:
+  T* first_;
+  std::size_t count_;
+};
+
+}  // namespace detail
+}  // namespace tenure

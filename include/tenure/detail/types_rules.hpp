@@ -1,0 +1,300 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Which types can persist, and how well they are known. The sentences that programmers see are here.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include <tenure/detail/types_decompose.hpp>
+#include <tenure/detail/types_names.hpp>
+#include <tenure/detail/types_standard.hpp>
+#include <tenure/detail/types_trait.hpp>
+#include <tenure/transient.hpp>
+
+namespace tenure::detail {
+
+// Where the description of a type comes from.
+enum class shape {
+  scalar,  // numbers, enumerations, pointers
+  array,
+  transient,
+  trait,      // the class says it
+  standard,   // a class of the standard library that is known
+  plain,      // no pointers, for sure
+  aggregate,  // the compiler says it
+  opaque,     // unknown: every word may be a pointer
+};
+
+// Why a type cannot persist.
+enum class obstacle {
+  none,
+  reference,
+  volatile_type,
+  function,
+  member_pointer,
+  no_name,
+  callable,
+  owning_pointer,
+  thread,
+  lock,
+  view,
+  container,
+  other_memory,
+  process_only,
+  polymorphic,
+  prototype,
+};
+
+template <class T>
+inline constexpr bool is_transient = false;
+template <class T>
+inline constexpr bool is_transient<transient<T>> = true;
+
+// Classes of the standard library, by their names: their headers need not be included for this.
+template <class T>
+consteval bool is_plain_by_name() {
+  if (std::is_empty_v<T>) return true;
+  if (!is_of_standard_library<T>() || !std::is_trivially_copyable_v<T>) return false;
+  for (const std::string_view begin :
+       {"chrono::duration<", "chrono::time_point<", "complex<", "bitset<", "linear_congruential_engine<",
+        "mersenne_twister_engine<", "subtract_with_carry_engine<", "atomic_flag", "byte"})
+    if (compiler_name_of_type<T>().starts_with(begin)) return true;
+  return false;
+}
+
+consteval bool begins_with_one_of(std::string_view name, std::initializer_list<std::string_view> beginnings) {
+  for (const std::string_view begin : beginnings)
+    if (name.starts_with(begin)) return true;
+  return false;
+}
+
+template <class T>
+consteval obstacle obstacle_by_name() {
+  if (!is_of_standard_library<T>()) return obstacle::none;
+  constexpr std::string_view name = compiler_name_of_type<T>();
+  if (begins_with_one_of(name, {"unique_ptr<", "shared_ptr<", "weak_ptr<", "auto_ptr<"}))
+    return obstacle::owning_pointer;
+  if (begins_with_one_of(name, {"function<", "move_only_function<", "packaged_task<"})) return obstacle::callable;
+  if (begins_with_one_of(name, {"thread", "jthread", "future<", "shared_future<", "promise<", "stop_source",
+                                "stop_token", "coroutine_handle<"}))
+    return obstacle::thread;
+  if (begins_with_one_of(name, {"mutex", "timed_mutex", "recursive_mutex", "recursive_timed_mutex", "shared_mutex",
+                                "shared_timed_mutex", "condition_variable", "once_flag", "lock_guard<", "unique_lock<",
+                                "shared_lock<", "scoped_lock<", "latch", "barrier<", "counting_semaphore<"}))
+    return obstacle::lock;
+  if (begins_with_one_of(name, {"basic_string_view<", "span<", "initializer_list<", "reference_wrapper<"}))
+    return obstacle::view;
+  if (begins_with_one_of(name, {"basic_string<", "vector<", "deque<", "list<", "forward_list<", "map<", "set<",
+                                "multimap<", "multiset<", "unordered_map<", "unordered_set<", "unordered_multimap<",
+                                "unordered_multiset<", "stack<", "queue<", "priority_queue<"}))
+    return obstacle::container;
+  if (begins_with_one_of(name, {"any", "filesystem::", "basic_regex<", "match_results<", "valarray<", "pmr::"}))
+    return obstacle::other_memory;
+  if (begins_with_one_of(name, {"error_code", "error_condition", "type_index", "locale", "__exception_ptr::"}))
+    return obstacle::process_only;
+  return obstacle::none;
+}
+
+template <class T>
+consteval bool can_be_taken_apart() {
+  if constexpr (std::is_aggregate_v<T> && !std::is_union_v<T> && !std::is_polymorphic_v<T>)
+    return !has_base_to_initialize<T> && count_fields<T>() != 0;
+  else
+    return false;
+}
+
+template <class... Fields>
+consteval bool has_reference_or_volatile(type_list<Fields...>) {
+  return (false || ... || (std::is_reference_v<Fields> || std::is_volatile_v<Fields>));
+}
+
+// Of a type without const and volatile.
+template <class T>
+consteval shape shape_of() {
+  if constexpr (std::is_array_v<T>) {
+    return shape::array;
+  } else if constexpr (!std::is_class_v<T> && !std::is_union_v<T>) {
+    return shape::scalar;
+  } else if constexpr (is_transient<T>) {
+    return shape::transient;
+  } else if constexpr (has_trait<T>) {
+    return shape::trait;
+  } else if constexpr (is_standard<T>) {
+    return standard<T>::exact ? shape::standard : shape::opaque;
+  } else if constexpr (is_plain_by_name<T>()) {
+    return shape::plain;
+  } else if constexpr (can_be_taken_apart<T>()) {
+    if constexpr (has_reference_or_volatile(decltype(types_of_fields(std::declval<T&>()))()))
+      return shape::aggregate;  // of which no addresses are asked: it cannot persist
+    else
+      return fields_have_addresses<T> ? shape::aggregate : shape::opaque;
+  } else {
+    return shape::opaque;
+  }
+}
+
+// What is in T itself, not behind a pointer.
+template <class T>
+consteval auto components_of() {
+  constexpr shape s = shape_of<T>();
+  if constexpr (s == shape::array)
+    return type_list<std::remove_all_extents_t<T>>();
+  else if constexpr (s == shape::standard)
+    return typename standard<T>::components();
+  else if constexpr (s == shape::aggregate)
+    return decltype(types_of_fields(std::declval<T&>()))();
+  else if constexpr (s == shape::trait)
+    return []<class... B, auto... M>(bases<B...>, members<M...>) {
+      return type_list<B..., typename listed_member<M>::type...>();
+    }
+  (typename trait_of<T>::bases(), typename trait_of<T>::members());
+  else return type_list<>();
+}
+
+// What is in the way of objects that a pointer refers to, as far as can be told where they need not be complete.
+template <class T>
+consteval obstacle obstacle_behind_pointer() {
+  using bare = std::remove_cv_t<T>;
+  if constexpr (std::is_pointer_v<bare>)
+    return obstacle_behind_pointer<std::remove_pointer_t<bare>>();
+  else if constexpr (std::is_function_v<bare>)
+    return obstacle::function;
+  else if constexpr (std::is_class_v<bare> && !has_persist<bare> && !is_standard<bare>)
+    return obstacle_by_name<bare>();
+  else
+    return obstacle::none;
+}
+
+// What is in the way of T itself, whatever it contains.
+template <class T>
+consteval obstacle own_obstacle() {
+  if constexpr (std::is_reference_v<T>)
+    return obstacle::reference;
+  else if constexpr (std::is_volatile_v<T>)
+    return obstacle::volatile_type;
+  else if constexpr (std::is_function_v<T>)
+    return obstacle::function;
+  else if constexpr (std::is_const_v<T>)
+    return own_obstacle<std::remove_const_t<T>>();
+  else if constexpr (std::is_member_pointer_v<T>)
+    return obstacle::member_pointer;
+  else if constexpr (std::is_pointer_v<T>)
+    return obstacle_behind_pointer<std::remove_pointer_t<T>>();
+  else if constexpr (std::is_enum_v<T>)
+    return has_no_lasting_name<T>() ? obstacle::no_name : obstacle::none;
+  else if constexpr ((!std::is_class_v<T> && !std::is_union_v<T>) || is_transient<T>)
+    return obstacle::none;
+  else if constexpr (has_no_lasting_name<T>())
+    return obstacle::no_name;
+  else if constexpr (has_trait<T>)
+    return has_vtable_pointer<T>() && !std::is_abstract_v<T> && !can_make_prototype<T> ? obstacle::prototype
+                                                                                       : obstacle::none;
+  else if constexpr (!is_standard<T> && obstacle_by_name<T>() != obstacle::none)
+    return obstacle_by_name<T>();
+  else
+    return !is_standard<T> && std::is_polymorphic_v<T> ? obstacle::polymorphic : obstacle::none;
+}
+
+template <class T>
+consteval obstacle obstacle_of();
+template <class... C>
+consteval obstacle first_obstacle(type_list<C...>) {
+  obstacle found = obstacle::none;
+  (void)(false || ... || ((found = obstacle_of<C>()) != obstacle::none));
+  return found;
+}
+template <class T>
+consteval obstacle obstacle_of() {
+  if constexpr (own_obstacle<T>() != obstacle::none)
+    return own_obstacle<T>();
+  else
+    return first_obstacle(components_of<std::remove_const_t<T>>());
+}
+
+// Whether a value of this size can hold a pointer where pointers are looked for.
+template <class T>
+inline constexpr bool has_room_for_pointer = sizeof(T) >= sizeof(void*) && alignof(T) >= alignof(void*);
+
+template <class T>
+consteval bool exact_of();
+template <class... C>
+consteval bool all_exact(type_list<C...>) {
+  return (true && ... && exact_of<C>());
+}
+template <class T>
+consteval bool exact_of() {
+  using bare = std::remove_cvref_t<T>;
+  if constexpr (shape_of<bare>() == shape::opaque)
+    return !has_room_for_pointer<bare>;
+  else
+    return all_exact(components_of<bare>());
+}
+
+// Fails to compile, with one sentence, if T itself cannot persist. What it contains is looked at when that is described, so
+// that the compiler says how it came there.
+template <class T>
+consteval bool require_persistable() {
+  constexpr obstacle o = own_obstacle<T>();
+  static_assert(o != obstacle::reference, "tenure: a reference cannot persist: make it a pointer");
+  static_assert(
+      o != obstacle::volatile_type,
+      "tenure: a volatile value cannot persist: leave out `volatile`, or make it std::atomic or tenure::transient");
+  static_assert(
+      o != obstacle::function,
+      "tenure: a function pointer cannot persist, because the code is elsewhere in the next process: store a number "
+      "or a name to find the function by, use a virtual function, or make it tenure::transient");
+  static_assert(
+      o != obstacle::member_pointer,
+      "tenure: a pointer to a member cannot persist, because it means something else after the class has changed: "
+      "store a number or a name to find the member by, or make it tenure::transient");
+  static_assert(
+      o != obstacle::no_name,
+      "tenure: a lambda, or a type without a name or in an anonymous namespace, cannot persist, because no other "
+      "program can mean the same: give it a name, in a named namespace");
+  static_assert(
+      o != obstacle::callable,
+      "tenure: std::function and its like cannot persist, because they hold code: store a number or a name to find "
+      "the function by, use a class with a virtual function, or make it tenure::transient");
+  static_assert(
+      o != obstacle::owning_pointer,
+      "tenure: unique_ptr, shared_ptr and weak_ptr cannot persist, because they and the store would both decide "
+      "about the object's life: use a plain pointer, reachability keeps the object alive");
+  static_assert(
+      o != obstacle::thread,
+      "tenure: threads, futures and coroutines cannot persist, because they end with the process: leave it out of "
+      "the object, or keep a tenure::transient pointer to it");
+  static_assert(
+      o != obstacle::lock,
+      "tenure: mutexes, locks and condition variables cannot persist, because they end with the process: keep them "
+      "outside of the store, or make it tenure::transient");
+  static_assert(
+      o != obstacle::view,
+      "tenure: string_view, span and reference_wrapper cannot persist, because they refer to memory that is not the "
+      "store's as a rule: use tenure::string or tenure::vector, or a plain pointer into an object of the store");
+  static_assert(o != obstacle::container,
+                "tenure: this container cannot persist, because its memory is not the store's: use tenure::string, "
+                "tenure::vector and the like, or the standard containers with tenure::allocator");
+  static_assert(
+      o != obstacle::other_memory,
+      "tenure: this class of the standard library cannot persist, because its memory is not the store's: store "
+      "what it is made of, or make it a tenure::transient pointer");
+  static_assert(
+      o != obstacle::process_only,
+      "tenure: this class of the standard library cannot persist, because it refers to things of this process: "
+      "store a number or a name instead, or make it tenure::transient");
+  static_assert(
+      o != obstacle::polymorphic,
+      "tenure: a class with virtual functions can persist only if it says which members and bases it has: see "
+      "tenure::members and tenure::bases in <tenure/persist.hpp>");
+  static_assert(
+      o != obstacle::prototype,
+      "tenure: objects of a class with virtual functions or virtual bases are made once to look at their vtable "
+      "pointers: give the class a default constructor, a constructor that takes a tenure::prototype_tag, or a "
+      "function tenure::persist<C>::prototype(void* memory)");
+  return o == obstacle::none;
+}
+
+}  // namespace tenure::detail

@@ -1,0 +1,133 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Descriptions of classes of the standard library that hold their values in themselves. Where the layout is the library's own
+// business it is known for libstdc++ only; elsewhere these classes are conservative.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <variant>
+
+#include <tenure/detail/types_decompose.hpp>
+#include <tenure/type.hpp>
+
+namespace tenure::detail {
+
+// An address to take addresses of members from; nothing is there.
+[[nodiscard]] void* nowhere() noexcept;
+
+template <class M, class T>
+std::uint64_t distance(const T* object, const M* member) {
+  return static_cast<std::uint64_t>(reinterpret_cast<const char*>(member) - reinterpret_cast<const char*>(object));
+}
+
+// Adds the field `name` of type M (fields.hpp).
+template <class M>
+void add_field(std::vector<field>& to, std::string name, std::uint64_t offset,
+               const std::optional<field_guard>& only_if = {});
+
+// Specialized for the classes that are known: the types of their values, whether their layout is, and what their fields are.
+// Types that are referred to are no components.
+template <class T>
+struct standard;
+
+template <class T>
+concept is_standard = requires {
+  sizeof(standard<T>);
+};
+
+template <class T, std::size_t N>
+struct standard<std::array<T, N>> {
+  using components = type_list<T>;
+  static constexpr bool exact = true;
+  static void describe(type& t) {
+    if constexpr (N > 0) add_field<T[N]>(t.fields, "", 0);
+  }
+};
+
+template <class A, class B>
+struct standard<std::pair<A, B>> {
+  using components = type_list<A, B>;
+  static constexpr bool exact = true;
+  static void describe(type& t) {
+    const auto* object = static_cast<const std::pair<A, B>*>(nowhere());
+    add_field<A>(t.fields, "first", distance(object, std::addressof(object->first)));
+    add_field<B>(t.fields, "second", distance(object, std::addressof(object->second)));
+  }
+};
+
+template <class... T>
+struct standard<std::tuple<T...>> {
+  using components = type_list<T...>;
+  static constexpr bool exact = true;
+  static void describe(type& t) { describe_elements(t, std::index_sequence_for<T...>()); }
+
+ private:
+  template <std::size_t... I>
+  static void describe_elements(type& t, std::index_sequence<I...>) {
+    [[maybe_unused]] const auto* object = static_cast<const std::tuple<T...>*>(nowhere());
+    (add_field<T>(t.fields, std::to_string(I), distance(object, std::addressof(std::get<I>(*object)))), ...);
+  }
+};
+
+template <class T>
+struct standard<std::atomic<T>> {
+  using components = type_list<T>;
+  static constexpr bool exact = sizeof(std::atomic<T>) == sizeof(T);
+  static void describe(type& t) { add_field<T>(t.fields, "", 0); }
+};
+
+#if defined(__GLIBCXX__)
+inline constexpr bool layout_of_unions_is_known = true;
+#else
+inline constexpr bool layout_of_unions_is_known = false;
+#endif
+
+// The value, then whether there is one.
+template <class T>
+struct standard<std::optional<T>> {
+  using components = type_list<T>;
+  static constexpr std::uint64_t engaged = sizeof(T);
+  static constexpr bool exact =
+      layout_of_unions_is_known && sizeof(std::optional<T>) == (sizeof(T) / alignof(T) + 1) * alignof(T);
+  static void describe(type& t) {
+    add_field<T>(t.fields, "value", 0, field_guard{engaged, 1, 1});
+    add_field<bool>(t.fields, "has_value", engaged);
+  }
+};
+
+// All alternatives at the same place, then the number of the one that there is.
+template <class... T>
+struct standard<std::variant<T...>> {
+  using components = type_list<T...>;
+  static constexpr std::size_t alignment = std::max({alignof(T)...});
+  static constexpr std::uint64_t index = (std::max({sizeof(T)...}) + alignment - 1) / alignment * alignment;
+  using index_type = std::conditional_t<sizeof...(T) <= 255, std::uint8_t, std::uint16_t>;
+  static constexpr bool exact =
+      layout_of_unions_is_known &&
+      sizeof(std::variant<T...>) == (index / alignment + (sizeof(index_type) + alignment - 1) / alignment) * alignment;
+  static void describe(type& t) { describe_alternatives(t, std::index_sequence_for<T...>()); }
+
+ private:
+  template <std::size_t... I>
+  static void describe_alternatives(type& t, std::index_sequence<I...>) {
+    (add_field<T>(t.fields, std::to_string(I), 0, field_guard{index, sizeof(index_type), I}), ...);
+    add_field<index_type>(t.fields, "index", index);
+  }
+};
+template <>
+struct standard<std::monostate> {
+  using components = type_list<>;
+  static constexpr bool exact = true;
+  static void describe(type&) {}
+};
+
+}  // namespace tenure::detail

@@ -1,0 +1,77 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// The default orders of maps and sets, and what key types of queries they accept.
+#pragma once
+
+#include <functional>
+#include <string_view>
+#include <type_traits>
+
+namespace tenure {
+
+namespace detail {
+
+// Types whose values are characters: strings and views of them, but not pointers to char, which are keys like others.
+template <class T>
+concept text = std::is_convertible_v<const T&, std::string_view> && !std::is_pointer_v<T>;
+
+template <class F>
+concept transparent = requires {
+  typename F::is_transparent;
+};
+
+// The type in which functions that look a key up take it: any type if order or hash can be asked about any, otherwise the
+// key type, to which arguments convert as usual.
+template <bool Any>
+struct query {
+  template <class Q, class Key>
+  using type = Q;
+};
+template <>
+struct query<false> {
+  template <class Q, class Key>
+  using type = Key;
+};
+
+// What a query is compared as. Of text, the length is found out once and not in each comparison.
+template <class F, class Q>
+decltype(auto) prepared(const Q& q) noexcept {
+  if constexpr (requires { typename F::compares_text; } && std::is_convertible_v<const Q&, std::string_view>)
+    return std::string_view(q);
+  else
+    return (q);
+}
+
+}  // namespace detail
+
+// operator<. Of pointers, the order of addresses.
+template <class T>
+struct less {
+  bool operator()(const T& a, const T& b) const noexcept(noexcept(a < b)) {
+    if constexpr (std::is_pointer_v<T>)
+      return std::less<T>{}(a, b);
+    else
+      return a < b;
+  }
+};
+// Text compares with everything that is convertible to std::string_view.
+template <detail::text T>
+struct less<T> {
+  using is_transparent = void;
+  using compares_text = void;
+  bool operator()(std::string_view a, std::string_view b) const noexcept { return a < b; }
+};
+
+// operator==, in the same way.
+template <class T>
+struct equal_to {
+  bool operator()(const T& a, const T& b) const noexcept(noexcept(a == b)) { return a == b; }
+};
+template <detail::text T>
+struct equal_to<T> {
+  using is_transparent = void;
+  using compares_text = void;
+  bool operator()(std::string_view a, std::string_view b) const noexcept { return a == b; }
+};
+
+}  // namespace tenure

@@ -1,0 +1,333 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Stores: ordinary C++ objects and pointers that outlive the process.
+//
+//     struct package {
+//       tenure::string name;
+//       tenure::vector<package*> depends;
+//     };
+//     tenure::store store{"packages"};                              // creates, or opens and recovers
+//     auto& by_name = store.root<tenure::map<tenure::string, package*>>("by-name");
+//     store.transact([&] {
+//       auto* p = store.make<package>();
+//       p->name = "libc6";
+//       by_name[p->name] = p;
+//     });                                                           // durable here
+//
+// After Hosking & Chen, "Mostly-copying reachability-based orthogonal persistence", OOPSLA 1999 (cited as [PM3 §section]),
+// on recoverable memory (rvm.hpp). A store is a directory with one log and one or more databases; a database is a segment
+// that is mapped at the same addresses in every process, so that a stored pointer is a pointer. What is reachable from a
+// root when a transaction commits is persistent from then on; any other object in the heap is transient, and costs nothing
+// on disk.
+//
+// Errors: every function may throw tenure::error. After errc::outcome_unknown the store must be closed and opened again.
+//
+// Threads: a store may be used by many. One write transaction at a time, many read transactions; a write transaction keeps
+// readers out from begin() until its commit has fixed its place, which is before it is durable. Reading persistent objects
+// outside of any transaction while another thread writes is a data race.
+//
+// Fork: a child has no store: its calls throw errc::forked.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <new>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <tenure/allocation.hpp>
+#include <tenure/error.hpp>
+#include <tenure/fields.hpp>
+#include <tenure/registry.hpp>
+#include <tenure/rvm.hpp>
+#include <tenure/type.hpp>
+
+namespace tenure {
+
+class store;
+class database;
+class transaction;
+struct store_state;
+struct database_state;
+
+enum class commit_mode {
+  durable,  // on the disk when commit returns
+  lazy,     // atomic and ordered, but on the disk only with a later durable commit, wait() or close
+};
+
+// How a database is made.
+struct database_options {
+  // Addresses that are kept for it: how large it can ever become. A power of two from 256 MiB to 1 TiB.
+  std::uint64_t reservation = std::uint64_t{1} << 40;
+  // Where; a multiple of the reservation. 0: chosen at random, so that databases of different stores rarely collide.
+  std::uint64_t home = 0;
+};
+
+// How a store is opened.
+struct store_options {
+  rvm::open_mode mode = rvm::open_mode::open_or_create;
+  database_options create = {};  // the default database, when the store is created
+  // The log and its tuning; `mode` in it is not used.
+  rvm::options memory = {};
+  // false: pages that are written often stay writable between transactions, and a stray write to them is found at the next
+  // begin(). true: nothing does.
+  bool strict_tracking = false;
+  // How modified pages are found; for tests and measurements.
+  rvm::tracking_mechanism mechanism = rvm::tracking_mechanism::choose;
+};
+
+// What a commit made persistent, for each type [PM3 §7.4, figures 7 and 8].
+struct type_count {
+  std::string type;
+  std::uint64_t objects = 0, bytes = 0;  // bytes: with headers
+};
+
+// Counters since the store was opened.
+struct store_statistics {
+  std::uint64_t write_transactions = 0, read_transactions = 0, commits = 0, aborts = 0;
+  std::uint64_t objects_made = 0, bytes_made = 0;              // by make() and containers
+  std::uint64_t objects_stabilized = 0, bytes_stabilized = 0;  // became persistent
+  std::uint64_t objects_destroyed = 0;                         // persistent ones
+  std::uint64_t bulk_bytes = 0;                                // written to databases without the log
+  std::uint64_t conservative_objects = 0;                      // stabilized, with unknown layout
+  std::vector<type_count> last_commit;                         // of the last commit that stabilized something
+  std::vector<type_count> total;                               // since the store was opened
+  rvm::statistics memory;
+};
+
+// A database of an open store. A light handle: copies name the same database. Valid until the store is closed.
+class database {
+ public:
+  [[nodiscard]] const std::string& name() const;
+  // Makes an object here instead of in the default database. See store::make.
+  template <class T, class... Arguments>
+  T* make(Arguments&&... arguments);
+  template <class T>
+  T& root(std::string_view root_name);
+  template <class T>
+  [[nodiscard]] T* find_root(std::string_view root_name) const;
+  void remove_root(std::string_view root_name);
+  [[nodiscard]] std::uint64_t home() const;
+  [[nodiscard]] std::uint64_t reservation() const;
+
+ private:
+  friend class store;
+  explicit database(database_state* state) : state_(state) {}
+  void* root_object(std::string_view root_name, const type& of, void* (*make_it)(database_state&)) const;
+  database_state* state_;
+};
+
+// Commits up to it are durable when store::wait(ticket) has returned.
+using rvm::ticket;
+
+// A write transaction [PM3 §6.1, figure 5]. Moves; belongs to the thread that began it. Destroying an open one aborts it.
+class transaction {
+ public:
+  transaction() = default;
+  ~transaction();
+  transaction(transaction&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
+  transaction& operator=(transaction&& other) noexcept;
+
+  // Makes everything reachable from persistent objects persistent, and ends the transaction. If it throws, the transaction is
+  // still open: it can be aborted or, where the cause is gone, committed again; but not after a failure of the log, which ends
+  // it and makes the store unusable until it is opened again. An inner transaction's ticket is of no use.
+  ticket commit(commit_mode mode = commit_mode::durable);
+  // Memory is as it was at begin() or the last checkpoint(); objects that were made since are gone.
+  void abort();
+  // Commits, and stays open without letting anybody in.
+  ticket checkpoint(commit_mode mode = commit_mode::durable);
+  // Commits and begins a new transaction; others may get in between.
+  ticket chain(commit_mode mode = commit_mode::durable);
+  [[nodiscard]] bool is_open() const noexcept { return state_ != nullptr; }
+  // A name that the log's history shows.
+  void label(std::string_view name);
+  // Announces that bytes are about to be written: saves the traps, and lets the kernel write there (read(2) into memory that is
+  // tracked fails with EFAULT otherwise). Never needed for correctness elsewhere.
+  void touch(void* address, std::size_t length);
+
+ private:
+  friend class store;
+  explicit transaction(store_state* state) : state_(state) {}
+  store_state* state_ = nullptr;
+};
+
+// Keeps writers out while it lives. Belongs to the thread that began it.
+class read_transaction {
+ public:
+  explicit read_transaction(store_state* state) : state_(state) {}
+  ~read_transaction();
+  read_transaction(read_transaction&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
+  read_transaction& operator=(read_transaction&&) = delete;
+
+ private:
+  store_state* state_;
+};
+
+class store {
+ public:
+  // Opens the store in a directory, which must exist if `mode` is not to create one; recovers. One process at a time
+  // (errc::in_use), except read-only ones. errc::schema_mismatch, before any harm, if a type that the program registered is
+  // stored with another layout.
+  explicit store(const std::string& directory, const store_options& how = {});
+  // Closes; errors are swallowed.
+  ~store();
+  store(store&&) noexcept;
+  store& operator=(store&&) noexcept;
+  // Flushes, truncates the log, unmaps. Every pointer into the store is invalid then. errc::transactions_open.
+  void close();
+
+  // Databases. Opening a store opens all of its databases. Creating one commits durably; not inside a transaction.
+  [[nodiscard]] database default_database() const;
+  [[nodiscard]] std::optional<database> find_database(std::string_view name) const;
+  database create_database(std::string_view name, const database_options& how = {});
+  [[nodiscard]] std::vector<database> databases() const;
+
+  // A new object in the default database: transient until it is reachable from a root at a commit. Inside or outside of
+  // transactions. If the transaction that made it aborts, it is gone.
+  template <class T, class... Arguments>
+  T* make(Arguments&&... arguments) {
+    return default_database().make<T>(std::forward<Arguments>(arguments)...);
+  }
+  // Ends an object that make() made: its destructor runs now, its memory is free after the commit. Needed by nobody who waits
+  // for garbage collection.
+  template <class T>
+  void destroy(T* object);
+
+  // The object that a name stands for; made, by T{}, if there is none: in a durable transaction of its own if none is open.
+  // errc::wrong_type if it is of another type.
+  template <class T>
+  T& root(std::string_view name) {
+    return default_database().root<T>(name);
+  }
+  template <class T>
+  [[nodiscard]] T* find_root(std::string_view name) const {
+    return default_database().find_root<T>(name);
+  }
+  void remove_root(std::string_view name) { default_database().remove_root(name); }
+  [[nodiscard]] std::vector<std::string> root_names() const;
+
+  // Waits for other transactions. errc::bad_transaction in a thread that has a read transaction of this store: an upgrade.
+  // Nested calls of a thread join the transaction that is open; an inner abort or exception dooms the outer one, whose commit
+  // throws errc::doomed.
+  [[nodiscard]] transaction begin();
+  [[nodiscard]] read_transaction begin_read() const;
+  // Runs f() in a transaction and commits it; aborts and rethrows if f throws.
+  template <class F>
+  decltype(auto) transact(F&& f, commit_mode mode = commit_mode::durable) {
+    transaction tx = begin();
+    if constexpr (std::is_void_v<std::invoke_result_t<F&>>) {
+      f();
+      tx.commit(mode);
+    } else {
+      auto result = f();
+      tx.commit(mode);
+      return result;
+    }
+  }
+  template <class F>
+  decltype(auto) read(F&& f) const {
+    const read_transaction tx = begin_read();
+    return f();
+  }
+
+  [[nodiscard]] ticket last_commit() const;
+  void wait(ticket until);
+  void flush() { wait(last_commit()); }
+
+  // Everything that is wrong in the store: stored bytes that fail their checksums, bookkeeping that does not fit, pointers
+  // to nothing; each says which object, of which type, reachable how. Empty: nothing.
+  [[nodiscard]] std::vector<std::string> verify() const;
+  // Whether the object was reachable at a commit.
+  [[nodiscard]] bool is_persistent(const void* object) const;
+  [[nodiscard]] store_statistics stats() const;
+  [[nodiscard]] const rvm::recovery_report& recovery() const;
+  [[nodiscard]] const std::string& directory() const;
+
+ private:
+  friend struct store_state;
+  std::unique_ptr<store_state, void (*)(store_state*)> state_;
+};
+
+namespace detail {
+
+// The object of `bytes` zero bytes behind a header that names its type, in the database. Its constructor has yet to run.
+void* make_object(database_state& in, const type& of, std::uint64_t bytes);
+// The constructor has run: its vtable pointers become those that mean the same in every process.
+void constructed(database_state& in, const type& of, void* object) noexcept;
+// The constructor has thrown.
+void unmake_object(database_state& in, void* object) noexcept;
+// Checks that the pointer names a live object of the type, and gives its start.
+void* require_object(store_state& in, const void* object, const type& of);
+void retire_object(store_state& in, void* object) noexcept;
+
+// What a program makes or looks for is registered when it starts (registry.hpp): so its virtual functions work in every store
+// from the beginning, and its layout is compared when a store is opened.
+template <class T>
+struct registration {
+  static inline const tenure::register_type<T> of_type{};
+};
+
+// T may persist: or the compiler says why not.
+template <class T>
+const type& stored_type_of() {
+  static_assert(!std::is_reference_v<T> && !std::is_const_v<T> && !std::is_volatile_v<T>,
+                "name the plain type of the object");
+  (void)&registration<T>::of_type;
+  return type_of<T>();
+}
+
+}  // namespace detail
+
+template <class T, class... Arguments>
+T* database::make(Arguments&&... arguments) {
+  const type& of = detail::stored_type_of<T>();
+  void* const memory = detail::make_object(*state_, of, sizeof(T));
+  T* object;
+  if constexpr (std::is_nothrow_constructible_v<T, Arguments...>) {
+    object = ::new (memory) T(std::forward<Arguments>(arguments)...);
+  } else {
+    try {
+      if constexpr (std::is_constructible_v<T, Arguments...>)
+        object = ::new (memory) T(std::forward<Arguments>(arguments)...);
+      else
+        object = ::new (memory) T{std::forward<Arguments>(arguments)...};
+    } catch (...) {
+      detail::unmake_object(*state_, memory);
+      throw;
+    }
+  }
+  detail::constructed(*state_, of, memory);
+  return object;
+}
+
+template <class T>
+T& database::root(std::string_view root_name) {
+  const auto make_it = [](database_state& in) -> void* { return database(&in).make<T>(); };
+  return *static_cast<T*>(root_object(root_name, detail::stored_type_of<T>(), make_it));
+}
+
+template <class T>
+T* database::find_root(std::string_view root_name) const {
+  return static_cast<T*>(root_object(root_name, detail::stored_type_of<T>(), nullptr));
+}
+
+template <class T>
+void store::destroy(T* object) {
+  if (object == nullptr) return;
+  void* start;
+  if constexpr (std::is_polymorphic_v<T>)
+    start = detail::require_object(*state_, dynamic_cast<void*>(object), detail::stored_type_of<T>());
+  else
+    start = detail::require_object(*state_, object, detail::stored_type_of<T>());
+  object->~T();
+  detail::retire_object(*state_, start);
+}
+
+}  // namespace tenure

@@ -1,0 +1,16 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Everything for programs whose objects outlive them: stores, and containers that live in them.
+#pragma once
+
+#include <tenure/allocator.hpp>
+#include <tenure/hash_map.hpp>
+#include <tenure/hash_set.hpp>
+#include <tenure/map.hpp>
+#include <tenure/ordered_index.hpp>
+#include <tenure/registry.hpp>
+#include <tenure/set.hpp>
+#include <tenure/store.hpp>
+#include <tenure/string.hpp>
+#include <tenure/transient.hpp>
+#include <tenure/vector.hpp>

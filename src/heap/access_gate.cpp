@@ -1,0 +1,77 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "heap/access_gate.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include <tenure/error.hpp>
+
+namespace tenure::heap {
+
+namespace {
+
+// The gates through which this thread has gone to read, one entry for each time.
+struct entry {
+  const access_gate* gate;
+  bool counted;  // false: the thread was the writer
+};
+thread_local std::vector<entry> reading;
+
+}  // namespace
+
+bool access_gate::is_reader() const noexcept {
+  return std::ranges::any_of(reading, [&](const entry& e) { return e.gate == this && e.counted; });
+}
+
+bool access_gate::in_use() {
+  const std::scoped_lock lock(mutex_);
+  return readers_ != 0 || writer_.load() != std::thread::id();
+}
+
+void access_gate::enter_to_write() {
+  if (is_reader())
+    throw error(
+        errc::bad_transaction,
+        "a thread that has a read transaction cannot begin a write transaction: end the read transaction first, "
+        "and read again in the write transaction what you decide upon");
+  std::unique_lock lock(mutex_);
+  ++waiting_writers_;
+  writer_may_enter_.wait(lock, [&] { return readers_ == 0 && admitted_ == 0 && writer_.load() == std::thread::id(); });
+  --waiting_writers_;
+  writer_ = std::this_thread::get_id();
+}
+
+void access_gate::leave_writing() noexcept {
+  const std::scoped_lock lock(mutex_);
+  writer_ = std::thread::id();
+  admitted_ = waiting_readers_;
+  readers_may_enter_.notify_all();
+  if (admitted_ == 0) writer_may_enter_.notify_one();
+}
+
+void access_gate::enter_to_read() {
+  const bool counted = !is_writer();
+  reading.push_back({this, counted});
+  if (!counted) return;
+  std::unique_lock lock(mutex_);
+  const auto others = std::ranges::count_if(reading, [&](const entry& e) { return e.gate == this && e.counted; });
+  if (others == 1) {  // who is inside already does not wait for a writer who waits for him
+    ++waiting_readers_;
+    readers_may_enter_.wait(
+        lock, [&] { return writer_.load() == std::thread::id() && (waiting_writers_ == 0 || admitted_ > 0); });
+    --waiting_readers_;
+    if (admitted_ > 0) --admitted_;
+  }
+  ++readers_;
+}
+
+void access_gate::leave_reading() noexcept {
+  const auto last = std::find_if(reading.rbegin(), reading.rend(), [&](const entry& e) { return e.gate == this; });
+  const bool counted = last->counted;
+  reading.erase(std::next(last).base());
+  if (!counted) return;
+  const std::scoped_lock lock(mutex_);
+  if (--readers_ == 0) writer_may_enter_.notify_one();
+}
+
+}  // namespace tenure::heap

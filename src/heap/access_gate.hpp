@@ -1,0 +1,39 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// One writer or many readers, by thread. A waiting writer keeps new readers out, and when a writer leaves, the readers that
+// wait go before the next one: neither can starve the other.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+namespace tenure::heap {
+
+class access_gate {
+ public:
+  // Both throw errc::bad_transaction where waiting would never end: a reader that wants to write.
+  void enter_to_write();
+  void leave_writing() noexcept;
+  // A thread that reads or writes already enters at once.
+  void enter_to_read();
+  void leave_reading() noexcept;
+
+  // Whether the calling thread is the writer.
+  [[nodiscard]] bool is_writer() const noexcept {
+    return writer_.load(std::memory_order_relaxed) == std::this_thread::get_id();
+  }
+  [[nodiscard]] bool is_reader() const noexcept;
+  // Whether anybody is inside.
+  [[nodiscard]] bool in_use();
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable readers_may_enter_, writer_may_enter_;
+  std::atomic<std::thread::id> writer_{};
+  std::size_t readers_ = 0, waiting_readers_ = 0, waiting_writers_ = 0;
+  std::size_t admitted_ = 0;  // waiting readers that go before the next writer
+};
+
+}  // namespace tenure::heap

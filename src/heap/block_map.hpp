@@ -1,0 +1,241 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Which object an address belongs to. Persistent objects are in the stored bookkeeping (format.hpp), which only a commit
+// changes; transient ones in tables of this process, beside it. An object is in exactly one of the two [heap.object.once].
+//
+// Not thread-safe: changed under the database's allocation lock or by the writer; read by the writer, or when nobody writes.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cassert>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "heap/format.hpp"
+#include "os/virtual_memory.hpp"
+
+namespace tenure::heap {
+
+using address = std::uintptr_t;
+
+// A bit for each granule of a block.
+class start_bits {
+ public:
+  static constexpr std::size_t words = granules_in_block / 64;
+
+  [[nodiscard]] bool test(std::uint64_t at) const { return (bits_[at / 64] >> (at % 64) & 1) != 0; }
+  void set(std::uint64_t at) { bits_[at / 64] |= std::uint64_t{1} << (at % 64); }
+  void reset(std::uint64_t at) { bits_[at / 64] &= ~(std::uint64_t{1} << (at % 64)); }
+  // The last set bit at or before `at`; none if there is none.
+  static constexpr std::uint64_t none = ~std::uint64_t{0};
+  [[nodiscard]] std::uint64_t last_until(std::uint64_t at) const {
+    std::uint64_t word = at / 64;
+    std::uint64_t bits = bits_[word] & (~std::uint64_t{0} >> (63 - at % 64));
+    while (bits == 0) {
+      if (word == 0) return none;
+      bits = bits_[--word];
+    }
+    return word * 64 + 63 - static_cast<std::uint64_t>(std::countl_zero(bits));
+  }
+  [[nodiscard]] bool empty() const {
+    for (const auto bits : bits_)
+      if (bits != 0) return false;
+    return true;
+  }
+  [[nodiscard]] std::uint64_t word(std::size_t n) const { return bits_[n]; }
+  [[nodiscard]] std::uint64_t& word(std::size_t n) { return bits_[n]; }
+  // Calls f(granule) for each set bit, ascending.
+  template <class F>
+  void for_each(F&& f) const {
+    for (std::size_t n = 0; n < words; ++n)
+      for (std::uint64_t bits = bits_[n]; bits != 0; bits &= bits - 1)
+        f(n * 64 + static_cast<std::uint64_t>(std::countr_zero(bits)));
+  }
+
+ private:
+  std::array<std::uint64_t, words> bits_{};
+};
+static_assert(sizeof(start_bits) == granules_in_block / 8);
+
+// The transient objects of a block, or of a run of blocks that one large object has.
+struct young_block {
+  start_bits starts;           // transient objects
+  start_bits starts_at_begin;  // as they were when the open transaction first made one here
+  start_bits promoted;         // of `starts`, those that the commit under way has reached
+  std::uint64_t first = 0;     // block number
+  std::uint32_t span = 1;      // blocks
+  bool touched = false;        // by the open transaction
+  bool is_large = false;
+  bool has_promoted = false;
+};
+
+struct found_object {
+  address at = 0;  // 0: nothing there
+  bool is_persistent = false;
+  young_block* young = nullptr;  // if transient
+  [[nodiscard]] explicit operator bool() const { return at != 0; }
+};
+
+[[nodiscard]] inline object_header& header_of(address object) {
+  return *reinterpret_cast<object_header*>(object - sizeof(object_header));
+}
+[[nodiscard]] inline std::uint64_t size_of_object(address object) {
+  const object_header& h = header_of(object);
+  if (h.size != huge_size) [[likely]]
+    return h.size;
+  std::uint64_t size;
+  std::memcpy(&size, reinterpret_cast<const void*>(object - 16), sizeof size);
+  return size;
+}
+// Bytes before the object that belong to it.
+[[nodiscard]] constexpr std::uint64_t header_bytes(std::uint64_t size) { return size >= huge_size ? 16 : 8; }
+// Granules that a small object takes, header included.
+[[nodiscard]] constexpr std::uint64_t granules_of(std::uint64_t size) { return (size + 8 + granule - 1) / granule; }
+
+class block_map {
+ public:
+  block_map(std::byte* home, std::uint64_t capacity)
+      : home_(reinterpret_cast<address>(home)),
+        capacity_(capacity),
+        blocks_(capacity / block_size),
+        table_length_(static_cast<std::size_t>((blocks_ * sizeof(young_block*) + os::page_size() - 1) /
+                                               os::page_size() * os::page_size())),
+        young_(static_cast<young_block**>(os::map_anonymous(nullptr, table_length_))) {}
+  ~block_map() { os::unmap(young_, table_length_); }
+  block_map(const block_map&) = delete;
+  block_map& operator=(const block_map&) = delete;
+
+  [[nodiscard]] bool contains(address at) const { return at - home_ < capacity_; }
+  [[nodiscard]] address home() const { return home_; }
+  [[nodiscard]] std::uint64_t capacity() const { return capacity_; }
+  [[nodiscard]] std::uint64_t blocks() const { return blocks_; }
+  [[nodiscard]] database_header& header() const { return *reinterpret_cast<database_header*>(home_); }
+
+  [[nodiscard]] std::uint64_t block_of(address at) const { return (at - home_) / block_size; }
+  [[nodiscard]] address start_of(std::uint64_t block) const { return home_ + block * block_size; }
+  [[nodiscard]] address zone_start(std::uint64_t zone) const { return home_ + zone * zone_size; }
+
+  // Stored bookkeeping; readable only below header().blocks_end, or for zones that have been set up.
+  [[nodiscard]] zone_kind& kind_of_zone(std::uint64_t zone) const {
+    return *reinterpret_cast<zone_kind*>(home_ + zone_kinds_at + zone);
+  }
+  [[nodiscard]] block_entry& entry(std::uint64_t block) const {
+    return reinterpret_cast<block_entry*>(zone_start(block / blocks_in_zone) + entries_at)[block % blocks_in_zone];
+  }
+  [[nodiscard]] start_bits& starts(std::uint64_t block) const {
+    return reinterpret_cast<start_bits*>(zone_start(block / blocks_in_zone) + starts_at)[block % blocks_in_zone];
+  }
+
+  [[nodiscard]] young_block* young(std::uint64_t block) const { return young_[block]; }
+  void set_young(std::uint64_t first, std::uint64_t span, young_block* to) {
+    for (std::uint64_t b = first; b < first + span; ++b) young_[b] = to;
+  }
+
+  // The object that the address lies in; not in its header.
+  [[nodiscard]] found_object find(address at) const;
+  // Whether an object starts exactly there.
+  [[nodiscard]] found_object find_start(address at) const;
+
+  // Calls f(address) for each persistent object, in the order of addresses, from `first` to before `end` (blocks).
+  template <class F>
+  void for_each_persistent(std::uint64_t first, std::uint64_t end, F&& f) const {
+    for (std::uint64_t b = first; b < end; ++b) {
+      if (kind_of_zone(b / blocks_in_zone) != zone_kind::ordinary) {
+        b = (b / blocks_in_zone + 1) * blocks_in_zone - 1;
+        continue;
+      }
+      const block_kind kind = entry(b).kind;
+      if (kind == block_kind::small || kind == block_kind::large)
+        starts(b).for_each([&](std::uint64_t g) { f(start_of(b) + g * granule); });
+    }
+  }
+
+  // Calls f(address) for each persistent object that has a byte in [from, to), ascending. The range lies in one page.
+  template <class F>
+  void for_each_persistent_in(address from, address to, F&& f) const;
+
+ private:
+  // The block where the object begins to which a byte of this block may belong: the block itself, or the first of a run.
+  [[nodiscard]] std::uint64_t head_of(std::uint64_t block) const;
+
+  address home_;
+  std::uint64_t capacity_, blocks_;
+  std::size_t table_length_;
+  young_block** young_;
+};
+
+inline std::uint64_t block_map::head_of(std::uint64_t block) const {
+  std::uint64_t zone = block / blocks_in_zone;
+  if (kind_of_zone(zone) == zone_kind::continued) [[unlikely]] {
+    while (kind_of_zone(zone) == zone_kind::continued && zone != 0) --zone;
+    block = (zone + 1) * blocks_in_zone - 1;  // the last block of the zone in which the object begins
+  }
+  if (kind_of_zone(zone) != zone_kind::ordinary) return start_bits::none;
+  const block_entry& e = entry(block);
+  switch (e.kind) {
+    case block_kind::small:
+    case block_kind::large: return block;
+    case block_kind::continued: return e.span <= block % blocks_in_zone ? block - e.span : start_bits::none;
+    default: return start_bits::none;
+  }
+}
+
+inline found_object block_map::find(address at) const {
+  if (!contains(at)) return {};
+  const std::uint64_t block = block_of(at);
+  if (const young_block* const y = young_[block]; y != nullptr) [[unlikely]] {
+    const std::uint64_t in = y->is_large ? granules_in_block - 1 : (at - start_of(block)) / granule;
+    if (const std::uint64_t start = y->starts.last_until(in); start != start_bits::none) {
+      const address object = start_of(y->first) + start * granule;
+      if (at >= object && at - object < size_of_object(object)) return {object, false, const_cast<young_block*>(y)};
+    }
+    if (y->is_large) return {};
+  }
+  const std::uint64_t head = head_of(block);
+  if (head == start_bits::none) return {};
+  const std::uint64_t in = head == block ? (at - start_of(block)) / granule : granules_in_block - 1;
+  const std::uint64_t start = starts(head).last_until(in);
+  if (start == start_bits::none) return {};
+  const address object = start_of(head) + start * granule;
+  if (at < object || at - object >= size_of_object(object)) return {};
+  return {object, true, nullptr};
+}
+
+inline found_object block_map::find_start(address at) const {
+  if (at % granule != 0) return {};
+  const found_object there = find(at);
+  return there.at == at ? there : found_object{};
+}
+
+template <class F>
+void block_map::for_each_persistent_in(address from, address to, F&& f) const {
+  const std::uint64_t head = head_of(block_of(from));
+  if (head == start_bits::none) return;
+  const start_bits& bits = starts(head);
+  if (head != block_of(from) || entry(head).kind == block_kind::large) {
+    const std::uint64_t start = bits.last_until(granules_in_block - 1);
+    if (start == start_bits::none) return;
+    const address object = start_of(head) + start * granule;
+    if (object < to + 16 && object + size_of_object(object) > from) f(object);
+    return;
+  }
+  // A header of the next object may lie in the range while the object begins behind it.
+  const address base = start_of(head);
+  const std::uint64_t last = std::min<std::uint64_t>((to - base) / granule, granules_in_block - 1);
+  std::uint64_t g = (from - base) / granule;
+  if (const std::uint64_t before = bits.last_until(g); before != start_bits::none) g = before;
+  for (std::size_t word = g / 64; word <= last / 64; ++word) {
+    std::uint64_t mask = bits.word(word);
+    if (word == g / 64) mask &= ~std::uint64_t{0} << (g % 64);
+    for (; mask != 0; mask &= mask - 1) {
+      const std::uint64_t at = word * 64 + static_cast<std::uint64_t>(std::countr_zero(mask));
+      if (at > last) return;
+      const address object = base + at * granule;
+      if (object + size_of_object(object) > from && object - 8 < to) f(object);
+    }
+  }
+}
+
+}  // namespace tenure::heap

@@ -1,0 +1,213 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "heap/database_state.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include <tenure/error.hpp>
+
+#include "heap/store_state.hpp"
+#include "heap/table_check.hpp"
+#include "os/process.hpp"
+#include "os/system_error.hpp"
+#include "os/virtual_memory.hpp"
+#include "rvm/checksum.hpp"
+
+namespace tenure {
+
+using namespace heap;
+
+namespace {
+
+constexpr std::uint64_t tag = 0x42446572756e6554;  // "TenureDB"
+constexpr std::uint64_t first_length = bookkeeping_size + (1 << 20);
+// What is free in every kind of build but under ThreadSanitizer (docs/formats.md).
+constexpr std::uint64_t homes_from = 0x110000000000, homes_to = 0x500000000000;
+
+std::uint64_t random_home(std::uint64_t reservation) {
+  std::uint64_t n;
+  os::random_bytes(std::as_writable_bytes(std::span(&n, 1)));
+  const std::uint64_t first = (homes_from + reservation - 1) / reservation, end = homes_to / reservation;
+  return (first + n % (end - first)) * reservation;
+}
+
+std::uint32_t header_checksum(const database_header& h) {
+  return rvm::crc32c({reinterpret_cast<const std::byte*>(&h), offsetof(database_header, checksum)});
+}
+
+}  // namespace
+
+void database_state::create_file(store_state& owner, const std::string& file, const database_options& how) {
+  if (!std::has_single_bit(how.reservation) || how.reservation < smallest_reservation ||
+      how.reservation > largest_reservation)
+    throw error(errc::bad_option, file + ": a reservation of " + std::to_string(how.reservation) +
+                                      " bytes: it must be a power of two from " + std::to_string(smallest_reservation) +
+                                      " to " + std::to_string(largest_reservation));
+  if (how.home % how.reservation != 0)
+    throw error(errc::misaligned, file + ": the home " + os::hexadecimal(reinterpret_cast<void*>(how.home)) +
+                                      " is not a multiple of the reservation");
+  const std::uint64_t slot = how.home != 0 ? how.home : random_home(how.reservation);
+  owner.memory->create_segment(
+      file,
+      {.length = first_length, .max_length = how.reservation - vtable_area, .home = slot + vtable_area, .tag = tag});
+}
+
+database_state::database_state(store_state& of, std::string its_name, std::string its_file)
+    : owner(of), name(std::move(its_name)), file(std::move(its_file)) {
+  const rvm::segment_info info = owner.memory->describe_segment(file);
+  if (info.tag != tag) throw error(errc::not_a_segment, file + ": is a segment, but no database of a store");
+  home = info.home;
+  reservation = info.max_length + vtable_area;
+  const auto taken = [&](const error& e) -> error {
+    if (e.code() != errc::address_taken) return e;
+    for (const auto& other : owner.databases)
+      if (home - vtable_area < other->home + other->reservation && other->home - vtable_area < home + info.max_length)
+        return error(errc::address_taken, file + ": its home addresses are those of " + other->file);
+    return error(errc::address_taken,
+                 file + ": its home addresses are taken, by another open store or by something else in this process: " +
+                     e.what());
+  };
+  try {
+    vtables = static_cast<std::byte*>(os::map_anonymous(reinterpret_cast<void*>(home - vtable_area), vtable_area));
+    region = owner.memory->map(file, {.address = reinterpret_cast<void*>(home),
+                                      .reserve = true,
+                                      .tracking = rvm::tracking_mode::automatic,
+                                      .force_mechanism = owner.how.mechanism,
+                                      .tracking_strict = owner.how.strict_tracking});
+  } catch (const error& e) {
+    if (vtables != nullptr) os::unmap(vtables, vtable_area);
+    throw taken(e);
+  }
+  map = std::make_unique<block_map>(region.data(), region.capacity());
+  types = std::make_unique<type_index>(name, vtables);
+  if (owner.read_only) return;  // nothing is tracked
+  region.set_change_filter(this);
+  region.on_stray_write(&database_state::is_not_recoverable, this);
+}
+
+database_state::~database_state() {
+  nursery.reset();
+  map.reset();
+  if (vtables != nullptr) os::unmap(vtables, vtable_area);
+}
+
+void database_state::read() {
+  const database_header& h = header();
+  if (h.magic != database_header::right_magic)
+    throw error(errc::damaged,
+                file +
+                    ": its header is no database header; a crash while it was created leaves such a file: "
+                    "remove it if the store does not need it");
+  if (h.version != database_header::right_version || h.abi != database_header::this_abi)
+    throw error(errc::wrong_version, file + ": was written by version " + std::to_string(h.version) +
+                                         " of the format, or on a machine of another kind; this program has version " +
+                                         std::to_string(database_header::right_version));
+  if (h.checksum != header_checksum(h)) throw error(errc::damaged, file + ": its header fails its checksum");
+  if (h.incompatible != 0 || (h.read_only_compatible != 0 && !owner.read_only))
+    throw error(errc::wrong_version, file + ": uses features that this version does not know");
+  if (h.home != home || h.reservation != reservation)
+    throw error(errc::damaged, file + ": its header was made for another address");
+  nursery = std::make_unique<heap::nursery>(*map, region, [this](std::uint64_t bytes) {
+    if (bytes <= region.size()) return;
+    const std::uint64_t step = std::clamp<std::uint64_t>(region.size() / 4, 1 << 20, 64 << 20);
+    owner.memory->grow_segment(file, std::min<std::uint64_t>(std::max(bytes, region.size() + step), region.capacity()));
+  });
+  require_sound_tables(*this);
+  if (h.types != nullptr) types->read(type_table());
+}
+
+void database_state::initialize(const std::array<std::uint8_t, 16>& database_id) {
+  database_header& h = header();
+  owner.tx.set_range(h);
+  h.magic = database_header::right_magic;
+  h.version = database_header::right_version;
+  h.abi = database_header::this_abi;
+  h.database_id = database_id;
+  h.store_id = owner.databases.front()->header().database_id;
+  h.home = home;
+  h.reservation = reservation;
+  std::copy_n(name.data(), std::min(name.size(), h.name.size() - 1), h.name.begin());
+  h.checksum = header_checksum(h);
+  h.blocks_end = bookkeeping_blocks;
+  read();
+  h.types = make_array<heap::type_table>(1);
+  h.roots = make_array<heap::root_table>(1);
+}
+
+address database_state::make(const type& of, std::uint64_t bytes) {
+  return nursery->make(types->index_of(of), bytes, of.alignment, owner.is_writer());
+}
+
+stored_text database_state::make_text(std::string_view text) {
+  if (text.empty()) return {};
+  char* const to = make_array<char>(text.size());
+  text.copy(to, text.size());
+  return {to, text.size()};
+}
+
+// Bytes that belong to no persistent object are nobody's: without transient objects in the block nobody writes there.
+void database_state::recoverable_parts(const rvm::memory_range& page, std::vector<rvm::memory_range>& kept) {
+  const auto from = reinterpret_cast<address>(page.address), to = from + page.length;
+  const std::uint64_t block = map->block_of(from);
+  if (from < home + zone_kinds_at)
+    return kept.push_back({page.address, std::min<std::size_t>(page.length, zone_kinds_at)});
+  if (map->kind_of_zone(block / blocks_in_zone) != zone_kind::continued && block % blocks_in_zone < bookkeeping_blocks)
+    return;
+  if (map->young(block) == nullptr && !types->has_transients()) {
+    kept.push_back(page);
+    return;
+  }
+  const auto keep = [&](address begin, address end) {
+    begin = std::max(begin, from);
+    end = std::min(end, to);
+    if (begin >= end) return;
+    if (!kept.empty() && reinterpret_cast<address>(kept.back().end()) == begin)
+      kept.back().length += end - begin;
+    else
+      kept.push_back({reinterpret_cast<std::byte*>(begin), end - begin});
+  };
+  map->for_each_persistent_in(from, to, [&](address object) {
+    const std::uint64_t size = size_of_object(object);
+    const known_type& type = types->at(header_of(object).type);
+    address begin = object - header_bytes(size);
+    if (type.words->has_transients()) {
+      const std::uint64_t first = from > object ? (from - object) / type.of->size * type.of->size : 0;
+      for (std::uint64_t element = first; element < size && object + element < to; element += type.of->size)
+        for (const pointer_map::word& w : type.words->words()) {
+          if (w.kind != field_kind::transient) continue;
+          keep(begin, object + element + w.offset);
+          begin = object + element + w.offset + w.length;
+        }
+    }
+    keep(begin, object + size);
+  });
+}
+
+// Persistent objects whole, with the fields that are not logged; transient ones keep what was written to them.
+void database_state::restorable_parts(const rvm::memory_range& page, std::vector<rvm::memory_range>& kept) {
+  const auto from = reinterpret_cast<address>(page.address), to = from + page.length;
+  const std::uint64_t block = map->block_of(from);
+  if (map->young(block) == nullptr) return kept.push_back(page);
+  map->for_each_persistent_in(from, to, [&](address object) {
+    const std::uint64_t size = size_of_object(object);
+    const address begin = std::max(object - header_bytes(size), from), end = std::min(object + size, to);
+    if (begin < end) kept.push_back({reinterpret_cast<std::byte*>(begin), end - begin});
+  });
+}
+
+// Runs in a signal handler.
+bool database_state::is_not_recoverable(void* self, const std::byte* at) noexcept {
+  const auto& d = *static_cast<const database_state*>(self);
+  const auto where = reinterpret_cast<address>(at);
+  const std::uint64_t block = d.map->block_of(where);
+  if (d.map->kind_of_zone(block / blocks_in_zone) == zone_kind::ordinary && block % blocks_in_zone < bookkeeping_blocks)
+    return false;
+  bool recoverable = false;
+  d.map->for_each_persistent_in(where, where + 1, [&](address object) {
+    if (where >= object - 8 && where < object + size_of_object(object)) recoverable = true;
+  });
+  return !recoverable;
+}
+
+}  // namespace tenure

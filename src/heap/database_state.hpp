@@ -1,0 +1,70 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// An open database: its segment, mapped at home, and what this process knows of its objects.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include <tenure/rvm.hpp>
+#include <tenure/store.hpp>
+
+#include "heap/block_map.hpp"
+#include "heap/nursery.hpp"
+#include "heap/stored_types.hpp"
+#include "heap/type_index.hpp"
+
+namespace tenure {
+
+struct database_state final : rvm::change_filter {
+  // Makes the file of a new database, all zero. Its header is written by the first transaction.
+  static void create_file(store_state& owner, const std::string& file, const database_options& how);
+  // Maps it. A new one is empty: initialize() makes it a database.
+  database_state(store_state& owner, std::string name, std::string file);
+  ~database_state() override;
+
+  // Checks the header and reads the type index.
+  void read();
+  // Writes header, type table and root table of a new database. In a transaction.
+  void initialize(const std::array<std::uint8_t, 16>& database_id);
+
+  [[nodiscard]] heap::database_header& header() const { return map->header(); }
+  [[nodiscard]] heap::type_table& type_table() const { return *static_cast<heap::type_table*>(header().types); }
+  [[nodiscard]] heap::root_table& root_table() const { return *static_cast<heap::root_table*>(header().roots); }
+
+  // roots.cpp
+  [[nodiscard]] heap::root_entry* find_root(std::string_view root_name) const;
+  void add_root(std::string_view root_name, void* object);
+  void remove_root(std::string_view root_name);
+
+  // A new transient object of a type of the program, constructed or of zeros.
+  [[nodiscard]] heap::address make(const type& of, std::uint64_t bytes);
+  template <class T>
+  T* make_array(std::uint64_t count) {
+    return reinterpret_cast<T*>(make(type_of<T>(), count * sizeof(T)));
+  }
+  [[nodiscard]] heap::stored_text make_text(std::string_view text);
+
+  // rvm::change_filter
+  void recoverable_parts(const rvm::memory_range& page, std::vector<rvm::memory_range>& kept) override;
+  void restorable_parts(const rvm::memory_range& page, std::vector<rvm::memory_range>& kept) override;
+  // rvm::stray_write_judge
+  static bool is_not_recoverable(void* self, const std::byte* at) noexcept;
+
+  store_state& owner;
+  const std::string name, file;  // file: its path
+  std::uint64_t home = 0, reservation = 0;
+  std::byte* vtables = nullptr;
+  rvm::region region;
+  std::unique_ptr<heap::block_map> map;
+  std::unique_ptr<heap::nursery> nursery;
+  std::unique_ptr<heap::type_index> types;
+
+  // By destroy() in the open transaction: persistent objects, and transient ones.
+  std::unordered_set<heap::address> destroyed, retired;
+};
+
+}  // namespace tenure

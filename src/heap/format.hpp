@@ -1,0 +1,103 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// What a database looks like in memory and, byte by byte the same, in its segment. docs/formats.md explains it.
+//
+//     home                                            home + reservation - vtable_area
+//     | zone 0, 64 MiB        | zone 1                | ...
+//     | bookkeeping | blocks  | bookkeeping | blocks  |
+//
+// A zone's bookkeeping: page 0 (the database's header in zone 0), zone kinds (zone 0), an entry for each block, a bit for each
+// 16 bytes that says whether a persistent object starts there. Below home is the area of vtable slots, which is in no file.
+//
+// Everything here is committed: objects that are not persistent are known to the process only (nursery.hpp).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace tenure::heap {
+
+constexpr std::uint64_t granule = 16;  // objects start at multiples
+constexpr std::uint64_t block_size = 32 << 10;
+constexpr std::uint64_t zone_size = 64 << 20;
+constexpr std::uint64_t blocks_in_zone = zone_size / block_size;
+constexpr std::uint64_t granules_in_block = block_size / granule;
+
+// Bytes from a zone's start.
+constexpr std::uint64_t zone_kinds_at = 4 << 10;  // in zone 0 only
+constexpr std::uint64_t entries_at = 32 << 10;
+constexpr std::uint64_t starts_at = 48 << 10;
+constexpr std::uint64_t bookkeeping_blocks = 18;
+constexpr std::uint64_t bookkeeping_size = bookkeeping_blocks * block_size;
+static_assert(entries_at + blocks_in_zone * 8 <= starts_at);
+static_assert(starts_at + blocks_in_zone * granules_in_block / 8 <= bookkeeping_size);
+
+// The area of vtable slots, below home.
+constexpr std::uint64_t vtable_area = 16 << 20;
+constexpr std::uint64_t vtable_slot = 4096;
+
+constexpr std::uint64_t smallest_reservation = std::uint64_t{256} << 20;
+constexpr std::uint64_t largest_reservation = std::uint64_t{1} << 40;
+static_assert(largest_reservation / zone_size <= entries_at - zone_kinds_at);
+
+// Objects of more bytes have blocks of their own.
+constexpr std::uint64_t largest_small = 8 << 10;
+
+enum class zone_kind : std::uint8_t {
+  unused = 0,
+  ordinary = 1,
+  continued = 2,  // all of it belongs to an object that starts in a zone before
+};
+
+enum class block_kind : std::uint8_t {
+  unused = 0,
+  bookkeeping = 1,
+  small = 2,      // objects of at most largest_small bytes
+  large = 3,      // the first block of an object of its own
+  continued = 4,  // another one
+};
+
+struct block_entry {
+  block_kind kind;
+  std::uint8_t reserved;
+  std::uint16_t used;  // small: granules taken by persistent objects and their headers, rounded up each
+  std::uint32_t span;  // large: blocks, of all zones; continued: blocks back to the first, in the same zone
+};
+static_assert(sizeof(block_entry) == 8);
+
+// In the eight bytes before an object.
+struct object_header {
+  std::uint32_t type;  // index; 0: none
+  std::uint32_t size;  // bytes of the object without header; huge_size: they are in the eight bytes before the header
+};
+static_assert(sizeof(object_header) == 8);
+constexpr std::uint32_t huge_size = 0xffffffff;
+
+struct database_header {
+  static constexpr std::array<char, 8> right_magic{'T', 'e', 'n', 'u', 'r', 'e', 'D', 'B'};
+  static constexpr std::uint32_t right_version = 1;
+  static constexpr std::uint32_t this_abi =
+      0x01'08'01'02;  // see docs/formats.md: little endian, 8-byte pointers, Itanium C++ ABI
+
+  std::array<char, 8> magic;
+  std::uint32_t version;
+  std::uint32_t abi;
+  // Features: unknown ones of the first kind may be ignored; of the second, for reading; of the third, not at all.
+  std::uint64_t compatible, read_only_compatible, incompatible;
+  std::array<std::uint8_t, 16> store_id, database_id;
+  std::uint64_t home, reservation;
+  std::array<char, 64> name;
+  std::uint64_t reserved[4];
+  // Up to here it is constant, and this is its CRC32C.
+  std::uint32_t checksum;
+  std::uint32_t reserved_too;
+  // What follows changes.
+  std::uint64_t blocks_end;  // blocks from here on, counted from home, were never used
+  void* types;               // type_table
+  void* roots;               // root_table
+  void* databases;           // database_table, in the default database; otherwise null
+};
+static_assert(sizeof(database_header) == 224 && offsetof(database_header, checksum) == 184);
+
+}  // namespace tenure::heap

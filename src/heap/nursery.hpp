@@ -1,0 +1,118 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Where new objects are born: in blocks of the database's own address range, so that they need not move to become persistent.
+//
+// The open write transaction has an area of its own, so that an abort can take back what it made. Objects that other threads
+// make meanwhile, or that are made outside of transactions, come from another one. Inside an area addresses only grow.
+// Blocks come from runs that were given back, then from blocks that earlier processes left unused, then from fresh space.
+// Blocks that are mostly empty are filled again, by the transaction's area only: their pages are tracked.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <unordered_set>
+#include <vector>
+
+#include <tenure/rvm.hpp>
+
+#include "heap/block_map.hpp"
+
+namespace tenure::heap {
+
+class nursery {
+ public:
+  // Makes sure that the segment has space up to here, in bytes from home; throws if it cannot.
+  using grower = std::function<void(std::uint64_t)>;
+
+  nursery(block_map& map, rvm::region& region, grower grow);
+  ~nursery();
+  nursery(const nursery&) = delete;
+  nursery& operator=(const nursery&) = delete;
+
+  // Zeroed memory behind a header. Any thread; `inside`: the caller's thread has the open write transaction.
+  [[nodiscard]] address make(std::uint32_t type, std::uint64_t size, std::uint64_t alignment, bool inside);
+  // Takes back an object that make() has just made.
+  void unmake(address object);
+
+  // For the write transaction.
+  void begin();
+  void abort();
+  // All promoted objects have moved to the stored bookkeeping; `retired` transient ones are gone. `freed`: blocks from which a
+  // persistent object was taken.
+  void committed(const std::unordered_set<address>& retired, const std::vector<std::uint64_t>& freed);
+
+  // Blocks that hold objects that the commit under way has promoted. In exclusively().
+  void note_promoted(young_block& in) {
+    if (in.has_promoted) return;
+    in.has_promoted = true;
+    promoted_.push_back(&in);
+  }
+  [[nodiscard]] const std::vector<young_block*>& promoted() const { return promoted_; }
+  void forget_promoted();
+
+  struct counts {
+    std::uint64_t objects = 0, bytes = 0;
+  };
+  [[nodiscard]] counts made() const;
+  // Runs f while nobody makes or unmakes objects.
+  template <class F>
+  void exclusively(F&& f) {
+    const std::scoped_lock lock(mutex_);
+    f();
+  }
+  // All transient objects.
+  void for_each_young(const std::function<void(address)>& f) const;
+
+ private:
+  // Consecutive blocks. 0 of them: none.
+  struct run {
+    std::uint64_t first = 0, blocks = 0;
+    bool zeroed = false;  // never used
+  };
+  struct area {
+    address next = 0, limit = 0;                     // free memory in the current block, or hole
+    run blocks;                                      // the current block and those behind it
+    young_block* young = nullptr;                    // the current block's
+    run spare;                                       // opened, to be used next
+    std::uint64_t wanted = 4;                        // blocks to take next time
+    std::vector<std::pair<address, address>> holes;  // more of them, if the current block is one that is filled again
+  };
+
+  // With the lock held; 0: there is no room.
+  address try_small(area& in, std::uint64_t size, std::uint64_t alignment, bool inside);
+  address place_large(const run& in, std::uint64_t size, std::uint64_t alignment, bool inside);
+  bool next_hole(area& in);
+  bool next_block(area& in, bool inside);
+  bool fill_again(area& in);
+  void leave_block(area& in, bool inside);
+  // Blocks that nobody has; they are the caller's.
+  run choose(std::uint64_t least, std::uint64_t most);
+  run choose_fresh(std::uint64_t least, std::uint64_t most);
+  // Without the lock: memory for the blocks.
+  void open(const run& which);
+  void give_back(std::uint64_t first, std::uint64_t blocks);
+  void give_back(run& which);
+  // Looks at some more of the blocks that earlier processes have left.
+  void look_at_old_blocks();
+  young_block& young_at(std::uint64_t block, std::uint64_t span, bool is_large);
+  void touch(young_block& y);
+  void drop_if_empty(young_block& y);
+
+  block_map& map_;
+  rvm::region& region_;
+  grower grow_;
+  mutable std::mutex mutex_;
+  area inside_, outside_, inside_at_begin_;
+  bool in_transaction_ = false;
+  std::vector<young_block*> touched_, promoted_;
+  std::unordered_set<young_block*> all_;
+  std::map<std::uint64_t, std::uint64_t> free_;  // runs of blocks that hold nothing: first block, count
+  std::vector<std::uint64_t> sparse_;            // small blocks that may be worth filling again
+  std::uint64_t fresh_;                          // blocks from here on were never used
+  std::uint64_t look_from_ = 0, look_end_;       // old blocks that were not looked at
+  counts made_;
+};
+
+}  // namespace tenure::heap

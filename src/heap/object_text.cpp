@@ -1,0 +1,44 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "heap/object_text.hpp"
+
+#include "os/system_error.hpp"
+#include "os/virtual_memory.hpp"
+
+namespace tenure::heap {
+
+namespace {
+
+const known_type* type_at(const store_state& store, address object) {
+  const database_state* const in = store.database_of(reinterpret_cast<const void*>(object));
+  return in != nullptr ? in->types->find(header_of(object).type) : nullptr;
+}
+
+}  // namespace
+
+std::string object_text(const store_state& store, address object) {
+  const std::string where = " at " + os::hexadecimal(reinterpret_cast<const void*>(object));
+  const known_type* const type = type_at(store, object);
+  if (type == nullptr) return "an object of no known type" + where;
+  const std::uint64_t count = type->of->size == 0 ? 1 : size_of_object(object) / type->of->size;
+  return (count > 1 ? std::to_string(count) + " x " : "") + type->of->name + where;
+}
+
+std::string field_text(const store_state& store, address object, std::uint64_t offset) {
+  const known_type* const type = type_at(store, object);
+  if (type == nullptr || type->of->size == 0) return "[byte " + std::to_string(offset) + "]";
+  std::string text;
+  if (size_of_object(object) > type->of->size) text = "[" + std::to_string(offset / type->of->size) + "]";
+  const std::string field = pointer_map::path_of(*type->of, offset % type->of->size);
+  return field.empty() ? text : text + "." + field;
+}
+
+std::string describe_address(const void* at) {
+  const auto page = reinterpret_cast<std::uintptr_t>(at) / os::page_size() * os::page_size();
+  const std::string there = os::occupant(reinterpret_cast<const void*>(page), os::page_size());
+  if (there.empty()) return "";
+  if (there == "[stack]") return "on the stack, ";
+  if (there == "[heap]" || there == "anonymous memory") return "in memory of new or malloc, or on a thread's stack, ";
+  return "in code or static data (" + there + "), ";
+}
+
+}  // namespace tenure::heap

@@ -1,0 +1,19 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Objects and addresses in words, for messages.
+#pragma once
+
+#include <string>
+
+#include "heap/store_state.hpp"
+
+namespace tenure::heap {
+
+// "package at 0x200000000010", or "an array of 7 package* at ...".
+[[nodiscard]] std::string object_text(const store_state& store, address object);
+// ".depends[3].name": the field of the object that has the byte.
+[[nodiscard]] std::string field_text(const store_state& store, address object, std::uint64_t offset);
+// "on the stack, ", "in memory of malloc, ", "in ./program, ": where an address outside of the store lies. Empty if nowhere.
+[[nodiscard]] std::string describe_address(const void* at);
+
+}  // namespace tenure::heap

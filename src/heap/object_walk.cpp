@@ -1,0 +1,120 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "heap/object_walk.hpp"
+
+#include <algorithm>
+
+#include "heap/object_text.hpp"
+
+namespace tenure::heap {
+
+sound_object sound_at(const database_state& in, address object) {
+  const std::uint64_t offset = object - in.map->home(), end = in.region.size();
+  if (offset < bookkeeping_size || offset >= end) return {};
+  const std::uint64_t size = size_of_object(object);
+  const known_type* const type = in.types->find(header_of(object).type);
+  if (size == 0 || size > end - offset || type == nullptr || type->words == nullptr) return {};
+  return {&in, object, size, type, true};
+}
+
+sound_object find_sound(const store_state& store, const void* at) {
+  const database_state* const in = store.database_of(at);
+  const auto address_of = reinterpret_cast<address>(at);
+  if (in == nullptr || address_of - in->map->home() >= in->region.size()) return {};
+  const found_object found = in->map->find(address_of);
+  if (!found) return {};
+  sound_object object = sound_at(*in, found.at);
+  object.is_persistent = found.is_persistent;
+  return object;
+}
+
+namespace {
+
+// Whether an object starts there, whatever its header says.
+bool is_damaged_object(const store_state& store, const void* at) {
+  const database_state* const in = store.database_of(at);
+  const auto object = reinterpret_cast<address>(at);
+  if (in == nullptr || object % granule != 0 || object - in->map->home() >= in->region.size()) return false;
+  const std::uint64_t block = in->map->block_of(object);
+  if (in->map->kind_of_zone(block / blocks_in_zone) != zone_kind::ordinary ||
+      block % blocks_in_zone < bookkeeping_blocks)
+    return false;
+  return in->map->starts(block).test((object - in->map->start_of(block)) / granule);
+}
+
+}  // namespace
+
+void reachable_objects::add(address object, step how) {
+  if (seen_.emplace(object, std::move(how)).second) order_.push_back(object);
+}
+
+void reachable_objects::search(address wanted) {
+  const auto exists = [&](const void* object) {
+    return find_sound(store_, object) || is_damaged_object(store_, object);
+  };
+  for (const auto& d : store_.databases) {
+    if (d->header().roots == nullptr) continue;
+    const auto add_internal = [&](const void* object, const char* name) {
+      if (exists(object)) add(reinterpret_cast<address>(object), {0, 0, name + d->name});
+    };
+    const root_table& roots = d->root_table();
+    for (std::uint64_t n = 0; n < roots.count; ++n)
+      if (exists(roots.entries[n].object))
+        add(reinterpret_cast<address>(roots.entries[n].object),
+            {0, 0, "root " + std::string(roots.entries[n].name.text, roots.entries[n].name.length)});
+    add_internal(d->header().roots, "roots of ");
+    add_internal(d->header().types, "types of ");
+    add_internal(d->header().databases, "databases of ");
+  }
+  follow_all(wanted);
+}
+
+void reachable_objects::search_from(address object) {
+  add(object, {0, 0, {}});
+  follow_all(0);
+}
+
+void reachable_objects::follow_all(address wanted) {
+  for (std::size_t next = 0; next < order_.size(); ++next) {
+    const address object = order_[next];
+    if (object == wanted) return;
+    const sound_object from = find_sound(store_, reinterpret_cast<const void*>(object));
+    if (!from) continue;
+    for_each_reference(*from.type, object, [&](const reference_field& r) {
+      if (const sound_object to = find_sound(store_, r.to))
+        add(to.at, {object, r.offset, {}});
+      else if (is_damaged_object(store_, r.to))
+        add(reinterpret_cast<address>(r.to), {object, r.offset, {}});
+    });
+  }
+}
+
+std::string reachable_objects::path(address object) const {
+  constexpr std::size_t most_steps = 24;  // of a path that is shown
+  std::vector<std::string> steps;
+  for (auto at = seen_.find(object); at != seen_.end();) {
+    const auto& [here, how] = *at;
+    if (how.from == 0) {
+      steps.push_back(how.root + ", " + object_text(store_, here));
+      break;
+    }
+    steps.push_back(field_text(store_, how.from, how.offset) + " -> " + object_text(store_, here));
+    at = seen_.find(how.from);
+  }
+  std::ranges::reverse(steps);
+  if (steps.size() > most_steps) {
+    const std::string left_out = " -> (" + std::to_string(steps.size() - most_steps) + " more) ";
+    steps.erase(steps.begin() + most_steps / 2, steps.end() - most_steps / 2);
+    steps[most_steps / 2 - 1] += left_out;
+  }
+  std::string text;
+  for (const auto& s : steps) text += s;
+  return text;
+}
+
+std::string path_to(const store_state& store, address object) {
+  reachable_objects all(store);
+  all.search(object);
+  return all.path(object);
+}
+
+}  // namespace tenure::heap

@@ -1,0 +1,91 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Going through the references of objects, by their stored descriptions: for messages, verification and tools. Stabilization
+// has its own loop.
+#pragma once
+
+#include <cstring>
+#include <functional>
+#include <unordered_map>
+#include <vector>
+
+#include "heap/store_state.hpp"
+
+namespace tenure::heap {
+
+struct reference_field {
+  std::uint64_t offset;  // in the object
+  const void* to;
+  bool is_ambiguous;  // of unknown layout, or possibly stale
+};
+
+// Calls f(reference_field) for each reference of the object that is not null, in the order of offsets.
+template <class F>
+void for_each_reference(const known_type& of, address object, F&& f) {
+  const auto* const bytes = reinterpret_cast<const std::byte*>(object);
+  const std::uint64_t size = size_of_object(object);
+  if (!of.words->has_pointers() || of.of->size == 0) return;
+  const auto word_at = [&](std::uint64_t offset) {
+    const void* to;
+    std::memcpy(&to, bytes + offset, sizeof to);
+    return to;
+  };
+  for (std::uint64_t element = 0; element + of.of->size <= size; element += of.of->size)
+    for (const pointer_map::word& w : of.words->words()) {
+      const std::uint64_t at = element + w.offset;
+      if (w.kind == field_kind::reference) {
+        if (w.guards != 0 && !of.words->holds(w, bytes + element)) continue;
+        if (const void* const to = word_at(at)) f(reference_field{at, to, of.of->tolerates_stale});
+      } else if (w.kind == field_kind::conservative) {
+        for (std::uint64_t each = at; each + sizeof(void*) <= at + w.length; each += sizeof(void*))
+          if (const void* const to = word_at(each)) f(reference_field{each, to, true});
+      }
+    }
+}
+
+// The object that an address lies in, with what its header says, where that makes sense: it has a known type, and lies in the
+// database with all of its bytes. For stores that may be damaged.
+struct sound_object {
+  const database_state* in = nullptr;  // nullptr: there is none
+  address at = 0;
+  std::uint64_t size = 0;  // bytes
+  const known_type* type = nullptr;
+  bool is_persistent = false;
+  [[nodiscard]] explicit operator bool() const { return in != nullptr; }
+  // Elements of the type that it consists of.
+  [[nodiscard]] std::uint64_t count() const { return type->of->size == 0 ? 1 : size / type->of->size; }
+};
+[[nodiscard]] sound_object find_sound(const store_state& store, const void* at);
+// The same for an address that is known to be the start of a persistent object.
+[[nodiscard]] sound_object sound_at(const database_state& in, address object);
+
+// Breadth first from all roots, through persistent and transient objects alike, remembering how each was reached.
+class reachable_objects {
+ public:
+  explicit reachable_objects(const store_state& store) : store_(store) {}
+
+  // Until `wanted` was found, or everything was.
+  void search(address wanted = 0);
+  // The same from one object instead of the roots.
+  void search_from(address object);
+  [[nodiscard]] bool contains(address object) const { return seen_.contains(object); }
+  [[nodiscard]] std::size_t count() const { return order_.size(); }
+  [[nodiscard]] const std::vector<address>& in_order() const { return order_; }
+  // "root by-name -> tenure::map<...>.root_ -> ..."; empty if it was not reached.
+  [[nodiscard]] std::string path(address object) const;
+
+ private:
+  struct step {
+    address from;  // 0: a root
+    std::uint64_t offset;
+    std::string root;
+  };
+  void add(address object, step how);
+  void follow_all(address wanted);
+
+  const store_state& store_;
+  std::unordered_map<address, step> seen_;
+  std::vector<address> order_;
+};
+
+}  // namespace tenure::heap

@@ -1,0 +1,441 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "heap/stabilizer.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include <tenure/error.hpp>
+
+#include "heap/object_text.hpp"
+#include "os/system_error.hpp"
+
+namespace tenure::heap {
+
+namespace {
+
+std::uint64_t guard_value(const std::byte* at) {
+  std::uint64_t value;
+  std::memcpy(&value, at, sizeof value);
+  return value;
+}
+
+}  // namespace
+
+void stabilizer::run(std::span<const rvm::memory_range> changes) {
+  freed_.resize(store_.databases.size());
+  for (const auto& d : store_.databases) {
+    gone_.insert(d->destroyed.begin(), d->destroyed.end());
+    gone_.insert(d->retired.begin(), d->retired.end());
+  }
+  const auto with_nurseries = [&](auto&& f) {
+    const auto lock_from = [&](auto&& self, std::size_t n) -> void {
+      if (n == store_.databases.size()) return f();
+      store_.databases[n]->nursery->exclusively([&] { self(self, n + 1); });
+    };
+    lock_from(lock_from, 0);
+  };
+  with_nurseries([&] {
+    look_at_changes(changes);
+    drain();
+  });
+  while (!undescribed_.empty()) {
+    describe_types();
+    with_nurseries([&] { drain(); });
+  }
+  with_nurseries([&] {
+    for (const auto& d : store_.databases) write_bookkeeping(*d);
+  });
+}
+
+void stabilizer::look_at_changes(std::span<const rvm::memory_range> changes) {
+  database_state* in = nullptr;
+  for (const rvm::memory_range& range : changes) {
+    if (in == nullptr || !in->map->contains(reinterpret_cast<address>(range.address)))
+      in = store_.database_of(range.address);
+    if (in == nullptr) continue;
+    const auto from = reinterpret_cast<address>(range.address), to = from + range.length;
+    if (from < in->home + zone_kinds_at) {
+      const database_header& h = in->header();
+      for (const void* const internal : {h.types, h.roots, h.databases}) follow({in->home, 0, internal}, false);
+      continue;
+    }
+    in->map->for_each_persistent_in(from, to, [&](address object) {
+      if (!gone_.empty() && gone_.contains(object)) return;
+      const std::uint64_t begin = from > object ? from - object : 0;
+      look_at(*in, object, begin, std::min(to - std::min(to, object), size_of_object(object)));
+    });
+  }
+}
+
+void stabilizer::look_at(database_state& in, address object, std::uint64_t from, std::uint64_t to) {
+  const known_type& type = in.types->at(header_of(object).type);
+  const pointer_map& words = *type.words;
+  if (!words.has_pointers() && !words.has_vtables()) return;
+  auto* const bytes = reinterpret_cast<std::byte*>(object);
+  const std::uint64_t size = size_of_object(object), stride = type.of->size;
+  if (words.has_vtables()) in.types->canonicalize(type, bytes, size, from, to);
+  if (!words.has_pointers()) return;
+  for (std::uint64_t element = from / stride * stride; element < to; element += stride) {
+    for (const pointer_map::word& w : words.words()) {
+      const std::uint64_t at = element + w.offset;
+      if (at >= to || at + w.length > size) break;
+      if (at + w.length <= from) continue;
+      if (w.kind == field_kind::reference) {
+        if (w.guards != 0 && !words.holds(w, bytes + element)) continue;
+        follow({object, at, reinterpret_cast<const void*>(guard_value(bytes + at))}, type.of->tolerates_stale);
+      } else if (w.kind == field_kind::conservative) {
+        for (std::uint64_t each = at; each + sizeof(void*) <= at + w.length; each += sizeof(void*))
+          follow({object, each, reinterpret_cast<const void*>(guard_value(bytes + each))}, true);
+      }
+    }
+  }
+}
+
+void stabilizer::follow(const reference& r, bool ambiguous) {
+  if (r.to == nullptr) return;
+  database_state* const in = store_.database_of(r.to);
+  if (in == nullptr) {
+    if (ambiguous) return;
+    refuse(r, "which is not in the store");
+  }
+  const found_object found = in->map->find(reinterpret_cast<address>(r.to));
+  if (!found || (!gone_.empty() && gone_.contains(found.at))) {
+    if (ambiguous) return;
+    refuse(r, found ? "an object that was destroyed" : "where no object is");
+  }
+  if (found.is_persistent) return;
+  promote(*in, *found.young, found.at);
+}
+
+void stabilizer::promote(database_state& in, young_block& y, address object) {
+  const std::uint64_t bit = (object - in.map->start_of(y.first)) / granule;
+  if (y.promoted.test(bit)) return;
+  in.nursery->note_promoted(y);
+  y.promoted.set(bit);
+  pending_.emplace_back(&in, object);
+  known_type& type = *in.types->find(header_of(object).type);
+  ++type.objects;
+  type.bytes += size_of_object(object) + sizeof(object_header);
+  if (tallies_.empty() || tallies_.back().of != &type) {
+    const auto known = std::ranges::find(tallies_, &type, &tally::of);
+    if (known == tallies_.end())
+      tallies_.push_back({&type, 0, 0});
+    else
+      std::swap(*known, tallies_.back());
+  }
+  ++tallies_.back().objects;
+  tallies_.back().bytes += size_of_object(object) + sizeof(object_header);
+  if (type.of->is_conservative) ++conservative_;
+  if (type.stored == nullptr && std::ranges::find(undescribed_, std::pair(&in, &type)) == undescribed_.end())
+    undescribed_.emplace_back(&in, &type);
+}
+
+// Depth first; a chain of any length needs no stack.
+void stabilizer::drain() {
+  while (!pending_.empty()) {
+    const auto [in, object] = pending_.back();
+    pending_.pop_back();
+    look_at(*in, object, 0, size_of_object(object));
+  }
+}
+
+void stabilizer::refuse(const reference& r, const char* why) {
+  const std::string path = path_to(store_, r.from);
+  throw error(errc::cannot_persist,
+              "cannot make persistent: " + (path.empty() ? object_text(store_, r.from) : path) +
+                  field_text(store_, r.from, r.offset) + " refers to " + os::hexadecimal(r.to) + ", " +
+                  describe_address(r.to) + why +
+                  "; make the object with store.make, set the pointer to null, or declare the field "
+                  "transient");
+}
+
+// --- The type index ---------------------------------------------------------------------------------------------------
+
+void stabilizer::describe_types() {
+  const auto wanted = std::exchange(undescribed_, {});
+  for (const auto& [in, what] : wanted) describe(*in, *what);
+}
+
+void stabilizer::describe(database_state& in, known_type& what) {
+  if (what.stored != nullptr) return;
+  // Before anything else, because the description's own types may be described by it.
+  auto* const made = in.make_array<stored_type>(1);
+  what.stored = made;
+  described_.push_back(&what);
+  const type& t = *what.of;
+  made->name = in.make_text(t.name);
+  made->size = t.size;
+  made->alignment = t.alignment;
+  made->fingerprint = t.fingerprint;
+  made->version = t.version;
+  made->flags =
+      (t.is_conservative ? stored_type_conservative : 0) | (t.tolerates_stale ? stored_type_tolerates_stale : 0);
+  made->first_slot = what.first_slot;
+  made->slots = what.slots;
+  made->field_count = t.fields.size();
+  if (!t.fields.empty()) made->fields = in.make_array<stored_field>(t.fields.size());
+  for (std::size_t n = 0; n < t.fields.size(); ++n) {
+    const field& f = t.fields[n];
+    stored_field& s = made->fields[n];
+    s.name = in.make_text(f.name);
+    s.type_name = in.make_text(f.type_name);
+    s.offset = f.offset;
+    s.size = f.size;
+    s.count = f.count;
+    s.subobject = f.subobject;
+    s.kind = static_cast<std::uint8_t>(f.kind);
+    s.scalar = static_cast<std::uint8_t>(f.scalar);
+    if (f.only_if) {
+      s.guard_offset = f.only_if->offset;
+      s.guard_width = f.only_if->width;
+      s.guard_value = f.only_if->value;
+    }
+    if (f.kind == field_kind::nested && f.of) {
+      s.of = in.types->index_of(f.of());
+      known_type& nested = *in.types->find(s.of);
+      if (nested.stored == nullptr) describe(in, nested);
+    }
+  }
+  type_table& table = in.type_table();
+  if (what.index >= table.capacity) {
+    const std::uint64_t capacity = std::max<std::uint64_t>(2 * table.capacity, what.index + 1);
+    auto* const larger = in.make_array<stored_type*>(capacity);
+    std::copy_n(table.types, table.count, larger);
+    if (const found_object old = in.map->find_start(reinterpret_cast<address>(table.types)))
+      (old.is_persistent ? in.destroyed : in.retired).insert(old.at);
+    write(table.types) = larger;
+    write(table.capacity) = capacity;
+  }
+  write(table.types[what.index]) = made;
+  if (what.index >= table.count) write(table.count) = what.index + 1;
+  write(table.slots) = std::max<std::uint64_t>(table.slots, what.first_slot + what.slots);
+  in.nursery->exclusively([&] {
+    follow({reinterpret_cast<address>(&table), 0, table.types}, false);
+    follow({reinterpret_cast<address>(table.types), what.index * sizeof(void*), made}, false);
+  });
+}
+
+// --- Bookkeeping ------------------------------------------------------------------------------------------------------
+
+void stabilizer::note_write(void* at, std::size_t length) {
+  tx_.set_range(at, length);
+  writes_.push_back({static_cast<std::byte*>(at), length, saved_.size()});
+  saved_.insert(saved_.end(), static_cast<std::byte*>(at), static_cast<std::byte*>(at) + length);
+}
+
+void stabilizer::write_bookkeeping(database_state& in) {
+  free_destroyed(in);
+  std::vector<young_block*> blocks = in.nursery->promoted();
+  std::ranges::sort(blocks, {}, &young_block::first);
+  const bool large = worth_bulk(in, blocks);
+  for (young_block* y : blocks) {
+    const bool was_unused = in.map->kind_of_zone(y->first / blocks_in_zone) != zone_kind::ordinary ||
+                            in.map->entry(y->first).kind == block_kind::unused;
+    write_block(in, *y);
+    if (large && was_unused)
+      write_in_bulk(in, *y);
+    else
+      declare_objects(in, *y);
+  }
+  flush_bulk();
+  if (blocks.empty()) return;
+  const std::uint64_t end = blocks.back()->first + blocks.back()->span;
+  if (end > in.header().blocks_end) write(in.header().blocks_end) = end;
+}
+
+void stabilizer::open_zone(database_state& in, std::uint64_t zone) {
+  if (in.map->kind_of_zone(zone) == zone_kind::ordinary) return;
+  write(in.map->kind_of_zone(zone)) = zone_kind::ordinary;
+  block_entry* const first = &in.map->entry(zone * blocks_in_zone);
+  note_write(first, bookkeeping_blocks * sizeof *first);
+  for (std::uint64_t n = 0; n < bookkeeping_blocks; ++n) first[n] = {block_kind::bookkeeping, 0, 0, 0};
+}
+
+void stabilizer::write_block(database_state& in, young_block& y) {
+  open_zone(in, y.first / blocks_in_zone);
+  start_bits& stored = in.map->starts(y.first);
+  std::size_t first = start_bits::words, last = 0;
+  for (std::size_t n = 0; n < start_bits::words; ++n)
+    if (y.promoted.word(n) != 0) first = std::min(first, n), last = n;
+  note_write(&stored.word(first), (last - first + 1) * sizeof(std::uint64_t));
+  for (std::size_t n = first; n <= last; ++n) stored.word(n) |= y.promoted.word(n);
+  block_entry& entry = write(in.map->entry(y.first));
+  if (!y.is_large) {
+    entry.kind = block_kind::small;
+    y.promoted.for_each([&](std::uint64_t g) {
+      entry.used =
+          static_cast<std::uint16_t>(entry.used + granules_of(size_of_object(in.map->start_of(y.first) + g * granule)));
+    });
+    return;
+  }
+  entry = {block_kind::large, 0, 0, y.span};
+  const std::uint64_t zone_end = (y.first / blocks_in_zone + 1) * blocks_in_zone, end = y.first + y.span;
+  if (const std::uint64_t here = std::min(zone_end, end); here > y.first + 1) {
+    note_write(&in.map->entry(y.first + 1), (here - y.first - 1) * sizeof(block_entry));
+    for (std::uint64_t b = y.first + 1; b < here; ++b)
+      in.map->entry(b) = {block_kind::continued, 0, 0, static_cast<std::uint32_t>(b - y.first)};
+  }
+  for (std::uint64_t b = zone_end; b < end; b += blocks_in_zone)
+    write(in.map->kind_of_zone(b / blocks_in_zone)) = zone_kind::continued;
+}
+
+void stabilizer::free_destroyed(database_state& in) {
+  auto& freed = freed_[static_cast<std::size_t>(
+      std::ranges::find(store_.databases, &in, &std::unique_ptr<database_state>::get) - store_.databases.begin())];
+  for (const address object : in.destroyed) {
+    const std::uint64_t block = in.map->block_of(object);
+    const std::uint64_t bit = (object - in.map->start_of(block)) / granule;
+    start_bits& starts = in.map->starts(block);
+    if (!starts.test(bit)) continue;
+    write(starts.word(bit / 64)) &= ~(std::uint64_t{1} << (bit % 64));
+    block_entry& entry = write(in.map->entry(block));
+    if (entry.kind == block_kind::small) {
+      entry.used = static_cast<std::uint16_t>(entry.used - granules_of(size_of_object(object)));
+      if (entry.used == 0) entry = {};
+      freed.push_back(block);
+      continue;
+    }
+    // Zones that it went on into have no bookkeeping: they are not used again.
+    const std::uint64_t zone_end = (block / blocks_in_zone + 1) * blocks_in_zone;
+    const std::uint64_t end = std::min<std::uint64_t>(block + entry.span, zone_end);
+    note_write(&entry, (end - block) * sizeof entry);
+    for (std::uint64_t b = block; b < end; ++b) {
+      in.map->entry(b) = {};
+      freed.push_back(b);
+    }
+  }
+}
+
+// New objects are logged whole. Padding between two that follow each other is logged with them: it is zero.
+void stabilizer::declare_objects(database_state& in, young_block& y) {
+  address from = 0, to = 0;
+  y.promoted.for_each([&](std::uint64_t g) {
+    const address object = in.map->start_of(y.first) + g * granule;
+    const std::uint64_t size = size_of_object(object);
+    ++objects_;
+    bytes_ += size + header_bytes(size);
+    const known_type& type = in.types->at(header_of(object).type);
+    if (type.words->has_transients()) hide_transients(type, object);
+    const address begin = object - header_bytes(size);
+    if (from != 0 && begin < to + granule) {
+      to = object + size;
+      return;
+    }
+    if (from != 0) tx_.set_range(reinterpret_cast<void*>(from), to - from);
+    from = begin;
+    to = object + size;
+  });
+  if (from != 0) tx_.set_range(reinterpret_cast<void*>(from), to - from);
+}
+
+// --- Bulk --------------------------------------------------------------------------------------------------------------
+
+bool stabilizer::worth_bulk(database_state& in, std::span<young_block* const> blocks) const {
+  constexpr std::uint64_t worth_it = 8 << 20;  // bytes: less is done with one write of the log, and one sync
+  std::uint64_t bytes = 0;
+  for (const young_block* y : blocks) {
+    if (y->is_large) {
+      bytes += y->span * block_size;
+      continue;
+    }
+    y->promoted.for_each([&](std::uint64_t g) { bytes += size_of_object(in.map->start_of(y->first) + g * granule); });
+    if (bytes >= worth_it) return true;
+  }
+  return bytes >= worth_it;
+}
+
+// Whole pages: what is promoted on them, and zeros between. From memory where that is all there is.
+void stabilizer::write_in_bulk(database_state& in, young_block& y) {
+  const address begin = in.map->start_of(y.first), end = begin + y.span * block_size;
+  if (bulk_.in != &in || bulk_.to != begin) {
+    flush_bulk();
+    bulk_.in = &in;
+    bulk_.from = bulk_.to = begin;
+  }
+  const auto whole = [&](address from, address to) {
+    return std::span(reinterpret_cast<const std::byte*>(from), to - from);
+  };
+  address done = begin;  // up to here the pieces are there
+  const auto zeros_until = [&](address at) {
+    static constexpr std::byte zeros[4096]{};
+    while (done < at) {
+      const std::uint64_t length = std::min<std::uint64_t>(at - done, sizeof zeros);
+      bulk_.pieces.emplace_back(zeros, length);
+      done += length;
+    }
+  };
+  const bool is_pure = [&] {
+    for (std::size_t n = 0; n < start_bits::words; ++n)
+      if (y.starts.word(n) != y.promoted.word(n)) return false;
+    return true;
+  }();
+  address last_end = begin;
+  y.promoted.for_each([&](std::uint64_t g) {
+    const address object = begin + g * granule;
+    const std::uint64_t size = size_of_object(object);
+    ++objects_;
+    bytes_ += size + header_bytes(size);
+    const known_type& type = in.types->at(header_of(object).type);
+    if (type.words->has_transients()) hide_transients(type, object);
+    const address from = object - header_bytes(size);
+    // Padding between objects is zero.
+    if (!(is_pure && from - last_end < granule)) {
+      if (last_end > done) bulk_.pieces.push_back(whole(done, last_end)), done = last_end;
+      zeros_until(from);
+    }
+    last_end = object + size;
+  });
+  if (last_end > done) bulk_.pieces.push_back(whole(done, last_end)), done = last_end;
+  zeros_until(end);
+  bulk_.to = end;
+}
+
+void stabilizer::flush_bulk() {
+  if (bulk_.in == nullptr) return;
+  tx_.write_bulk(bulk_.in->region, bulk_.from - bulk_.in->home, bulk_.pieces);
+  bulk_ = {};
+}
+
+void stabilizer::hide_transients(const known_type& of, address object) {
+  const std::uint64_t size = size_of_object(object);
+  for (std::uint64_t element = 0; element < size; element += of.of->size)
+    for (const pointer_map::word& w : of.words->words()) {
+      auto* const at = reinterpret_cast<std::byte*>(object + element + w.offset);
+      if (w.kind != field_kind::transient || !of.words->holds(w, reinterpret_cast<std::byte*>(object + element)))
+        continue;
+      store_.transients.push_back({at, w.length, store_.transients_saved.size()});
+      store_.transients_saved.insert(store_.transients_saved.end(), at, at + w.length);
+      std::memset(at, 0, w.length);
+    }
+}
+
+void stabilizer::undo() noexcept {
+  for (auto w = writes_.rbegin(); w != writes_.rend(); ++w) std::memcpy(w->at, saved_.data() + w->saved, w->length);
+  for (known_type* what : described_) what->stored = nullptr;
+  for (const tally& t : tallies_) {
+    t.of->objects -= t.objects;
+    t.of->bytes -= t.bytes;
+  }
+  for (const auto& d : store_.databases) d->nursery->exclusively([&] { d->nursery->forget_promoted(); });
+}
+
+void stabilizer::committed() {
+  for (auto& blocks : freed_) {
+    std::ranges::sort(blocks);
+    blocks.erase(std::unique(blocks.begin(), blocks.end()), blocks.end());
+  }
+  for (std::size_t n = 0; n < store_.databases.size(); ++n) {
+    database_state& d = *store_.databases[n];
+    d.nursery->committed(d.retired, freed_[n]);
+  }
+  const std::scoped_lock lock(store_.statistics_mutex);
+  store_.counts.objects_stabilized += objects_;
+  store_.counts.bytes_stabilized += bytes_;
+  store_.counts.conservative_objects += conservative_;
+  for (const auto& d : store_.databases) store_.counts.objects_destroyed += d->destroyed.size();
+  if (tallies_.empty()) return;
+  store_.counts.last_commit.clear();
+  for (const tally& t : tallies_) store_.counts.last_commit.push_back({t.of->of->name, t.objects, t.bytes});
+}
+
+}  // namespace tenure::heap

@@ -1,0 +1,314 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include <tenure/store.hpp>
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+
+#include "heap/object_text.hpp"
+#include "heap/store_state.hpp"
+#include "heap/verifier.hpp"
+#include "os/file.hpp"
+#include "os/process.hpp"
+#include "os/system_error.hpp"
+
+namespace tenure {
+
+using namespace heap;
+
+// --- Which store containers use ------------------------------------------------------------------------------------------
+
+namespace {
+
+std::mutex open_stores_mutex;
+std::vector<store_state*> open_stores;            // in the order of opening
+std::atomic<store_state*> newest_store{nullptr};  // the last of them
+thread_local store_state* store_of_thread = nullptr;
+
+}  // namespace
+
+store_state* current_store() noexcept {
+  return store_of_thread != nullptr ? store_of_thread : newest_store.load(std::memory_order_acquire);
+}
+void set_current_store(store_state* to) noexcept { store_of_thread = to; }
+void store_opened(store_state& which) {
+  const std::scoped_lock lock(open_stores_mutex);
+  open_stores.push_back(&which);
+  newest_store = &which;
+}
+void store_closed(store_state& which) noexcept {
+  const std::scoped_lock lock(open_stores_mutex);
+  std::erase(open_stores, &which);
+  newest_store = open_stores.empty() ? nullptr : open_stores.back();
+}
+
+// --- Opening and closing -------------------------------------------------------------------------------------------------
+
+store_state::store_state(const std::string& in, const store_options& options)
+    : directory(os::absolute_path(in)),
+      how(options),
+      read_only(options.mode == rvm::open_mode::read_only),
+      fork_generation(os::fork_generation()) {
+  os::disk& disk = how.memory.disk != nullptr ? *how.memory.disk : os::real_disk();
+  const std::string log = directory + "/log", main = file_of("main");
+  const bool exists = disk.exists(log);
+  if (!exists && (how.mode == rvm::open_mode::open || read_only))
+    throw error(std::make_error_code(std::errc::no_such_file_or_directory),
+                directory + ": there is no store; open it with open_mode::create or open_or_create to make one");
+  if (!exists) disk.make_directory(directory);
+  how.memory.mode = how.mode;
+  memory = std::make_unique<rvm::memory>(log, how.memory);
+  // The default database is what makes a store: a crash may have come between.
+  if (!read_only && !disk.exists(main))
+    create_database("main", how.create);
+  else
+    open_databases();
+}
+
+store_state::~store_state() {
+  if (!closed) {
+    try {
+      close();
+    } catch (...) {  // close() tells; here nobody listens
+    }
+  }
+}
+
+void store_state::open_databases() {
+  databases.push_back(std::make_unique<database_state>(*this, "main", file_of("main")));
+  database_state& main = *databases.front();
+  if (main.header().magic == std::array<char, 8>{} && !read_only) {
+    // Its first transaction never became durable.
+    initialize(main, {});
+  } else {
+    main.read();
+  }
+  if (main.header().store_id != main.header().database_id)
+    throw error(errc::wrong_log, main.file + ": belongs to another store");
+  if (main.header().databases != nullptr) {
+    const auto& others = *static_cast<const database_table*>(main.header().databases);
+    for (std::uint64_t n = 0; n < others.count; ++n) {
+      const database_entry& e = others.entries[n];
+      const std::string name(e.name.text, e.name.length);
+      databases.push_back(std::make_unique<database_state>(*this, name, file_of(name)));
+      database_state& d = *databases.back();
+      d.read();
+      if (!std::equal(std::begin(e.database_id), std::end(e.database_id), d.header().database_id.begin()))
+        throw error(errc::wrong_log,
+                    d.file + ": is not the database \"" + name + "\" of this store, but another one's file");
+    }
+  }
+  for (const auto& d : databases) d->types->compare_registered();
+}
+
+database_state* store_state::find_database(std::string_view name) const {
+  const auto found = std::ranges::find(databases, name, [](const auto& d) -> const std::string& { return d->name; });
+  return found == databases.end() ? nullptr : found->get();
+}
+
+database_state& store_state::create_database(std::string_view name, const database_options& options) {
+  const auto is_plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+  };
+  if (name.empty() || name.size() > 63 || !std::ranges::all_of(name, is_plain))
+    throw error(errc::bad_option, directory + ": \"" + std::string(name) +
+                                      "\" cannot name a database: 1 to 63 letters, digits, - and _ can");
+  if (find_database(name) != nullptr)
+    throw error(std::make_error_code(std::errc::file_exists),
+                directory + ": has a database \"" + std::string(name) + "\" already");
+  const std::string file = file_of(name);
+  os::disk& disk = how.memory.disk != nullptr ? *how.memory.disk : os::real_disk();
+  // A file that no table names was left by a crash between its making and the transaction that adds it.
+  if (disk.exists(file)) {
+    disk.remove(file);
+    disk.sync_directory_of(file);
+  }
+  database_state::create_file(*this, file, options);
+  databases.push_back(std::make_unique<database_state>(*this, std::string(name), file));
+  database_state& made = *databases.back();
+  try {
+    initialize(made, name);
+  } catch (...) {
+    databases.pop_back();
+    throw;
+  }
+  return made;
+}
+
+// Its first transaction: what makes a file a database, and the store's.
+void store_state::initialize(database_state& made, std::string_view name) {
+  std::array<std::uint8_t, 16> id;
+  os::random_bytes(std::as_writable_bytes(std::span(id)));
+  begin();
+  try {
+    made.initialize(id);
+    if (&made != databases.front().get()) add_to_table(made, name);
+    memory->wait(*commit());
+  } catch (...) {
+    if (is_writer()) abort();
+    throw;
+  }
+  made.types->compare_registered();
+}
+
+void store_state::add_to_table(const database_state& made, std::string_view name) {
+  database_state& main = *databases.front();
+  if (main.header().databases == nullptr) {
+    tx.set_range(main.header().databases);
+    main.header().databases = main.make_array<database_table>(1);
+  }
+  auto& table = *static_cast<database_table*>(main.header().databases);
+  if (table.count == table.capacity) {
+    const std::uint64_t capacity = std::max<std::uint64_t>(4, 2 * table.capacity);
+    auto* const larger = main.make_array<database_entry>(capacity);
+    std::copy_n(table.entries, table.count, larger);
+    if (table.entries != nullptr) detail::retire_object(*this, table.entries);
+    table.entries = larger;
+    table.capacity = capacity;
+  }
+  database_entry& e = table.entries[table.count];
+  e.name = main.make_text(name);
+  e.home = made.home;
+  e.reservation = made.reservation;
+  std::ranges::copy(made.header().database_id, e.database_id);
+  ++table.count;
+}
+
+void store_state::require_usable() const {
+  if (os::fork_generation() != fork_generation)
+    throw error(errc::forked,
+                directory + ": was opened by the parent of this process; open it here after the parent has closed it");
+  if (closed) throw error(errc::closed, directory + ": has been closed");
+}
+
+void store_state::require_writable() const {
+  require_usable();
+  if (read_only) throw error(errc::read_only, directory + ": was opened for reading");
+}
+
+void store_state::close() {
+  if (closed) return;
+  if (os::fork_generation() != fork_generation) {
+    closed = true;
+    return;
+  }
+  if (gate.in_use())
+    throw error(errc::transactions_open, directory + ": has open transactions; end them before it is closed");
+  if (!read_only)
+    for (const auto& d : databases) d->region.set_change_filter(nullptr);
+  memory->close();
+  closed = true;
+  store_closed(*this);
+  databases.clear();
+}
+
+store::store(const std::string& directory, const store_options& how)
+    : state_(new store_state(directory, how), [](store_state* s) { delete s; }) {
+  store_opened(*state_);
+}
+
+store::~store() = default;
+store::store(store&&) noexcept = default;
+store& store::operator=(store&&) noexcept = default;
+
+void store::close() { state_->close(); }
+
+// --- Databases -----------------------------------------------------------------------------------------------------------
+
+database store::default_database() const {
+  state_->require_usable();
+  return database(state_->databases.front().get());
+}
+
+std::optional<database> store::find_database(std::string_view name) const {
+  state_->require_usable();
+  database_state* const found = state_->find_database(name);
+  return found != nullptr ? std::optional(database(found)) : std::nullopt;
+}
+
+database store::create_database(std::string_view name, const database_options& how) {
+  state_->require_writable();
+  if (state_->is_writer())
+    throw error(errc::bad_transaction, state_->directory + ": a database cannot be created inside a transaction");
+  return database(&state_->create_database(name, how));
+}
+
+std::vector<database> store::databases() const {
+  state_->require_usable();
+  std::vector<database> all;
+  for (const auto& d : state_->databases) all.push_back(database(d.get()));
+  return all;
+}
+
+const std::string& database::name() const { return state_->name; }
+std::uint64_t database::home() const { return state_->home; }
+std::uint64_t database::reservation() const { return state_->reservation; }
+
+std::vector<std::string> store::root_names() const {
+  std::vector<std::string> names;
+  const root_table& roots = state_->databases.front()->root_table();
+  for (std::uint64_t n = 0; n < roots.count; ++n)
+    names.emplace_back(roots.entries[n].name.text, roots.entries[n].name.length);
+  return names;
+}
+
+// --- Transactions --------------------------------------------------------------------------------------------------------
+
+transaction store::begin() {
+  state_->begin();
+  return transaction(state_.get());
+}
+
+read_transaction store::begin_read() const {
+  state_->require_usable();
+  state_->memory->require_usable();
+  state_->gate.enter_to_read();
+  {
+    const std::scoped_lock lock(state_->statistics_mutex);
+    ++state_->counts.read_transactions;
+  }
+  return read_transaction(state_.get());
+}
+
+read_transaction::~read_transaction() {
+  if (state_ != nullptr) state_->gate.leave_reading();
+}
+
+ticket store::last_commit() const { return state_->memory->last_commit(); }
+void store::wait(ticket until) { state_->memory->wait(until); }
+
+// --- Looking at it -------------------------------------------------------------------------------------------------------
+
+std::vector<std::string> store::verify() const {
+  state_->require_usable();
+  return verify_store(*state_);
+}
+
+bool store::is_persistent(const void* object) const {
+  const database_state* const in = state_->database_of(object);
+  return in != nullptr && in->map->find(reinterpret_cast<address>(object)).is_persistent;
+}
+
+store_statistics store::stats() const {
+  store_statistics s;
+  {
+    const std::scoped_lock lock(state_->statistics_mutex);
+    s = state_->counts;
+  }
+  for (const auto& d : state_->databases) {
+    const auto made = d->nursery->made();
+    s.objects_made += made.objects;
+    s.bytes_made += made.bytes;
+    for (std::uint32_t n = 1; n < d->types->count(); ++n)
+      if (const known_type* const t = d->types->find(n); t != nullptr && t->objects != 0)
+        s.total.push_back({t->of->name, t->objects, t->bytes});
+  }
+  s.memory = state_->memory->stats();
+  s.bulk_bytes = s.memory.bulk_bytes;
+  return s;
+}
+
+const rvm::recovery_report& store::recovery() const { return state_->memory->recovery(); }
+const std::string& store::directory() const { return state_->directory; }
+
+}  // namespace tenure

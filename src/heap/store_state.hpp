@@ -1,0 +1,97 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// An open store.
+//
+// Locks, in the order in which they may be taken [heap.locks]: the gate (one writer, or readers); a nursery's; the type
+// index's; those of rvm. The writer needs no lock for persistent objects.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <tenure/store.hpp>
+
+#include "heap/access_gate.hpp"
+#include "heap/database_state.hpp"
+
+namespace tenure {
+
+struct store_state final : rvm::participant {
+  store_state(const std::string& directory, const store_options& how);
+  ~store_state();
+
+  void require_usable() const;
+  void require_writable() const;
+  // The writer is this thread.
+  void require_transaction(const char* what) const;
+  [[nodiscard]] bool is_writer() const { return gate.is_writer(); }
+
+  [[nodiscard]] database_state* database_of(const void* at) const {
+    const auto address = reinterpret_cast<heap::address>(at);
+    for (const auto& d : databases)
+      if (d->map->contains(address)) return d.get();
+    return nullptr;
+  }
+  [[nodiscard]] database_state* find_database(std::string_view name) const;
+  database_state& create_database(std::string_view name, const database_options& how);
+  [[nodiscard]] std::string file_of(std::string_view database) const {
+    return directory + "/" + std::string(database) + ".db";
+  }
+  void open_databases();
+  void initialize(database_state& made, std::string_view database_name);
+  void add_to_table(const database_state& made, std::string_view database_name);
+
+  // write_transaction.cpp
+  void begin();
+  // What to wait for; nothing if the transaction is an inner one.
+  std::optional<ticket> commit();
+  // Commits and ends the transaction; with `keep_gate` nobody gets in before reopen() begins the next one.
+  ticket finish(bool keep_gate);
+  void reopen();
+  void abort();
+  // Forgets what the transaction that has just ended knew.
+  void ended() noexcept;
+
+  // rvm::participant
+  void prepare(rvm::transaction&) override {}
+  void undo_prepare(rvm::transaction&) noexcept override {}
+  void captured(rvm::transaction&) noexcept override;
+  void committed(rvm::transaction&) noexcept override {}
+  void aborted(rvm::transaction&) noexcept override {}
+
+  void close();
+
+  const std::string directory;
+  store_options how;
+  bool read_only = false, closed = false;
+  std::uint32_t fork_generation;
+  std::unique_ptr<rvm::memory> memory;
+  std::vector<std::unique_ptr<database_state>> databases;  // the default one is the first
+  mutable heap::access_gate gate;
+
+  // Of the writer.
+  rvm::transaction tx;
+  std::string label;
+  std::uint32_t depth = 0;  // of nested begin
+  bool doomed = false;
+  // Fields of objects that are becoming persistent which are not recoverable: logged as zero, and then put back.
+  struct transient_bytes {
+    std::byte* at;
+    std::size_t length, saved;
+  };
+  std::vector<transient_bytes> transients;
+  std::vector<std::byte> transients_saved;
+
+  mutable std::mutex statistics_mutex;
+  store_statistics counts;
+};
+
+// What containers use: the store of the thread's transaction, else the one that was opened last.
+[[nodiscard]] store_state* current_store() noexcept;
+void set_current_store(store_state* to) noexcept;  // of this thread; nullptr: none
+void store_opened(store_state& which);
+void store_closed(store_state& which) noexcept;
+
+}  // namespace tenure

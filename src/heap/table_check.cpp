@@ -1,0 +1,171 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "heap/table_check.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <tenure/error.hpp>
+
+#include "heap/database_state.hpp"
+
+namespace tenure::heap {
+
+namespace {
+
+constexpr std::uint64_t longest_text = 1 << 20;               // bytes of a name of anything
+constexpr std::uint64_t most_words = std::uint64_t{1} << 24;  // of pointers in one object, nested types flattened
+
+class table_check {
+ public:
+  explicit table_check(const database_state& of) : of_(of) {}
+
+  void run() {
+    const database_header& h = of_.header();
+    if (h.blocks_end * block_size > of_.region.size() || h.blocks_end > of_.map->blocks())
+      fail("its blocks end at " + std::to_string(h.blocks_end) + ", beyond the segment's end");
+    check_zones();
+    if (h.types != nullptr) check_types(table<heap::type_table>(h.types, "type table"));
+    if (h.roots != nullptr) check_roots(table<root_table>(h.roots, "root table"));
+    if (h.databases != nullptr) check_databases(table<database_table>(h.databases, "table of databases"));
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& what) const {
+    throw error(errc::damaged, of_.file + ": is damaged: " + what + "; restore it from a backup");
+  }
+
+  // Whether these objects lie in the part of the segment that holds objects.
+  template <class T>
+  [[nodiscard]] bool is_inside(const T* first, std::uint64_t count) const {
+    const std::uint64_t offset = reinterpret_cast<address>(first) - of_.map->home(), size = of_.region.size();
+    return offset >= bookkeeping_size && offset < size && offset % alignof(T) == 0 &&
+           count <= (size - offset) / sizeof(T);
+  }
+  template <class T>
+  [[nodiscard]] const T& table(const void* at, const char* what) const {
+    if (!is_inside(static_cast<const T*>(at), 1)) fail(std::string("its header refers to no ") + what);
+    return *static_cast<const T*>(at);
+  }
+  template <class T>
+  void require_array(const T* first, std::uint64_t count, std::uint64_t capacity, const std::string& what) const {
+    if (count > capacity)
+      fail(what + " has " + std::to_string(count) + " entries, but room for " + std::to_string(capacity));
+    if (count != 0 && !is_inside(first, count)) fail(what + " does not lie in the database");
+  }
+  void require_text(const stored_text& text, const std::string& what) const {
+    if (text.length > longest_text || (text.length != 0 && !is_inside(text.text, text.length)))
+      fail("the name of " + what + " does not lie in the database");
+  }
+
+  // Zones that the segment does not reach are unused: nobody looks for objects there.
+  void check_zones() const {
+    const std::uint64_t reached = (of_.region.size() + zone_size - 1) / zone_size;
+    for (std::uint64_t zone = 0; zone < (of_.map->capacity() + zone_size - 1) / zone_size; ++zone)
+      if (of_.map->kind_of_zone(zone) > (zone < reached ? zone_kind::continued : zone_kind::unused))
+        fail("zone " + std::to_string(zone) + " is of kind " +
+             std::to_string(static_cast<int>(of_.map->kind_of_zone(zone))));
+  }
+
+  void check_types(const heap::type_table& types) {
+    require_array(types.types, types.count, types.capacity, "its type table");
+    if (types.slots > vtable_area / vtable_slot) fail("its type table has too many virtual functions");
+    types_ = {types.types, types.count};
+    for (std::size_t n = 1; n < types_.size(); ++n)
+      if (types_[n] != nullptr) check_type(n);
+    words_.assign(types_.size(), unknown);
+    for (std::size_t n = 1; n < types_.size(); ++n)
+      if (types_[n] != nullptr) (void)words_of(n);
+  }
+
+  void check_type(std::size_t n) const {
+    const std::string what = "its type " + std::to_string(n);
+    if (!is_inside(types_[n], 1)) fail(what + " does not lie in the database");
+    const stored_type& t = *types_[n];
+    require_text(t.name, what);
+    require_array(t.fields, t.field_count, t.field_count, what);
+    if (t.size > of_.map->capacity() || !std::has_single_bit(t.alignment))
+      fail(what + " has an impossible size or alignment");
+    if (std::uint64_t{t.first_slot} + t.slots > vtable_area / vtable_slot)
+      fail(what + " has too many virtual functions");
+    for (std::uint64_t f = 0; f < t.field_count; ++f)
+      check_field(t, t.fields[f], what + ", field " + std::to_string(f) + ",");
+  }
+
+  void check_field(const stored_type& in, const stored_field& f, const std::string& what) const {
+    require_text(f.name, what);
+    require_text(f.type_name, what);
+    if (f.kind > static_cast<std::uint8_t>(field_kind::conservative) ||
+        f.scalar > static_cast<std::uint8_t>(scalar_kind::text))
+      fail(what + " is of unknown kind");
+    if (f.offset > in.size || f.size > in.size - f.offset || f.count == 0 || f.size % f.count != 0 || f.size == 0)
+      fail(what + " does not lie in its type");
+    const auto kind = static_cast<field_kind>(f.kind);
+    if ((kind == field_kind::reference || kind == field_kind::derived || kind == field_kind::vtable) &&
+        f.size / f.count != sizeof(void*))
+      fail(what + " is a pointer of impossible size");
+    if (kind == field_kind::vtable && f.subobject >= vtable_area / vtable_slot) fail(what + " is no vtable pointer");
+    if (kind != field_kind::nested && f.of != 0) fail(what + " consists of a type, but is of another kind");
+    if (kind == field_kind::nested && (f.of == 0 || f.of >= types_.size() || types_[f.of] == nullptr ||
+                                       !is_inside(types_[f.of], 1) || types_[f.of]->size * f.count != f.size))
+      fail(what + " consists of a type that does not fit");
+    const bool is_width = f.guard_width <= 8 && std::has_single_bit(f.guard_width);
+    if (f.guard_width != 0 && (!is_width || f.guard_offset > in.size || f.guard_width > in.size - f.guard_offset))
+      fail(what + " depends on a place that does not lie in its type");
+  }
+
+  // Words that are no data in an object of the type. No type consists of itself.
+  std::uint64_t words_of(std::size_t n) {
+    if (words_[n] == under_way) fail("its type " + std::to_string(n) + " consists of itself");
+    if (words_[n] != unknown) return words_[n];
+    words_[n] = under_way;
+    std::uint64_t sum = 0;
+    const stored_type& t = *types_[n];
+    for (std::uint64_t f = 0; f < t.field_count; ++f) {
+      const stored_field& field = t.fields[f];
+      std::uint64_t each = 1;
+      if (static_cast<field_kind>(field.kind) == field_kind::data) continue;
+      if (static_cast<field_kind>(field.kind) == field_kind::nested) each = words_of(field.of);
+      if (each != 0 && field.count > most_words / each) sum = most_words;
+      sum += each * field.count;
+      if (sum > most_words) fail("its type " + std::to_string(n) + " has too many fields");
+    }
+    return words_[n] = sum;
+  }
+
+  void check_roots(const root_table& roots) const {
+    require_array(roots.entries, roots.count, roots.capacity, "its root table");
+    for (std::uint64_t n = 0; n < roots.count; ++n) {
+      const std::string what = "its root " + std::to_string(n);
+      require_text(roots.entries[n].name, what);
+      const auto object = reinterpret_cast<address>(roots.entries[n].object);
+      if (!is_inside(static_cast<const std::byte*>(roots.entries[n].object), 1) || object % granule != 0)
+        fail(what + " refers to no object");
+    }
+  }
+
+  void check_databases(const database_table& all) const {
+    require_array(all.entries, all.count, all.capacity, "its table of databases");
+    for (std::uint64_t n = 0; n < all.count; ++n) {
+      const stored_text& name = all.entries[n].name;
+      require_text(name, "database " + std::to_string(n));
+      if (name.length == 0 || name.length > 63 ||
+          std::string_view(name.text, name.length).find_first_of("/.") != std::string::npos)
+        fail("its table of databases has one without a proper name");
+    }
+  }
+
+  static constexpr std::uint64_t unknown = ~std::uint64_t{0}, under_way = unknown - 1;
+  const database_state& of_;
+  std::span<stored_type* const> types_;
+  std::vector<std::uint64_t> words_;  // for each type
+};
+
+}  // namespace
+
+void require_sound_tables(const database_state& of) { table_check(of).run(); }
+
+}  // namespace tenure::heap

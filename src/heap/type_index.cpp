@@ -1,0 +1,204 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "heap/type_index.hpp"
+
+#include <cstring>
+
+#include <tenure/error.hpp>
+#include <tenure/registry.hpp>
+
+#include "os/virtual_memory.hpp"
+#include "types/differences.hpp"
+#include "types/stable_vtables.hpp"
+
+namespace tenure::heap {
+
+namespace {
+
+std::string text_of(const stored_text& text) { return {text.text, text.length}; }
+
+std::size_t table_length() {
+  const std::size_t page = os::page_size();
+  return ((std::size_t{1} << 20) * sizeof(known_type*) + page - 1) / page * page;
+}
+
+}  // namespace
+
+type_index::type_index(std::string database, std::byte* slots)
+    : database_(std::move(database)),
+      slots_(slots),
+      table_(static_cast<known_type**>(os::map_anonymous(nullptr, table_length())),
+             [](known_type** table) { os::unmap(table, table_length()); }) {}
+
+known_type& type_index::add(const guard&, std::unique_ptr<known_type> made) {
+  known_type& known = *made;
+  if (known.index >= most_types)
+    throw error(errc::out_of_memory, "the database " + database_ + " has no room for another type");
+  by_name_.emplace(known.of->name, known.index);
+  all_.push_back(std::move(made));
+  table_[known.index] = &known;
+  count_.store(std::max(count_.load(), known.index + 1), std::memory_order_release);
+  next_slot_ = std::max(next_slot_, known.first_slot + known.slots);
+  if (known.words && known.words->has_transients()) has_transients_.store(true, std::memory_order_relaxed);
+  return known;
+}
+
+void type_index::read(const type_table& stored) {
+  const guard lock(mutex_);
+  for (std::uint64_t n = 1; n < stored.count; ++n) {
+    if (stored.types[n] == nullptr) continue;  // got a number, but no object of it became persistent
+    const stored_type& s = *stored.types[n];
+    auto made = std::make_unique<known_type>();
+    made->index = static_cast<std::uint32_t>(n);
+    made->owned = std::make_unique<type>();
+    made->stored = stored.types[n];
+    made->first_slot = s.first_slot;
+    made->slots = s.slots;
+    type& t = *made->owned;
+    t.name = text_of(s.name);
+    t.size = s.size;
+    t.alignment = s.alignment;
+    t.version = s.version;
+    t.fingerprint = s.fingerprint;
+    t.is_conservative = (s.flags & stored_type_conservative) != 0;
+    t.tolerates_stale = (s.flags & stored_type_tolerates_stale) != 0;
+    made->of = &t;
+    add(lock, std::move(made));
+  }
+  // Fields refer to other types, some of which come later.
+  for (const auto& known : all_) {
+    for (std::uint64_t n = 0; n < known->stored->field_count; ++n) {
+      const stored_field& s = known->stored->fields[n];
+      field f;
+      f.name = text_of(s.name);
+      f.type_name = text_of(s.type_name);
+      f.kind = static_cast<field_kind>(s.kind);
+      f.scalar = static_cast<scalar_kind>(s.scalar);
+      f.offset = s.offset;
+      f.size = s.size;
+      f.count = s.count;
+      f.subobject = s.subobject;
+      if (s.of != 0) f.of = table_[s.of]->of;
+      if (s.guard_width != 0)
+        f.only_if = field_guard{s.guard_offset, static_cast<std::uint8_t>(s.guard_width), s.guard_value};
+      known->owned->fields.push_back(std::move(f));
+    }
+  }
+  for (const auto& known : all_) {
+    known->words = std::make_unique<pointer_map>(*known->of);
+    if (known->words->has_transients()) has_transients_.store(true, std::memory_order_relaxed);
+    make_vtables(*known);
+  }
+}
+
+// Vtables of a type that the program does not have, or not yet, lead to a message.
+void type_index::make_vtables(known_type& of) {
+  for (std::uint32_t n = 0; n < of.slots; ++n) {
+    std::byte* const slot = slots_ + (of.first_slot + n) * vtable_slot;
+    if (of.of->operations != nullptr && of.of->operations->vtables != nullptr)
+      types::fill(slot, *of.of, n);
+    else
+      types::fill_with_stub(slot, of.of->name);
+  }
+  of.vtable_words.assign(of.words->words().size(), nullptr);
+  for (std::size_t n = 0; n < of.vtable_words.size(); ++n) {
+    const pointer_map::word& w = of.words->words()[n];
+    if (w.kind != field_kind::vtable) continue;
+    const known_type& whose = *table_[by_name_.at(w.of->name)];
+    of.vtable_words[n] = types::word_of(slots_ + (whose.first_slot + w.slot) * vtable_slot);
+  }
+}
+
+void type_index::compare_registered() {
+  for (const type* const program : registered_types()) {
+    const guard lock(mutex_);
+    if (by_name_.contains(program->name)) (void)index_of(lock, *program);
+  }
+}
+
+std::uint32_t type_index::index_of(const type& of) {
+  // A direct-mapped memory of what the thread asked last.
+  struct asked {
+    const type_index* in = nullptr;
+    const type* of = nullptr;
+    std::uint32_t index = 0;
+  };
+  static thread_local asked last[16];
+  asked& mine = last[(reinterpret_cast<std::uintptr_t>(&of) / 64) % 16];
+  if (mine.of == &of && mine.in == this && mine.index < count() && table_[mine.index]->of == &of) return mine.index;
+  const guard lock(mutex_);
+  mine = {this, &of, index_of(lock, of)};
+  return mine.index;
+}
+
+std::uint32_t type_index::index_of(const guard& lock, const type& of) {
+  if (const auto known = by_type_.find(&of); known != by_type_.end()) return known->second;
+  if (const auto known = by_name_.find(of.name); known != by_name_.end()) {
+    bind(lock, *table_[known->second], of);
+    return known->second;
+  }
+  // What it consists of comes first.
+  for (const field& f : of.fields)
+    if (f.kind == field_kind::nested && f.of) (void)index_of(lock, f.of());
+  auto made = std::make_unique<known_type>();
+  made->index = count_.load(std::memory_order_relaxed);
+  made->of = &of;
+  made->words = std::make_unique<pointer_map>(of);
+  made->first_slot = next_slot_;
+  if (of.operations != nullptr && of.operations->vtables != nullptr)
+    made->slots = static_cast<std::uint32_t>(of.operations->vtables().size());
+  if ((made->first_slot + made->slots) * vtable_slot > vtable_area)
+    throw error(errc::out_of_memory,
+                "the database " + database_ + " has no room for the virtual functions of " + of.name);
+  known_type& known = add(lock, std::move(made));
+  by_type_.emplace(&of, known.index);
+  make_vtables(known);
+  return known.index;
+}
+
+void type_index::bind(const guard&, known_type& known, const type& program) {
+  if (known.of == &program) return;
+  if (known.of->operations != nullptr || known.owned == nullptr) {
+    // Two types of the program with the same name: of different parts of it, that do not see each other's.
+    if (known.of->fingerprint == program.fingerprint) {
+      by_type_.emplace(&program, known.index);
+      return;
+    }
+  }
+  if (known.of->fingerprint != program.fingerprint || known.of->version != program.version ||
+      known.of->size != program.size) {
+    std::string text = "the database " + database_ + " has objects of " + program.name +
+                       " with another layout than this program's; nothing was changed:";
+    for (const std::string& line : types::differences(*known.of, program)) text += "\n  " + line;
+    throw error(errc::schema_mismatch, text);
+  }
+  known.of = &program;
+  known.words = std::make_unique<pointer_map>(program);
+  by_type_.emplace(&program, known.index);
+  make_vtables(known);
+}
+
+bool type_index::canonicalize(const known_type& of, std::byte* object, std::uint64_t size) const {
+  return canonicalize(of, object, size, 0, size);
+}
+
+bool type_index::canonicalize(const known_type& of, std::byte* object, std::uint64_t size, std::uint64_t from,
+                              std::uint64_t to) const {
+  if (!of.words->has_vtables()) return false;
+  bool changed = false;
+  const std::uint64_t stride = of.of->size;
+  for (std::uint64_t at = from / stride * stride; at < std::min(to, size); at += stride)
+    for (std::size_t n = 0; n < of.vtable_words.size(); ++n) {
+      const pointer_map::word& w = of.words->words()[n];
+      if (w.kind != field_kind::vtable || at + w.offset >= to || at + w.offset + sizeof(void*) <= from) continue;
+      if (!of.words->holds(w, object + at)) continue;
+      const void* const right = of.vtable_words[n];
+      const void* is;
+      std::memcpy(&is, object + at + w.offset, sizeof is);
+      if (is == right || is == nullptr) continue;  // null: a place of an array that holds nothing
+      std::memcpy(object + at + w.offset, &right, sizeof right);
+      changed = true;
+    }
+  return changed;
+}
+
+}  // namespace tenure::heap

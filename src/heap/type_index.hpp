@@ -1,0 +1,90 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// The types of a database by number. Object headers have the number; the descriptions are themselves persistent objects
+// (stored_types.hpp), written when the first object of a type becomes persistent. Types that the program registered are
+// compared with what is stored when the database is opened, others at their first use [PM3 §6.2.2]; a difference is refused
+// before any harm (errc::schema_mismatch).
+//
+// Thread-safe, except where said.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <tenure/type.hpp>
+
+#include "heap/block_map.hpp"
+#include "heap/stored_types.hpp"
+
+namespace tenure::heap {
+
+struct known_type {
+  std::uint32_t index = 0;
+  const type* of = nullptr;     // the program's, or what was read from the store
+  std::unique_ptr<type> owned;  // what was read from the store
+  std::unique_ptr<pointer_map> words;
+  std::uint32_t first_slot = 0, slots = 0;  // of vtables
+  std::vector<const void*> vtable_words;    // this database's, for each of words->words() that is a vtable pointer
+  // Guarded by the writer: the description in the store, or the one that is about to get there.
+  stored_type* stored = nullptr;
+  // Statistics of stabilization.
+  std::uint64_t objects = 0, bytes = 0;
+};
+
+class type_index {
+ public:
+  // `slots`: the area of vtable slots.
+  type_index(std::string database, std::byte* slots);
+
+  // Reads the stored descriptions. Once, before anything else.
+  void read(const type_table& stored);
+  // Compares the types that the program has registered; makes the vtables that it has.
+  void compare_registered();
+
+  // The number of a type of the program: given now, if it is new.
+  [[nodiscard]] std::uint32_t index_of(const type& of);
+  // nullptr: no such type.
+  [[nodiscard]] known_type* find(std::uint32_t index) const {
+    return index < count_.load(std::memory_order_acquire) ? table_[index] : nullptr;
+  }
+  [[nodiscard]] const known_type& at(std::uint32_t index) const { return *table_[index]; }
+  [[nodiscard]] std::uint32_t count() const { return count_.load(std::memory_order_acquire); }
+  // Whether objects of some type have fields that are not recoverable.
+  [[nodiscard]] bool has_transients() const { return has_transients_.load(std::memory_order_relaxed); }
+
+  // Puts this database's words at the vtable pointers of an object, or of an array of objects. Returns whether any changed.
+  bool canonicalize(const known_type& of, std::byte* object, std::uint64_t size) const;
+  // The same for those in [from, to) of the object only.
+  bool canonicalize(const known_type& of, std::byte* object, std::uint64_t size, std::uint64_t from,
+                    std::uint64_t to) const;
+  // Slots ever given out.
+  [[nodiscard]] std::uint32_t slots() const { return next_slot_; }
+
+ private:
+  using guard = std::scoped_lock<std::mutex>;
+  known_type& add(const guard&, std::unique_ptr<known_type> made);
+  std::uint32_t index_of(const guard&, const type& of);
+  void bind(const guard&, known_type& known, const type& program);
+  // When `of`, `words` and slots are known, and the nested types have theirs.
+  void make_vtables(known_type& of);
+
+  static constexpr std::uint32_t most_types = 1 << 20;
+
+  const std::string database_;
+  std::byte* const slots_;
+  mutable std::mutex mutex_;
+  std::vector<std::unique_ptr<known_type>> all_;
+  // By index; never moves, because it is read without the lock.
+  std::unique_ptr<known_type*[], void (*)(known_type**)> table_;
+  std::atomic<std::uint32_t> count_{1};
+  std::unordered_map<const type*, std::uint32_t> by_type_;
+  std::unordered_map<std::string, std::uint32_t> by_name_;
+  std::uint32_t next_slot_ = 0;
+  std::atomic<bool> has_transients_{false};
+};
+
+}  // namespace tenure::heap

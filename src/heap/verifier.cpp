@@ -1,0 +1,212 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "heap/verifier.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "heap/object_text.hpp"
+#include "heap/object_walk.hpp"
+#include "heap/store_state.hpp"
+#include "os/system_error.hpp"
+#include "rvm/format.hpp"
+
+namespace tenure::heap {
+
+namespace {
+
+constexpr std::size_t most_complaints = 500;
+
+class verifier {
+ public:
+  explicit verifier(store_state& store) : store_(store) {}
+
+  std::vector<std::string> run() {
+    for (const auto& d : store_.databases) {
+      if (!store_.is_writer()) check_checksums(*d);
+      check_blocks(*d);
+    }
+    for (const auto& d : store_.databases) {
+      check_roots(*d);
+      check_objects(*d);
+    }
+    return std::move(found_);
+  }
+
+ private:
+  void say(std::string what) {
+    if (found_.size() < most_complaints) found_.push_back(std::move(what));
+  }
+  // " (reachable: root ...)"
+  std::string how_reached(address object) {
+    if (!reached_) {
+      reached_.emplace(store_);
+      reached_->search();
+    }
+    const std::string path = reached_->path(object);
+    return path.empty() ? " (not reachable from a root)" : " (" + path + ")";
+  }
+  static std::string at(const database_state& d, std::uint64_t block) {
+    return d.file + ": block " + std::to_string(block) + " at " +
+           os::hexadecimal(reinterpret_cast<void*>(d.map->start_of(block)));
+  }
+
+  void check_checksums(database_state& d) {
+    for (const std::uint64_t offset : store_.memory->verify_segment(d.file)) {
+      std::string text = d.file + ": the page at offset " + std::to_string(offset) + " is damaged";
+      const address page = d.home + offset;
+      if (offset % zone_size < bookkeeping_size) {
+        say(text + ": bookkeeping");
+        continue;
+      }
+      bool is_empty = true;
+      d.map->for_each_persistent_in(page, page + rvm::redo_page, [&](address object) {
+        is_empty = false;
+        say(text + ": " + object_text(store_, object) + how_reached(object));
+      });
+      if (is_empty) say(text + ": no object is on it");
+    }
+  }
+
+  void check_blocks(database_state& d) {
+    const std::uint64_t end = d.header().blocks_end;
+    if (end > d.map->blocks() || end * block_size > d.region.size())
+      return say(d.file + ": blocks_end is " + std::to_string(end) + ", beyond the segment's end");
+    for (std::uint64_t b = 0; b < end; ++b) {
+      const std::uint64_t zone = b / blocks_in_zone;
+      if (d.map->kind_of_zone(zone) != zone_kind::ordinary) {
+        b = (zone + 1) * blocks_in_zone - 1;
+        continue;
+      }
+      const block_entry& e = d.map->entry(b);
+      if (b % blocks_in_zone < bookkeeping_blocks) {
+        if (e.kind != block_kind::bookkeeping) say(at(d, b) + ": is not marked as bookkeeping");
+        continue;
+      }
+      switch (e.kind) {
+        case block_kind::unused:
+        case block_kind::continued:
+          if (!d.map->starts(b).empty()) say(at(d, b) + ": objects start in a block that has none");
+          if (e.kind == block_kind::continued &&
+              (e.span == 0 || e.span > b % blocks_in_zone || d.map->entry(b - e.span).kind != block_kind::large))
+            say(at(d, b) + ": continues a large object that is not there");
+          break;
+        case block_kind::small: check_small(d, b, e); break;
+        case block_kind::large: check_large(d, b, e); break;
+        default: say(at(d, b) + ": is of unknown kind " + std::to_string(static_cast<int>(e.kind)));
+      }
+    }
+  }
+
+  bool check_header(database_state& d, std::uint64_t b, address object, std::uint64_t room) {
+    const object_header& h = header_of(object);
+    const known_type* const type = d.types->find(h.type);
+    if (type == nullptr || type->stored == nullptr) {
+      say(at(d, b) + ": the object at " + os::hexadecimal(reinterpret_cast<void*>(object)) + " has the unknown type " +
+          std::to_string(h.type) + how_reached(object));
+      return false;
+    }
+    const std::uint64_t size = size_of_object(object);
+    if (size == 0 || size > room || (type->of->size != 0 && size != 1 && size % type->of->size != 0)) {
+      say(at(d, b) + ": " + type->of->name + " at " + os::hexadecimal(reinterpret_cast<void*>(object)) +
+          " has the size " + std::to_string(size) + how_reached(object));
+      return false;
+    }
+    return true;
+  }
+
+  void check_small(database_state& d, std::uint64_t b, const block_entry& e) {
+    std::uint64_t used = 0;
+    address free_from = d.map->start_of(b);
+    d.map->starts(b).for_each([&](std::uint64_t g) {
+      const address object = d.map->start_of(b) + g * granule;
+      if (!check_header(d, b, object, d.map->start_of(b + 1) - object)) return;
+      if (object - sizeof(object_header) < free_from)
+        say(at(d, b) + ": the object at " + os::hexadecimal(reinterpret_cast<void*>(object)) +
+            " overlaps the one before");
+      free_from = object + size_of_object(object);
+      used += granules_of(size_of_object(object));
+      if (const young_block* y = d.map->young(b); y != nullptr && y->starts.test(g))
+        say(at(d, b) + ": the object at " + os::hexadecimal(reinterpret_cast<void*>(object)) +
+            " is persistent and transient at once");
+    });
+    if (used != e.used)
+      say(at(d, b) + ": " + std::to_string(used) + " granules are in use, " + std::to_string(e.used) + " are counted");
+  }
+
+  void check_large(database_state& d, std::uint64_t b, const block_entry& e) {
+    if (e.span == 0 || e.span > d.map->blocks() || (b + e.span) * block_size > d.region.size())
+      return say(at(d, b) + ": a large object of " + std::to_string(e.span) + " blocks does not fit there");
+    std::uint64_t objects = 0;
+    d.map->starts(b).for_each([&](std::uint64_t g) {
+      ++objects;
+      const address object = d.map->start_of(b) + g * granule;
+      (void)check_header(d, b, object, e.span * block_size - g * granule);
+    });
+    if (objects != 1) say(at(d, b) + ": " + std::to_string(objects) + " objects start in the block of a large one");
+  }
+
+  void check_roots(const database_state& d) {
+    if (d.header().roots == nullptr) return;
+    const root_table& roots = d.root_table();
+    for (std::uint64_t n = 0; n < roots.count; ++n) {
+      const void* const object = roots.entries[n].object;
+      const sound_object found = find_sound(store_, object);
+      if (!found || found.at != reinterpret_cast<address>(object) || (!found.is_persistent && !store_.is_writer()))
+        say(d.file + ": the root \"" + std::string(roots.entries[n].name.text, roots.entries[n].name.length) +
+            "\" refers to " + os::hexadecimal(object) + ", where no object starts");
+    }
+  }
+
+  void check_objects(database_state& d) {
+    const std::uint64_t end = std::min(d.header().blocks_end, d.region.size() / block_size);
+    d.map->for_each_persistent(0, end, [&](address object) {
+      const sound_object known = sound_at(d, object);
+      if (!known) return;  // was told by check_header
+      const known_type& type = *known.type;
+      for_each_reference(type, object, [&](const reference_field& r) {
+        if (r.is_ambiguous) return;
+        const database_state* const in = store_.database_of(r.to);
+        const sound_object to = find_sound(store_, r.to);
+        if (to.is_persistent || (to && store_.is_writer())) return;
+        say(object_text(store_, object) + field_text(store_, object, r.offset) + " refers to " + os::hexadecimal(r.to) +
+            ", " +
+            (in == nullptr ? describe_address(r.to) + "which is not in the store"
+             : to          ? "an object that is not persistent"
+                           : std::string("where no object is")) +
+            how_reached(object));
+      });
+      check_vtables(d, type, object);
+    });
+  }
+
+  void check_vtables(const database_state& d, const known_type& type, address object) {
+    if (!type.words->has_vtables() || store_.is_writer()) return;
+    const std::uint64_t size = size_of_object(object);
+    std::vector<std::byte> copy(reinterpret_cast<std::byte*>(object), reinterpret_cast<std::byte*>(object) + size);
+    if (d.types->canonicalize(type, copy.data(), size))
+      say(object_text(store_, object) + " has a vtable pointer that means nothing in another process" +
+          how_reached(object));
+  }
+
+  store_state& store_;
+  std::vector<std::string> found_;
+  std::optional<reachable_objects> reached_;
+};
+
+}  // namespace
+
+std::vector<std::string> verify_store(store_state& store) {
+  const bool inside = store.is_writer() || store.gate.is_reader();
+  if (!inside) store.gate.enter_to_read();
+  struct leaving {
+    store_state& store;
+    bool inside;
+    ~leaving() {
+      if (!inside) store.gate.leave_reading();
+    }
+  } const leave{store, inside};
+  return verifier(store).run();
+}
+
+}  // namespace tenure::heap

@@ -1,0 +1,200 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Write transactions [PM3 §6.1]: from begin() to the commit, in order:
+//   1. the gate is entered, recoverable memory begins a transaction that finds its changes by itself;
+//   2. the program changes objects and makes new ones (nursery.hpp);
+//   3. commit: the changes are collected; the stabilizer follows the references in them and declares what is to be logged;
+//   4. recoverable memory captures the values; the gate is left; the log is waited for.
+#include <cstring>
+
+#include <tenure/error.hpp>
+
+#include "heap/stabilizer.hpp"
+#include "heap/store_state.hpp"
+
+namespace tenure {
+
+using namespace heap;
+
+void store_state::begin() {
+  require_writable();
+  if (is_writer()) {
+    ++depth;
+    return;
+  }
+  gate.enter_to_write();
+  reopen();
+  set_current_store(this);
+}
+
+void store_state::reopen() {
+  try {
+    require_writable();
+    tx = memory->begin_automatic();
+    tx.join(*this);
+  } catch (...) {
+    set_current_store(nullptr);
+    gate.leave_writing();
+    throw;
+  }
+  for (const auto& d : databases)
+    if (d->nursery) d->nursery->begin();
+  const std::scoped_lock lock(statistics_mutex);
+  ++counts.write_transactions;
+}
+
+std::optional<ticket> store_state::commit() {
+  require_transaction("commit");
+  if (depth == 0) return finish(false);
+  --depth;
+  return std::nullopt;
+}
+
+ticket store_state::finish(bool keep_gate) {
+  if (doomed)
+    throw error(errc::doomed,
+                directory + ": an inner transaction was aborted, so this one cannot commit; abort it too");
+  stabilizer work(*this, tx);
+  ticket done;
+  try {
+    work.run(tx.settle_changes());
+    if (!label.empty()) tx.label(label);
+    done = tx.commit(rvm::commit_mode::no_flush);
+  } catch (...) {
+    captured(tx);
+    tx.take_back_changes();
+    work.undo();
+    throw;
+  }
+  work.committed();
+  {
+    const std::scoped_lock lock(statistics_mutex);
+    ++counts.commits;
+  }
+  ended();
+  if (!keep_gate) {
+    set_current_store(nullptr);
+    gate.leave_writing();
+  }
+  return done;
+}
+
+void store_state::captured(rvm::transaction&) noexcept {
+  for (const transient_bytes& t : transients) std::memcpy(t.at, transients_saved.data() + t.saved, t.length);
+  transients.clear();
+  transients_saved.clear();
+}
+
+void store_state::abort() {
+  require_transaction("abort");
+  if (depth != 0) {
+    --depth;
+    doomed = true;
+    return;
+  }
+  tx.abort();
+  for (const auto& d : databases)
+    if (d->nursery) d->nursery->abort();
+  {
+    const std::scoped_lock lock(statistics_mutex);
+    ++counts.aborts;
+  }
+  ended();
+  set_current_store(nullptr);
+  gate.leave_writing();
+}
+
+void store_state::ended() noexcept {
+  label.clear();
+  doomed = false;
+  depth = 0;
+  for (const auto& d : databases) {
+    d->destroyed.clear();
+    d->retired.clear();
+  }
+}
+
+void store_state::require_transaction(const char* what) const {
+  require_usable();
+  if (!is_writer())
+    throw error(errc::bad_transaction, directory + ": cannot " + what +
+                                           ": this thread has no open write transaction; begin one with store.begin()");
+}
+
+// --- The public class ---------------------------------------------------------------------------------------------------
+
+transaction::~transaction() {
+  if (state_ == nullptr || state_->closed) return;
+  try {
+    state_->abort();
+  } catch (...) {
+    // After a failure of the storage there is nothing to go back to; the next use of the store says why.
+  }
+}
+
+transaction& transaction::operator=(transaction&& other) noexcept {
+  if (this != &other) {
+    this->~transaction();
+    state_ = std::exchange(other.state_, nullptr);
+  }
+  return *this;
+}
+
+namespace {
+
+store_state& require_open(store_state* state) {
+  if (state == nullptr)
+    throw error(errc::bad_transaction, "the transaction has ended, or was never begun; begin one with store.begin()");
+  return *state;
+}
+
+}  // namespace
+
+ticket transaction::commit(commit_mode mode) {
+  store_state& s = require_open(state_);
+  const std::optional<ticket> done = s.commit();
+  state_ = nullptr;  // it has ended, whatever becomes of the log
+  if (done && mode == commit_mode::durable) s.memory->wait(*done);
+  return done ? *done : ticket{};
+}
+
+void transaction::abort() {
+  require_open(state_).abort();
+  state_ = nullptr;
+}
+
+ticket transaction::checkpoint(commit_mode mode) {
+  store_state& s = require_open(state_);
+  s.require_transaction("make a checkpoint");
+  if (s.depth != 0)
+    throw error(errc::bad_transaction,
+                s.directory + ": an inner transaction cannot make a checkpoint of the outer one");
+  const ticket done = s.finish(true);
+  state_ = nullptr;
+  s.reopen();
+  state_ = &s;
+  if (mode == commit_mode::durable) s.memory->wait(done);
+  return done;
+}
+
+ticket transaction::chain(commit_mode mode) {
+  store_state& s = require_open(state_);
+  const ticket done = commit(mode);
+  s.begin();
+  state_ = &s;
+  return done;
+}
+
+void transaction::label(std::string_view name) {
+  store_state& s = require_open(state_);
+  s.require_transaction("label");
+  s.label = name;
+}
+
+void transaction::touch(void* address, std::size_t length) {
+  store_state& s = require_open(state_);
+  s.require_transaction("touch memory");
+  s.tx.touch(address, length);
+}
+
+}  // namespace tenure

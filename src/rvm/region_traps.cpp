@@ -1,0 +1,380 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Automatic tracking of a region: which pages are open.
+//
+// READ THIS BEFORE A CHANGE: on_write() and what it calls run in a signal handler. There are lock-free atomics, system calls,
+// and the protection lock; no memory allocation, no exceptions.
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+
+#include "os/virtual_memory.hpp"
+#include "rvm/region_tracker.hpp"
+
+namespace tenure::rvm {
+
+namespace {
+
+// Rough costs in ns, for choosing: what counts is the order of magnitude.
+constexpr std::uint64_t arm_page = 55;      // a page in memory: first time under the kernel's notes, and two scans
+constexpr std::uint64_t scan_page = 6;      // two scans, once it is
+constexpr std::uint64_t flip_private = 90;  // changing the protection of a page that has its own copy
+constexpr std::uint64_t flip_page = 2;      // or not
+constexpr std::uint64_t private_scan_page = 80, compare_page = 400;  // twice
+constexpr std::uint64_t close_run = 3'500;
+
+constexpr std::uint64_t longest_run = 64;  // pages
+
+}  // namespace
+
+void region_tracker::on_stray_write(stray_write_judge judge, void* context) noexcept {
+  judge_.store(nullptr, std::memory_order_release);
+  judge_context_.store(context, std::memory_order_release);
+  judge_.store(judge, std::memory_order_release);
+}
+
+// --- Opening ---------------------------------------------------------------------------------------------------------
+
+os::write_trap::answer region_tracker::on_write(std::byte* at) noexcept {
+  const page_number page = page_of(at);
+  guard lock(protection_);
+  // Another thread was faster, or the region is open as a whole and was closed for a moment.
+  const auto is_open = [&] { return bulk_ != bulk::none || table_[page].open; };
+  if (is_open()) return answer::resume;
+  if (!host_.in_transaction.load(std::memory_order_acquire) && !host_.failed.load(std::memory_order_acquire)) {
+    lock.unlock();  // what is called may never return
+    const stray_write_judge judge = judge_.load(std::memory_order_acquire);
+    if (judge == nullptr || !judge(judge_context_.load(std::memory_order_acquire), at)) {
+      report(at, true);
+      return answer::stray;
+    }
+    lock.lock();
+    const bool opened = is_open() || open_run(lock, page, 1, host_.count.trapped_pages) || open_widely(lock, page);
+    return opened ? answer::resume : answer::stray;
+  }
+  ++host_.count.traps;
+  ++traps_;
+  if (!open_run(lock, page, run_length(page), host_.count.trapped_pages) && !open_widely(lock, page))
+    return answer::stray;
+  if (mechanism_ == tracking_mechanism::choose && traps_ + debt_ >= next_look_) consider_bulk(lock);
+  return answer::resume;
+}
+
+// How many pages to open, from this one on.
+std::uint64_t region_tracker::run_length(page_number page) noexcept {
+  if (mechanism_ == tracking_mechanism::traps || mechanism_ == tracking_mechanism::announced) return 1;
+  run_length_ = page == run_end_ ? std::min(2 * run_length_, longest_run) : 1;
+  // Scattered, and many, and the kernel offers nothing better.
+  if (bulk_refused_ && mechanism_ == tracking_mechanism::choose && traps_ > longest_run)
+    run_length_ = std::max<std::uint64_t>(run_length_, traps_ > 16 * longest_run ? longest_run : 16);
+  return run_length_;
+}
+
+// Opens closed pages from `first` on, at most so many, and lists them.
+bool region_tracker::open_run(const guard&, page_number first, std::uint64_t most, counter& opened) noexcept {
+  most = std::min<std::uint64_t>(most, pages_ - first);
+  page_number count = 1;
+  while (count < most && !table_[first + count].open) ++count;
+  const memory_range run = range_of(first, count);
+  if (os::protect(run.address, run.length, true) != 0) return false;
+  for (page_number page = first; page < first + count; ++page) {
+    table_[page].open = true;
+    opened_.add(page);
+  }
+  opened += count;
+  run_end_ = first + count;
+  return true;
+}
+
+// The process has as many mappings as it may have. A larger part of the region may join its neighbours; the whole region is
+// one mapping.
+bool region_tracker::open_widely(const guard& lock, page_number page) noexcept {
+  ++host_.count.widened_traps;
+  const std::uint64_t first = page / longest_run * longest_run,
+                      count = std::min<std::uint64_t>(longest_run, pages_ - first);
+  const memory_range block = range_of(static_cast<page_number>(first), count);
+  populated_ = pages_;
+  if (os::protect(block.address, block.length, true) != 0) return enter_bulk(lock, bulk::private_copies);
+  for (auto each = static_cast<page_number>(first); each < first + count; ++each) {
+    if (table_[each].open.exchange(true)) continue;
+    opened_.add(each);
+    ++host_.count.trapped_pages;
+  }
+  return true;
+}
+
+// Whether to open the region as a whole: when the traps have cost as much as that would. Looks less and less often.
+void region_tracker::consider_bulk(const guard& lock) noexcept {
+  const std::uint64_t spent = (traps_ + debt_) * trap_cost, flips = 2 * flip_private * twins_.used();
+  next_look_ = 2 * (traps_ + debt_);
+  if (bulk_refused_ || spent < flips) return;
+  const bool scan = !scan_refused_;
+  const std::uint64_t each = !scan ? private_scan_page : kernel_notes_.is_on() ? scan_page : arm_page;
+  const std::uint64_t most = (spent - flips) / (each + flip_page);
+  std::uint64_t present = kernel_notes_.count_present(in_.base, in_.length, std::min<std::uint64_t>(most, pages_));
+  if (present == ~std::uint64_t{0}) {  // not known: then all of them, and no notes
+    scan_refused_ = true;
+    bulk_refused_ = !os::knows_private_copies();
+    present = pages_.load();
+    if (bulk_refused_ || scan) return;
+  }
+  if (present >= most) return;
+  populated_ = present;
+  (void)enter_bulk(lock, scan ? bulk::scan : bulk::private_copies);
+}
+
+bool region_tracker::enter_bulk(const guard&, bulk wanted) noexcept {
+  if (wanted == bulk::scan && !kernel_notes_.start(in_.base, in_.length)) {
+    scan_refused_ = true;
+    if (mechanism_ == tracking_mechanism::choose) return false;
+    wanted = bulk::private_copies;
+  }
+  if (os::protect(in_.base, in_.length, true) != 0) return false;
+  bulk_ = wanted;
+  ++host_.count.bulk_switches;
+  cheap_in_bulk_ = 0;
+  return true;
+}
+
+void region_tracker::announce(std::byte* from, std::size_t length) {
+  const page_number first = page_of(from), last = page_of(from + length - 1);
+  const guard lock(protection_);
+  if (bulk_ != bulk::none) return;
+  for (page_number page = first; page <= last; ++page) {
+    if (table_[page].open) continue;
+    if (!open_run(lock, page, last - page + 1, host_.count.announced_pages) && !open_widely(lock, page))
+      throw error(std::make_error_code(std::errc::not_enough_memory),
+                  in_.segment_path + ": pages cannot be opened; raise vm.max_map_count");
+    if (bulk_ != bulk::none) return;
+  }
+}
+
+void region_tracker::open_untracked(std::byte* from, std::size_t length) {
+  const page_number first = page_of(from);
+  const auto count = static_cast<page_number>(length / page_size_);
+  const guard lock(protection_);
+  if (bulk_ == bulk::none && os::protect(from, length, true) != 0) {
+    if (!enter_bulk(lock, bulk::private_copies))
+      throw error(std::make_error_code(std::errc::not_enough_memory),
+                  in_.segment_path + ": pages cannot be opened; raise vm.max_map_count");
+  }
+  for (page_number page = first; page < first + count; ++page) {
+    table_[page].open = true;
+    if (table_[page].untracked.exchange(true, std::memory_order_acq_rel)) continue;
+    host_.count.untracked_pages += 1;
+    ++untracked_;
+  }
+}
+
+bool region_tracker::is_open_untracked(const std::byte* at) const noexcept {
+  return table_[page_of(at)].untracked.load(std::memory_order_acquire);
+}
+
+// --- Closing ---------------------------------------------------------------------------------------------------------
+
+std::uint64_t region_tracker::bulk_cost() const noexcept {
+  return bulk_ == bulk::scan ? scan_page : private_scan_page + compare_page;
+}
+
+// Whether the page is hot from now on.
+bool region_tracker::stays_open(tracked_page& page, bool written) noexcept {
+  // A page that is written in one of a hundred transactions costs about the same open and closed.
+  constexpr std::uint32_t recent = 64;
+  constexpr std::uint8_t patience = 32;
+  const std::uint32_t last = page.last_changed;
+  page.idle = written ? 0 : static_cast<std::uint8_t>(page.idle + 1);
+  if (written) page.last_changed = transaction_;
+  if (strict_) return false;
+  switch (mechanism_) {
+    case tracking_mechanism::choose:
+      return written ? page.hot || (last != 0 && transaction_ - last <= recent) : page.hot && page.idle < patience;
+    case tracking_mechanism::hot: return written || (page.hot && page.idle < patience);
+    default: return false;
+  }
+}
+
+// All that was compared is closed, but for what is hot.
+void region_tracker::end() noexcept {
+  found_.clear();
+  const guard lock(protection_);
+  debt_ = (debt_ + traps_) * 7 / 8;
+  if (debt_ < first_look) next_look_ = first_look;
+  if (bulk_ != bulk::none) return end_in_bulk(lock);
+  const bool all_hot = std::ranges::all_of(hot_, [&](page_number page) { return table_[page].hot; });
+  if (all_hot && open_.empty() && as_is_.empty() && in_bulk_.empty()) return;
+
+  // What was opened after the comparison stays for the next one; but what participants logged as it is has been copied.
+  const std::size_t compared = open_.size();
+  opened_.take(open_);
+  const auto late =
+      std::partition(open_.begin() + static_cast<std::ptrdiff_t>(compared), open_.end(), [&](page_number page) {
+        return std::ranges::binary_search(as_is_, page) || std::ranges::binary_search(in_bulk_, page);
+      });
+  closing_.clear();
+  closing_.insert(closing_.end(), open_.begin(), late);
+  closing_.insert(closing_.end(), hot_.begin(), hot_.end());
+  open_.erase(open_.begin(), late);
+  hot_.clear();
+  std::ranges::sort(closing_);
+  closing_.erase(std::unique(closing_.begin(), closing_.end()), closing_.end());
+  std::erase_if(closing_, [&](page_number page) {
+    if (table_[page].untracked) {
+      table_[page].hot = false;
+      return true;
+    }
+    if (table_[page].hot) hot_.push_back(page);
+    return table_[page].hot;
+  });
+  as_is_.clear();
+  in_bulk_.clear();
+  if (close(lock, closing_)) drop_restored(lock);
+  closing_.clear();
+  dropping_.clear();
+}
+
+// They have no twins: they show the file again.
+void region_tracker::drop_restored(const guard&) noexcept {
+  try {
+    std::vector<os::page_run> runs;
+    for (const page_number page : dropping_) {
+      if (table_[page].open) continue;
+      std::byte* const at = range_of(page).address;
+      if (!runs.empty() && runs.back().address + runs.back().length == at)
+        runs.back().length += page_size_;
+      else
+        runs.push_back({at, page_size_});
+    }
+    os::drop_private_copies(runs);
+  } catch (...) {  // only memory is not given back
+  }
+}
+
+void region_tracker::end_in_bulk(const guard& lock) noexcept {
+  for (const auto* list : {&open_, &hot_})
+    for (const page_number page : *list) {
+      table_[page].hot = false;
+      if (!table_[page].untracked) table_[page].open = false;
+    }
+  for (const page_number page : as_is_) table_[page].hot = false;
+  open_.clear();
+  hot_.clear();
+  as_is_.clear();
+  in_bulk_.clear();
+  dropping_.clear();
+  constexpr std::uint32_t patience = 32;
+  if (strict_ || (mechanism_ != tracking_mechanism::scan && mechanism_ != tracking_mechanism::private_copies &&
+                  cheap_in_bulk_ >= patience))
+    (void)close_region(lock);
+}
+
+// Closes pages, in ascending order; all, if that is cheaper or nothing else is possible. False if the region was opened as a
+// whole instead.
+bool region_tracker::close(const guard& lock, std::span<const page_number> pages) noexcept {
+  std::size_t runs = 0;
+  for (std::size_t i = 0; i < pages.size(); ++i) runs += i == 0 || pages[i] != pages[i - 1] + 1;
+  const std::uint64_t all = pages_ * flip_page + twins_.used() * flip_private + hot_.size() * trap_cost;
+  if (untracked_ == 0 && open_.empty() && runs > 1 && runs * close_run > all) return close_region(lock);
+  for (std::size_t i = 0, count; i < pages.size(); i += count) {
+    for (count = 1; i + count < pages.size() && pages[i + count] == pages[i] + count; ++count) {
+    }
+    const memory_range run = range_of(pages[i], count);
+    if (os::protect(run.address, run.length, false) != 0) return close_region(lock);
+    for (std::size_t k = 0; k < count; ++k) table_[pages[i + k]].open = false;
+  }
+  return true;
+}
+
+// Closes the region as a whole; what must stay open is opened again.
+bool region_tracker::close_region(const guard& lock) noexcept {
+  if (os::protect(in_.base, in_.length, false) != 0) return false;
+  bulk_ = bulk::none;
+  for (const auto* list : {&closing_, &hot_})
+    for (const page_number page : *list) {
+      table_[page].open = table_[page].untracked.load();
+      table_[page].hot = false;
+    }
+  opened_.take(open_);
+  hot_.clear();
+  const auto reopen = [&](page_number first, page_number count) {
+    const memory_range run = range_of(first, count);
+    return os::protect(run.address, run.length, true) == 0;
+  };
+  bool possible = true;
+  for (const page_number page : open_) possible = possible && (!table_[page].open || reopen(page, 1));
+  for (page_number page = 0, left = untracked_ == 0 ? 0 : static_cast<page_number>(pages_); page < left && possible;) {
+    page_number count = 0;
+    while (page + count < left && table_[page + count].untracked) ++count;
+    possible = count == 0 || reopen(page, count);
+    page += std::max<page_number>(count, 1);
+  }
+  return possible || !enter_bulk(lock, bulk::private_copies);
+}
+
+// --- Giving back -----------------------------------------------------------------------------------------------------
+
+void region_tracker::page_written(std::uint64_t page) {
+  const std::scoped_lock lock(written_mutex_);
+  written_.push_back(page);
+  has_written_.store(true, std::memory_order_release);
+}
+
+void region_tracker::forget(page_number page) noexcept {
+  tracked_page& p = table_[page];
+  if (p.twin == twin_store::none) return;
+  twins_.give_back(p.twin);
+  p.twin = twin_store::none;
+  host_.count.twins -= 1;
+}
+
+void region_tracker::give_back_written() {
+  std::vector<page_number> pages;
+  {
+    const std::scoped_lock lock(written_mutex_);
+    for (const std::uint64_t page : written_)
+      pages.push_back(static_cast<page_number>((page * redo_page - in_.offset) / page_size_));
+    written_.clear();
+    has_written_.store(false, std::memory_order_release);
+  }
+  std::ranges::sort(pages);
+  pages.erase(std::unique(pages.begin(), pages.end()), pages.end());
+  // Few at a time: writers wait.
+  constexpr std::size_t at_once = 64;
+  std::size_t dropped = 0;
+  if (bulk_ == bulk::none) {
+    for (std::size_t i = 0; i < pages.size(); i += at_once) {
+      const guard lock(protection_);
+      dropped += give_back(std::span(pages).subspan(i, std::min(at_once, pages.size() - i)));
+    }
+  } else {
+    // Who may write outside of transactions must not write to a page between its comparison and its end.
+    const guard lock(protection_);
+    if (os::protect(in_.base, in_.length, false) != 0) return;
+    dropped = give_back(pages);
+    if (os::protect(in_.base, in_.length, true) != 0) bulk_ = bulk::none;
+  }
+  host_.count.pages_given_back += dropped;
+  twins_.trim();
+}
+
+// Drops the copies of pages that equal the file, if they are closed, and if the file will stay as it is: no commit that
+// changed the page is on its way there [rvm.tracking.give-back].
+std::size_t region_tracker::give_back(std::span<const page_number> pages) {
+  std::vector<os::page_run> runs;
+  const bool closed = bulk_ != bulk::none;  // as a whole, for this
+  page_vector& status = in_.in->pages();
+  for (const page_number page : pages) {
+    if (table_[page].untracked || (table_[page].open && !closed) || table_[page].twin == twin_store::none) continue;
+    const memory_range memory = range_of(page);
+    bool settled = true;
+    const std::uint64_t first = (in_.offset + page * page_size_) / redo_page;
+    for (std::uint64_t redo = first; redo < first + std::max<std::uint64_t>(page_size_ / redo_page, 1); ++redo)
+      settled = settled && status.last_batch(redo) <= host_.queue.published();
+    if (!settled || pages_differ(memory.address, view_ + page * page_size_, page_size_)) continue;
+    runs.push_back({memory.address, memory.length});
+    forget(page);
+  }
+  os::drop_private_copies(runs);
+  return runs.size();
+}
+
+}  // namespace tenure::rvm

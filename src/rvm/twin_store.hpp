@@ -1,0 +1,72 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Twins: copies of pages, in arenas of huge pages that are used again.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "os/virtual_memory.hpp"
+
+namespace tenure::rvm {
+
+// One thread at a time.
+class twin_store {
+ public:
+  static constexpr std::uint32_t none = 0;
+
+  twin_store() = default;
+  ~twin_store() { release(); }
+  twin_store(const twin_store&) = delete;
+  twin_store& operator=(const twin_store&) = delete;
+
+  // So many more twins can then be made without an error.
+  void reserve(std::size_t count) {
+    while (free_.size() < count) {
+      free_.reserve((arenas_.size() + 1) * per_arena);
+      arenas_.reserve(arenas_.size() + 1);
+      auto* const arena = static_cast<std::byte*>(os::map_anonymous_huge(per_arena * os::page_size()));
+      os::exclude_from_fork(arena, per_arena * os::page_size());
+      arenas_.push_back(arena);
+      const auto first = static_cast<std::uint32_t>((arenas_.size() - 1) * per_arena + 1);
+      for (std::uint32_t i = per_arena; i-- > 0;) free_.push_back(first + i);
+    }
+  }
+  // The number of a twin with unknown content. reserve() comes first.
+  [[nodiscard]] std::uint32_t take() noexcept {
+    const std::uint32_t twin = free_.back();
+    free_.pop_back();
+    ++used_;
+    return twin;
+  }
+  void give_back(std::uint32_t twin) noexcept {
+    free_.push_back(twin);  // there was room for all of them
+    --used_;
+  }
+  [[nodiscard]] std::byte* operator[](std::uint32_t twin) const noexcept {
+    return arenas_[(twin - 1) / per_arena] + (twin - 1) % per_arena * os::page_size();
+  }
+  [[nodiscard]] std::size_t used() const noexcept { return used_; }
+  // Gives the memory back, once no twin is used and more than one arena was needed.
+  void trim() noexcept {
+    if (used_ == 0 && arenas_.size() > 1) release();
+  }
+
+  // All twins are gone.
+  void release() noexcept {
+    for (std::byte* arena : arenas_) os::unmap(arena, per_arena * os::page_size());
+    arenas_.clear();
+    free_.clear();
+    used_ = 0;
+  }
+
+ private:
+  static constexpr std::uint32_t per_arena = 1024;
+
+  std::vector<std::byte*> arenas_;
+  std::vector<std::uint32_t> free_;  // its capacity is that of all arenas
+  std::size_t used_ = 0;
+};
+
+}  // namespace tenure::rvm

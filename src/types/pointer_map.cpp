@@ -1,0 +1,119 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstring>
+
+#include <tenure/type.hpp>
+
+namespace tenure {
+namespace {
+
+constexpr std::uint64_t word_length = sizeof(void*);
+
+// Walks over a type and the types nested in it.
+class flattening {
+ public:
+  flattening(std::vector<pointer_map::word>& words, std::vector<field_guard>& guards)
+      : words_(words), guards_(guards) {}
+
+  void add(const type& t, std::uint64_t base) {
+    for (const field& f : t.fields) {
+      if (f.kind == field_kind::data) continue;
+      if (f.only_if) {
+        open_.push_back({base + f.only_if->offset, f.only_if->width, f.only_if->value});
+        saved_ = false;
+      }
+      add(t, f, base + f.offset);
+      if (f.only_if) {
+        open_.pop_back();
+        saved_ = false;
+      }
+    }
+  }
+
+ private:
+  void add(const type& t, const field& f, std::uint64_t at) {
+    const std::uint64_t step = f.size / f.count;
+    switch (f.kind) {
+      case field_kind::data: break;
+      case field_kind::nested: {
+        const type& inner = f.of();
+        for (std::uint64_t i = 0; i < f.count; ++i) add(inner, at + i * step);
+        break;
+      }
+      case field_kind::transient: push(at, f, f.size, nullptr); break;
+      case field_kind::conservative:
+        for (std::uint64_t i = (at + word_length - 1) / word_length * word_length; i + word_length <= at + f.size;
+             i += word_length)
+          push(i, f, word_length, nullptr);
+        break;
+      case field_kind::vtable: push(at, f, word_length, &t); break;
+      case field_kind::reference:
+      case field_kind::derived: {
+        const type* const of = f.of ? &f.of() : nullptr;
+        for (std::uint64_t i = 0; i < f.count; ++i) push(at + i * step, f, word_length, of);
+        break;
+      }
+    }
+  }
+
+  void push(std::uint64_t at, const field& f, std::uint64_t length, const type* of) {
+    if (!saved_) {
+      first_open_ = static_cast<std::uint32_t>(guards_.size());
+      guards_.insert(guards_.end(), open_.begin(), open_.end());
+      saved_ = true;
+    }
+    words_.push_back({at, f.kind, length, f.subobject, of, open_.empty() ? 0 : first_open_,
+                      static_cast<std::uint32_t>(open_.size())});
+  }
+
+  std::vector<pointer_map::word>& words_;
+  std::vector<field_guard>& guards_;
+  std::vector<field_guard> open_;  // of the fields around, from the outermost
+  std::uint32_t first_open_ = 0;   // where they are in guards_, if they are
+  bool saved_ = false;
+};
+
+std::uint64_t value_at(const std::byte* at, std::uint8_t width) {
+  std::uint64_t value = 0;  // little-endian: the first bytes are the low ones
+  std::memcpy(&value, at, width);
+  return value;
+}
+
+}  // namespace
+
+pointer_map::pointer_map(const type& of) {
+  flattening(words_, guards_).add(of, 0);
+  std::stable_sort(words_.begin(), words_.end(),
+                   [](const word& one, const word& other) { return one.offset < other.offset; });
+  for (const word& w : words_) {
+    has_pointers_ |= w.kind == field_kind::reference || w.kind == field_kind::conservative;
+    has_vtables_ |= w.kind == field_kind::vtable;
+    has_transients_ |= w.kind == field_kind::transient;
+  }
+}
+
+bool pointer_map::holds(const word& w, const std::byte* object) const {
+  for (std::uint32_t i = 0; i < w.guards; ++i) {
+    const field_guard& guard = guards_[w.first_guard + i];
+    if (value_at(object + guard.offset, guard.width) != guard.value) return false;
+  }
+  return true;
+}
+
+std::string pointer_map::path_of(const type& of, std::uint64_t offset) {
+  for (const field& f : of.fields) {
+    if (offset < f.offset || offset - f.offset >= f.size) continue;
+    const std::uint64_t step = f.size / f.count, index = (offset - f.offset) / step;
+    std::string path = f.name;
+    if (f.count > 1) path += "[" + std::to_string(index) + "]";
+    if (f.kind == field_kind::nested) {
+      const std::string inner = path_of(f.of(), offset - f.offset - index * step);
+      if (!path.empty() && !inner.empty() && inner.front() != '[') path += ".";
+      path += inner;
+    }
+    return path;
+  }
+  return "";
+}
+
+}  // namespace tenure

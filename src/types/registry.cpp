@@ -1,0 +1,44 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include <tenure/registry.hpp>
+
+#include <algorithm>
+#include <mutex>
+
+namespace tenure {
+namespace {
+
+struct registrations {
+  std::mutex mutex;
+  std::vector<const type& (*)()> made_by;
+};
+// Never destroyed: objects at namespace scope register before and after others exist.
+registrations& all() {
+  static registrations* const the_registrations = new registrations;
+  return *the_registrations;
+}
+
+}  // namespace
+
+void detail::register_type(const type& (*make)()) {
+  registrations& r = all();
+  const std::lock_guard lock(r.mutex);
+  r.made_by.push_back(make);
+}
+
+std::vector<const type*> registered_types() {
+  std::vector<const type& (*)()> made_by;
+  {
+    registrations& r = all();
+    const std::lock_guard lock(r.mutex);
+    made_by = r.made_by;
+  }
+  // Outside of the lock: making a description runs constructors of the program's classes.
+  std::vector<const type*> types;
+  for (const type& (*make)() : made_by) {
+    const type* const t = &make();
+    if (std::find(types.begin(), types.end(), t) == types.end()) types.push_back(t);
+  }
+  return types;
+}
+
+}  // namespace tenure

@@ -1,0 +1,377 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Persistence by reachability: what gets to the disk and what does not.
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <tenure/tenure.hpp>
+
+#include "support/expect_error.hpp"
+#include "support/temp_dir.hpp"
+#include "support/test_store.hpp"
+
+using namespace tenure;
+using namespace tenure::support;
+
+namespace reachability_types {
+
+struct marked {
+  char text[48];
+  marked* next;
+};
+struct holder {
+  marked* one;
+  void* anything;
+  const char* text;
+};
+struct buffer {
+  char bytes[100000];
+  buffer* next;
+};
+struct alignas(256) aligned {
+  long value;
+  aligned* next;
+};
+struct with_transient {
+  long kept;
+  transient<long> cached;
+  with_transient* next;
+};
+
+constexpr char marker[] = "UNREACHABLE-OBJECTS-STAY-OFF-THE-DISK";
+
+marked filled() {
+  marked m{};
+  std::memcpy(m.text, marker, sizeof marker);
+  return m;
+}
+
+}  // namespace reachability_types
+using namespace reachability_types;
+
+class reachability : public reopened_store {
+ protected:
+  void expect_no_marker() {
+    for (const char* file : {"/log", "/main.db"})
+      EXPECT_EQ(contents_of(path + file).find(marker), std::string::npos) << file;
+  }
+};
+
+TEST_F(reachability, one_among_many_unreachable_ones_is_all_that_is_written) {
+  holder& root = s().root<holder>("holder");
+  const auto before = s().stats();
+  std::vector<marked*> garbage;
+  s().transact([&] {
+    for (int i = 0; i < 999; ++i) {
+      garbage.push_back(s().make<marked>(filled()));
+      if (i == 500) {
+        root.one = s().make<marked>();
+        std::strcpy(root.one->text, "reachable");
+      }
+    }
+  });
+  const auto after = s().stats();
+  EXPECT_EQ(after.objects_stabilized - before.objects_stabilized, 1u + 2u + 5u)
+      << "the object, and what describes its type";
+  for (const marked* m : garbage) {
+    EXPECT_STREQ(m->text, marker) << "unreachable objects stay valid";
+    EXPECT_FALSE(s().is_persistent(m));
+  }
+  EXPECT_TRUE(s().is_persistent(root.one));
+  expect_no_marker();
+  s().transact([&] { garbage[0]->text[0] = 'u'; });
+  reopen();
+  expect_no_marker();
+  EXPECT_STREQ(s().root<holder>("holder").one->text, "reachable");
+}
+
+TEST_F(reachability, the_log_gets_little_more_than_what_is_reachable) {
+  holder& root = s().root<holder>("holder");
+  s().transact([&] { root.one = s().make<marked>(); });  // its type is known from here on
+  const auto log_of = [&](int reachable) {
+    const auto before = s().stats();
+    s().transact([&] {
+      for (int i = 0; i < 999; ++i) {
+        auto* const m = s().make<marked>(filled());
+        if (i < reachable) {
+          m->next = root.one;
+          root.one = m;
+        }
+      }
+    });
+    const auto after = s().stats();
+    const std::uint64_t bytes = after.bytes_stabilized - before.bytes_stabilized;
+    EXPECT_EQ(bytes, static_cast<std::uint64_t>(reachable) * (sizeof(marked) + 8));
+    const std::uint64_t logged = after.memory.bytes_logged - before.memory.bytes_logged;
+    const std::uint64_t ranges = after.memory.ranges_logged - before.memory.ranges_logged;
+    EXPECT_LE(static_cast<double>(logged + 24 * ranges), 1.2 * static_cast<double>(bytes) + 200)
+        << reachable << " reachable";
+  };
+  for (const int reachable : {1, 10, 100, 999}) log_of(reachable);
+}
+
+TEST_F(reachability, later_attachment_is_enough) {
+  holder& root = s().root<holder>("holder");
+  marked* kept = nullptr;
+  s().transact([&] { kept = s().make<marked>(filled()); });
+  EXPECT_FALSE(s().is_persistent(kept));
+  expect_no_marker();
+  kept->text[0] = 'u';  // transient objects may be changed at any time
+  s().transact([&] { root.one = kept; });
+  EXPECT_TRUE(s().is_persistent(kept));
+  reopen();
+  EXPECT_STREQ(s().root<holder>("holder").one->text, std::string(marker).replace(0, 1, "u").c_str());
+}
+
+TEST_F(reachability, through_pointers_into_objects) {
+  holder& root = s().root<holder>("holder");
+  s().transact([&] {
+    auto* const m = s().make<marked>();
+    std::strcpy(m->text, "inside");
+    root.text = m->text + 2;
+    root.anything = &m->next;
+  });
+  reopen();
+  EXPECT_STREQ(s().root<holder>("holder").text, "side");
+}
+
+TEST_F(reachability, long_chains_and_cycles) {
+  holder& root = s().root<holder>("holder");
+  s().transact([&] {
+    marked* last = nullptr;
+    for (int i = 0; i < 100000; ++i) {
+      auto* const m = s().make<marked>();
+      m->next = root.one;
+      root.one = m;
+      if (last == nullptr) last = m;
+    }
+    last->next = root.one;
+  });
+  reopen();
+  const marked* at = s().root<holder>("holder").one;
+  int steps = 0;
+  do at = at->next;
+  while (++steps < 200000 && at != s().root<holder>("holder").one);
+  EXPECT_EQ(steps, 100000);
+}
+
+TEST_F(reachability, objects_of_all_sizes) {
+  buffer& root = s().root<buffer>("buffers");
+  for (int round = 0; round < 5; ++round)
+    s().transact([&] {
+      auto* const b = s().make<buffer>();
+      std::memset(b->bytes, 'a' + round, sizeof b->bytes);
+      b->next = root.next;
+      root.next = b;
+      (void)s().make<buffer>();  // garbage between
+    });
+  aligned& first = s().root<aligned>("aligned");
+  s().transact([&] {
+    for (aligned* at = &first; at->value < 100; at = at->next) {
+      at->next = s().make<aligned>();
+      at->next->value = at->value + 1;
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(at->next) % 256, 0u);
+    }
+  });
+  reopen();
+  int round = 4;
+  for (const buffer* b = s().root<buffer>("buffers").next; b != nullptr; b = b->next, --round)
+    EXPECT_TRUE(std::ranges::all_of(b->bytes, [&](char c) { return c == 'a' + round; }));
+  EXPECT_EQ(round, -1);
+}
+
+TEST_F(reachability, destroyed_memory_is_used_again_after_the_commit) {
+  buffer& root = s().root<buffer>("buffers");
+  s().transact([&] { root.next = s().make<buffer>(); });
+  buffer* const old = root.next;
+  s().transact([&] {
+    s().destroy(root.next);
+    root.next = s().make<buffer>();
+    EXPECT_NE(root.next, old) << "what is destroyed in a transaction could come back";
+  });
+  EXPECT_FALSE(s().is_persistent(old));
+  s().transact([&] {
+    s().destroy(root.next);
+    root.next = s().make<buffer>();
+  });
+  EXPECT_EQ(root.next, old);
+  const auto size = s().stats();
+  for (int i = 0; i < 1000; ++i)
+    s().transact(
+        [&] {
+          s().destroy(root.next);
+          root.next = s().make<buffer>();
+        },
+        commit_mode::lazy);
+  EXPECT_EQ(s().stats().objects_destroyed - size.objects_destroyed, 1000u);
+  reopen();
+}
+
+TEST_F(reachability, an_abort_brings_back_what_was_destroyed) {
+  holder& root = s().root<holder>("holder");
+  s().transact([&] { root.one = s().make<marked>(filled()); });
+  transaction tx = s().begin();
+  s().destroy(root.one);
+  root.one = nullptr;
+  tx.abort();
+  EXPECT_STREQ(root.one->text, marker);
+  EXPECT_TRUE(s().is_persistent(root.one));
+  s().transact([&] {
+    s().destroy(root.one);
+    expect_error(errc::bad_free, {"destroyed already"}, [&] { s().destroy(root.one); });
+    root.one = nullptr;
+  });
+  marked local{};
+  s().transact([&] { expect_error(errc::bad_free, {"no object"}, [&] { s().destroy(&local); }); });
+  expect_error(errc::bad_transaction, {"no open write transaction"}, [&] { s().destroy(&root); });
+}
+
+TEST_F(reachability, small_objects_fill_the_gaps_of_destroyed_ones) {
+  holder& root = s().root<holder>("holder");
+  const auto churn = [&] {
+    s().transact([&] {
+      std::vector<marked*> all;
+      for (marked* m = root.one; m != nullptr; m = m->next) all.push_back(m);
+      root.one = nullptr;
+      for (std::size_t i = 0; i < all.size(); ++i)
+        if (i % 4 != 0) {
+          s().destroy(all[i]);
+        } else {
+          all[i]->next = root.one;
+          root.one = all[i];
+        }
+      for (int i = 0; i < 3000; ++i) {
+        auto* const m = s().make<marked>();
+        m->next = root.one;
+        root.one = m;
+      }
+    });
+  };
+  for (int i = 0; i < 4; ++i) churn();
+  const auto used = [&] { return contents_of(path + "/main.db").size(); };
+  reopen();
+  const auto before = used();
+  for (int i = 0; i < 40; ++i) {
+    s().transact([&] {});
+    holder& again = s().root<holder>("holder");
+    s().transact([&] {
+      while (again.one != nullptr) {
+        marked* const next = again.one->next;
+        s().destroy(again.one);
+        again.one = next;
+      }
+      for (int k = 0; k < 4000; ++k) {
+        auto* const m = s().make<marked>();
+        m->next = again.one;
+        again.one = m;
+      }
+    });
+  }
+  reopen();
+  EXPECT_LT(used(), before + (8 << 20));
+}
+
+TEST_F(reachability, transient_fields_are_zero_in_a_new_process_and_never_written) {
+  with_transient& root = s().root<with_transient>("root");
+  s().transact([&] {
+    root.cached = 5;
+    root.next = s().make<with_transient>();
+    root.next->kept = 1;
+    root.next->cached = 0x5544332211;
+  });
+  EXPECT_EQ(root.next->cached, 0x5544332211) << "a commit does not take it away";
+  s().transact([&] { root.next->cached = 0x5544332212; });
+  transaction tx = s().begin();
+  root.next->kept = 2;
+  root.next->cached = 7;
+  tx.abort();
+  EXPECT_EQ(root.next->kept, 1);
+  EXPECT_EQ(root.next->cached, 0x5544332212) << "an abort gives back what it was at begin";
+  s().flush();
+  for (const char* file : {"/log", "/main.db"})
+    EXPECT_EQ(contents_of(path + file).find("\x44\x33\x22"), std::string::npos) << file;
+  reopen();
+  const with_transient& again = s().root<with_transient>("root");
+  EXPECT_EQ(again.cached, 0);
+  EXPECT_EQ(again.next->kept, 1);
+  EXPECT_EQ(again.next->cached, 0);
+}
+
+TEST_F(reachability, pointers_out_of_the_store_abort_the_commit_and_name_the_path) {
+  holder& root = s().root<holder>("holder");
+  marked on_the_stack{};
+  const auto in_malloc = std::make_unique<marked>();
+  static marked in_static_data{"initialized", nullptr};
+  const auto refuse = [&](void* what, const char* where) {
+    transaction tx = s().begin();
+    root.one = s().make<marked>();
+    root.one->next = s().make<marked>();
+    root.one->next->next = static_cast<marked*>(what);
+    expect_error(errc::cannot_persist, {"root holder", ".one", ".next", where}, [&] { tx.commit(); });
+    EXPECT_TRUE(tx.is_open());
+    root.one->next->next = nullptr;
+    tx.commit();  // the cause is gone
+  };
+  refuse(&on_the_stack, "the stack");
+  refuse(in_malloc.get(), "malloc");
+  refuse(&in_static_data, "static data");
+  transaction tx = s().begin();
+  root.text = "a literal";
+  expect_error(errc::cannot_persist, {"root holder", ".text", "static data"}, [&] { tx.commit(); });
+  tx.abort();
+  EXPECT_EQ(root.text, nullptr);
+}
+
+TEST_F(reachability, pointers_to_destroyed_objects_abort_the_commit) {
+  holder& root = s().root<holder>("holder");
+  s().transact([&] { root.one = s().make<marked>(); });
+  transaction tx = s().begin();
+  marked* const other = s().make<marked>();
+  other->next = root.one;
+  s().destroy(root.one);
+  root.one = other;
+  expect_error(errc::cannot_persist, {"destroyed", ".next"}, [&] { tx.commit(); });
+  tx.abort();
+}
+
+TEST_F(reachability, statistics_per_type) {
+  holder& root = s().root<holder>("holder");
+  s().transact([&] { root.one = s().make<marked>(); });
+  s().transact([&] {
+    for (int i = 0; i < 10; ++i) {
+      auto* const m = s().make<marked>();
+      m->next = root.one;
+      root.one = m;
+    }
+  });
+  const auto stats = s().stats();
+  ASSERT_EQ(stats.last_commit.size(), 1u);
+  EXPECT_EQ(stats.last_commit[0].type, "reachability_types::marked");
+  EXPECT_EQ(stats.last_commit[0].objects, 10u);
+  EXPECT_EQ(stats.last_commit[0].bytes, 10 * (sizeof(marked) + 8));
+  EXPECT_EQ(stats.conservative_objects, 0u);
+}
+
+TEST_F(reachability, large_volumes_go_past_the_log) {
+  holder& root = s().root<holder>("holder");
+  s().transact([&] {
+    for (int i = 0; i < 400000; ++i) {
+      auto* const m = s().make<marked>(i % 3 == 0 ? filled() : marked{});
+      if (i % 3 == 0) continue;
+      m->next = root.one;
+      root.one = m;
+    }
+  });
+  EXPECT_GT(s().stats().bulk_bytes, 10u << 20);
+  EXPECT_LT(s().stats().memory.log_size, 8u << 20) << "the log need not grow";
+  expect_no_marker();
+  reopen();
+  expect_no_marker();
+  std::size_t count = 0;
+  for (const marked* m = s().root<holder>("holder").one; m != nullptr; m = m->next) ++count;
+  EXPECT_EQ(count, 266666u);
+}

@@ -1,0 +1,261 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include <tenure/tenure.hpp>
+
+#include "support/child_process.hpp"
+#include "support/expect_error.hpp"
+#include "support/test_store.hpp"
+
+using namespace tenure;
+using namespace tenure::support;
+
+namespace store_test_types {
+
+struct node {
+  int value;
+  node* next;
+};
+struct pair_of_nodes {
+  node *first, *second;
+};
+struct package {
+  tenure::string name;
+  tenure::vector<package*> depends;
+};
+
+}  // namespace store_test_types
+using namespace store_test_types;
+
+TEST(ten_lines, work_as_printed) {
+  const temp_dir dir;
+  const auto run = [&] {
+    tenure::store store{dir / "packages", small_store()};
+    auto& by_name = store.root<tenure::map<tenure::string, package*>>("by-name");
+    store.transact([&] {
+      auto* p = store.make<package>();
+      p->name = "libc6";
+      by_name[p->name] = p;
+    });
+    expect_sound(store);
+  };
+  run();
+  tenure::store store{dir / "packages"};
+  auto& by_name = store.root<tenure::map<tenure::string, package*>>("by-name");
+  ASSERT_EQ(by_name.size(), 1u);
+  EXPECT_EQ(by_name.at("libc6")->name, "libc6");
+  EXPECT_TRUE(by_name.at("libc6")->depends.empty());
+}
+
+class store_test : public reopened_store {};
+
+TEST_F(store_test, objects_are_found_at_the_same_addresses) {
+  node* first = nullptr;
+  s().transact([&] {
+    first = &s().root<node>("list");
+    first->value = 1;
+    first->next = s().make<node>(node{2, nullptr});
+  });
+  node* const second = first->next;
+  reopen();
+  node& again = s().root<node>("list");
+  EXPECT_EQ(&again, first);
+  EXPECT_EQ(again.next, second);
+  EXPECT_EQ(again.value, 1);
+  EXPECT_EQ(second->value, 2);
+}
+
+TEST_F(store_test, roots_have_types) {
+  (void)s().root<node>("list");
+  expect_error(errc::wrong_type, {"the root \"list\" is a store_test_types::node, not a"},
+               [&] { (void)s().root<pair_of_nodes>("list"); });
+  expect_error(errc::wrong_type, {"list"}, [&] { (void)s().find_root<pair_of_nodes>("list"); });
+  EXPECT_NE(s().find_root<node>("list"), nullptr);
+  EXPECT_EQ(s().find_root<node>("other"), nullptr);
+  EXPECT_EQ(s().root_names(), std::vector<std::string>{"list"});
+  s().remove_root("list");
+  EXPECT_EQ(s().find_root<node>("list"), nullptr);
+  expect_error(errc::no_such_root, {"list"}, [&] { (void)s().remove_root("list"); });
+  expect_error(errc::bad_option, {"name"}, [&] { (void)s().root<node>(""); });
+}
+
+TEST_F(store_test, many_roots) {
+  for (int i = 0; i < 100; ++i) s().root<node>("root " + std::to_string(i)).value;
+  s().transact([&] {
+    for (int i = 0; i < 100; ++i) s().root<node>("root " + std::to_string(i)).value = i;
+  });
+  reopen();
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(s().root<node>("root " + std::to_string(i)).value, i);
+}
+
+TEST_F(store_test, several_databases_and_pointers_between_them) {
+  database parts = s().create_database("parts", {.reservation = 1 << 28, .home = next_home(1 << 28)});
+  EXPECT_EQ(parts.name(), "parts");
+  s().transact([&] {
+    node* const far = parts.make<node>(node{7, nullptr});
+    s().root<node>("near").next = far;
+    parts.root<node>("back").next = &s().root<node>("near");
+  });
+  EXPECT_EQ(s().databases().size(), 2u);
+  reopen();
+  node* const far = s().root<node>("near").next;
+  EXPECT_EQ(far->value, 7);
+  database again = s().find_database("parts").value();
+  EXPECT_EQ(again.root<node>("back").next, &s().root<node>("near"));
+  EXPECT_GE(reinterpret_cast<std::uint64_t>(far), again.home());
+  EXPECT_FALSE(s().find_database("other"));
+  expect_error(std::errc::file_exists, {"parts"}, [&] { (void)s().create_database("parts"); });
+  expect_error(errc::bad_option, {"letters"}, [&] { (void)s().create_database("a/b"); });
+}
+
+TEST_F(store_test, an_abort_spans_databases) {
+  database parts = s().create_database("parts", {.reservation = 1 << 28, .home = next_home(1 << 28)});
+  node& here = s().root<node>("here");
+  node& there = parts.root<node>("there");
+  transaction tx = s().begin();
+  here.value = there.value = 5;
+  tx.abort();
+  EXPECT_EQ(here.value, 0);
+  EXPECT_EQ(there.value, 0);
+}
+
+TEST_F(store_test, one_process_at_a_time) {
+  expect_error(errc::in_use, {"log"}, [&] { (void)store(path, how); });
+}
+
+TEST_F(store_test, reading_only) {
+  s().transact([&] { s().root<node>("list").value = 3; });
+  s().close();
+  opened.reset();
+  how.mode = rvm::open_mode::read_only;
+  open();
+  EXPECT_EQ(s().root<node>("list").value, 3);
+  expect_error(errc::read_only, {"reading"}, [&] { (void)s().begin(); });
+  expect_error(errc::read_only, {"reading"}, [&] { (void)s().make<node>(); });
+  expect_error(errc::read_only, {"reading"}, [&] { (void)s().root<node>("new one"); });
+}
+
+TEST(store_files, that_are_missing) {
+  const temp_dir dir;
+  expect_error(std::errc::no_such_file_or_directory, {"no store"},
+               [&] { (void)store(dir / "none", {.mode = rvm::open_mode::open}); });
+  const auto how = small_store();
+  store(dir / "made", how).close();
+  auto create = how;
+  create.mode = rvm::open_mode::create;
+  expect_error(std::errc::file_exists, {"log"}, [&] { (void)store(dir / "made", create); });
+}
+
+TEST(store_files, of_another_store_are_refused) {
+  const temp_dir dir;
+  for (const char* name : {"a", "b"}) {
+    store s(dir / name, small_store());
+    (void)s.create_database("extra", {.reservation = 1 << 28, .home = next_home(1 << 28)});
+  }
+  std::filesystem::copy_file(dir / "a/extra.db", dir / "b/extra.db", std::filesystem::copy_options::overwrite_existing);
+  expect_error(errc::wrong_log, {"extra"}, [&] { (void)store(dir / "b", small_store()); });
+  std::filesystem::copy_file(dir / "a/log", dir / "c.log");
+  std::filesystem::create_directory(dir / "c");
+  std::filesystem::copy_file(dir / "a/main.db", dir / "c/main.db");
+  // Without its databases it opens, as an older copy of a store would; what refers to a missing database says so.
+  expect_error(std::errc::no_such_file_or_directory, {"extra"}, [&] { (void)store(dir / "c", small_store()); });
+}
+
+TEST(store_files, with_homes_that_are_taken) {
+  const temp_dir dir;
+  auto how = small_store();
+  store first(dir / "a", how);
+  expect_error(errc::address_taken, {"home"}, [&] { (void)store(dir / "b", how); });
+}
+
+TEST(store_options_test, that_make_no_sense) {
+  const temp_dir dir;
+  auto how = small_store();
+  how.create.reservation = 3 << 28;
+  expect_error(errc::bad_option, {"power of two"}, [&] { (void)store(dir / "a", how); });
+  how = small_store();
+  how.create.home += 4096;
+  expect_error(errc::misaligned, {"multiple"}, [&] { (void)store(dir / "b", how); });
+}
+
+TEST_F(store_test, after_close_nothing_works) {
+  store moved = std::move(*opened);
+  moved.close();
+  expect_error(errc::closed, {"closed"}, [&] { (void)moved.begin(); });
+  expect_error(errc::closed, {"closed"}, [&] { (void)moved.root<node>("list"); });
+  expect_error(errc::closed, {"closed"}, [&] { (void)moved.begin_read(); });
+  opened.reset();
+}
+
+TEST_F(store_test, cannot_be_closed_in_a_transaction) {
+  transaction tx = s().begin();
+  expect_error(errc::transactions_open, {"open transactions"}, [&] { (void)s().close(); });
+  tx.abort();
+  const auto reading = s().begin_read();
+  expect_error(errc::transactions_open, {"open transactions"}, [&] { (void)s().close(); });
+}
+
+TEST_F(store_test, a_child_of_a_fork_has_none) {
+  const node& list = s().root<node>("list");
+  child_process child([&] {
+    try {
+      s().transact([] {});
+    } catch (const error& e) {
+      return e.code() == errc::forked ? 0 : 1;
+    }
+    return 2;
+  });
+  EXPECT_TRUE(child.wait().exited_with(0));
+  EXPECT_EQ(list.value, 0);
+}
+
+namespace store_test_types {
+
+struct shape {
+  virtual ~shape() = default;
+  virtual int corners() const { return 0; }
+  static constexpr auto persistent = tenure::members<>{};
+};
+struct polygon final : shape {
+  int count = 0;
+  int corners() const override { return count; }
+  static constexpr auto persistent = tenure::bases<shape>{} + tenure::members<&polygon::count>{};
+};
+struct drawing {
+  shape* first;
+  std::optional<polygon> inner;
+  tenure::vector<polygon> more;
+};
+
+}  // namespace store_test_types
+
+// A process that only reads calls functions of a type that it never makes.
+TEST_F(store_test, virtual_functions_work_in_another_process) {
+  s().transact([&] {
+    drawing& d = s().root<drawing>("drawing");
+    auto* const p = s().make<polygon>();
+    p->count = 5;
+    d.first = p;
+    d.inner.emplace().count = 3;
+    d.more.resize(2);
+    d.more[1].count = 4;
+  });
+  s().close();
+  opened.reset();
+  child_process child([&] {
+    open();
+    const drawing& d = *s().find_root<drawing>("drawing");
+    const shape* const inner = &*d.inner;
+    const shape* const more = &d.more[1];
+    const bool right = d.first->corners() == 5 && dynamic_cast<const polygon*>(d.first) != nullptr &&
+                       inner->corners() == 3 && more->corners() == 4 && s().verify().empty();
+    return right ? 0 : 1;
+  });
+  EXPECT_TRUE(child.wait().exited_with(0));
+  open();
+}

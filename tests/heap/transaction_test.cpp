@@ -1,0 +1,219 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include <atomic>
+#include <latch>
+#include <thread>
+#include <vector>
+
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include <tenure/tenure.hpp>
+
+#include "support/expect_error.hpp"
+#include "support/test_store.hpp"
+
+using namespace tenure;
+using namespace tenure::support;
+
+namespace transaction_test_types {
+
+struct account {
+  long balance;
+  account* next;
+};
+
+}  // namespace transaction_test_types
+using namespace transaction_test_types;
+
+class store_transaction : public reopened_store {
+ protected:
+  store_transaction() : first(&s().root<account>("first")) {}
+  account* first;
+};
+
+TEST_F(store_transaction, abort_puts_memory_back) {
+  s().transact([&] { first->balance = 10; });
+  transaction tx = s().begin();
+  EXPECT_TRUE(tx.is_open());
+  first->balance = 20;
+  first->next = s().make<account>();
+  tx.abort();
+  EXPECT_FALSE(tx.is_open());
+  EXPECT_EQ(first->balance, 10);
+  EXPECT_EQ(first->next, nullptr);
+}
+
+TEST_F(store_transaction, destroying_an_open_one_aborts) {
+  {
+    const transaction tx = s().begin();
+    first->balance = 20;
+  }
+  EXPECT_EQ(first->balance, 0);
+}
+
+TEST_F(store_transaction, an_exception_rolls_back) {
+  EXPECT_THROW(s().transact([&] {
+    first->balance = 20;
+    throw std::runtime_error("no");
+  }),
+               std::runtime_error);
+  EXPECT_EQ(first->balance, 0);
+  EXPECT_EQ(s().transact([&] { return first->balance = 3; }), 3);
+}
+
+TEST_F(store_transaction, memory_of_what_an_abort_took_back_is_used_again) {
+  const auto once = [&](bool keep) {
+    transaction tx = s().begin();
+    for (int i = 0; i < 20000; ++i) s().make<account>()->balance = -1;
+    account* const last = s().make<account>();
+    if (!keep) {
+      tx.abort();
+      return last;
+    }
+    EXPECT_EQ(last->balance, 0) << "new objects are zero, whatever was there";
+    tx.commit();
+    return last;
+  };
+  account* const a = once(false);
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(once(false), a);
+  EXPECT_EQ(once(true), a);
+}
+
+TEST_F(store_transaction, checkpoint_keeps_what_is_done_and_stays_open) {
+  transaction tx = s().begin();
+  first->balance = 1;
+  tx.checkpoint();
+  first->balance = 2;
+  tx.abort();
+  EXPECT_EQ(first->balance, 1);
+  reopen();
+  EXPECT_EQ(s().root<account>("first").balance, 1);
+}
+
+TEST_F(store_transaction, chain_commits_and_begins_again) {
+  transaction tx = s().begin();
+  for (int i = 1; i <= 10; ++i) {
+    first->balance = i;
+    tx.chain(i % 2 == 0 ? commit_mode::durable : commit_mode::lazy);
+    EXPECT_TRUE(tx.is_open());
+  }
+  first->balance = 77;
+  tx.abort();
+  EXPECT_EQ(first->balance, 10);
+}
+
+TEST_F(store_transaction, ended_ones_cannot_be_used) {
+  transaction tx = s().begin();
+  tx.commit();
+  expect_error(errc::bad_transaction, {"ended"}, [&] { tx.commit(); });
+  expect_error(errc::bad_transaction, {"ended"}, [&] { tx.abort(); });
+  expect_error(errc::bad_transaction, {"ended"}, [&] { tx.checkpoint(); });
+  expect_error(errc::bad_transaction, {"ended"}, [&] { tx.chain(); });
+}
+
+TEST_F(store_transaction, nested_ones_are_flat_and_an_inner_failure_dooms_the_outer) {
+  s().transact([&] {
+    first->balance = 1;
+    s().transact([&] { first->balance = 2; });
+    EXPECT_EQ(first->balance, 2);
+  });
+  EXPECT_EQ(first->balance, 2);
+  transaction outer = s().begin();
+  first->balance = 3;
+  EXPECT_THROW(s().transact([&] { throw std::runtime_error("inner"); }), std::runtime_error);
+  expect_error(errc::doomed, {"inner"}, [&] { outer.commit(); });
+  EXPECT_TRUE(outer.is_open());
+  outer.abort();
+  EXPECT_EQ(first->balance, 2);
+}
+
+TEST_F(store_transaction, a_reader_cannot_become_a_writer) {
+  s().read([&] { expect_error(errc::bad_transaction, {"read transaction"}, [&] { (void)s().begin(); }); });
+  s().transact([&] { first->balance = 1; });
+  s().transact([&] { s().read([&] { EXPECT_EQ(first->balance, 1); }); });
+}
+
+TEST_F(store_transaction, lazy_commits_survive_close_and_wait) {
+  transaction tx = s().begin();
+  first->balance = 5;
+  const ticket at = tx.commit(commit_mode::lazy);
+  s().wait(at);
+  s().transact([&] { first->balance = 6; }, commit_mode::lazy);
+  reopen();
+  EXPECT_EQ(s().root<account>("first").balance, 6);
+}
+
+TEST_F(store_transaction, labels_are_kept_for_the_history) {
+  transaction tx = s().begin();
+  tx.label("who");
+  first->balance = 1;
+  tx.commit();
+}
+
+TEST_F(store_transaction, readers_share_and_writers_exclude_them) {
+  constexpr int threads = 4, rounds = 200;
+  s().transact([&] { first->next = s().make<account>(); });
+  std::vector<std::thread> all;
+  for (int t = 0; t < threads; ++t)
+    all.emplace_back([&, t] {
+      for (int i = 0; i < rounds; ++i) {
+        if (t % 2 == 0)
+          s().transact(
+              [&] {
+                ++first->balance;
+                --first->next->balance;
+              },
+              i % 50 == 0 ? commit_mode::durable : commit_mode::lazy);
+        else
+          s().read([&] { EXPECT_EQ(first->balance + first->next->balance, 0); });
+      }
+    });
+  for (auto& t : all) t.join();
+  EXPECT_EQ(first->balance, threads / 2 * rounds);
+}
+
+TEST_F(store_transaction, durable_commits_of_many_threads_share_syncs) {
+  constexpr int threads = 8, rounds = 40;
+  const auto before = s().stats().memory.syncs;
+  std::vector<std::thread> all;
+  for (int t = 0; t < threads; ++t)
+    all.emplace_back([&] {
+      for (int i = 0; i < rounds; ++i) s().transact([&] { ++first->balance; });
+    });
+  for (auto& t : all) t.join();
+  EXPECT_EQ(first->balance, threads * rounds);
+  EXPECT_LT(s().stats().memory.syncs - before, std::uint64_t{threads} * rounds);
+}
+
+TEST_F(store_transaction, objects_of_other_threads_survive_an_abort) {
+  account* theirs = nullptr;
+  transaction tx = s().begin();
+  std::thread([&] { theirs = s().make<account>(account{9, nullptr}); }).join();
+  account* const mine = s().make<account>(account{8, nullptr});
+  EXPECT_NE(mine, theirs);
+  tx.abort();
+  EXPECT_EQ(theirs->balance, 9);
+  s().transact([&] { first->next = theirs; });
+  reopen();
+  EXPECT_EQ(s().root<account>("first").next->balance, 9);
+}
+
+TEST_F(store_transaction, touch_opens_memory_for_the_kernel) {
+  struct pipe_ends {
+    int ends[2];
+    pipe_ends() { EXPECT_EQ(::pipe(ends), 0); }
+    ~pipe_ends() {
+      ::close(ends[0]);
+      ::close(ends[1]);
+    }
+  } const p;
+  const long sent = 42;
+  ASSERT_EQ(::write(p.ends[1], &sent, sizeof sent), static_cast<ssize_t>(sizeof sent));
+  transaction tx = s().begin();
+  tx.touch(&first->balance, sizeof first->balance);
+  ASSERT_EQ(::read(p.ends[0], &first->balance, sizeof sent), static_cast<ssize_t>(sizeof sent));
+  tx.commit();
+  reopen();
+  EXPECT_EQ(s().root<account>("first").balance, 42);
+}

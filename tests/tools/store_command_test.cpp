@@ -1,0 +1,368 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// tenure info | roots | types | dump | verify, on a small store that the tests make: what they show must be what was put in.
+#include "store_command.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <variant>
+
+#include <nlohmann/json.hpp>
+
+#include <tenure/tenure.hpp>
+
+#include "heap/format.hpp"
+#include "heap/store_state.hpp"
+#include "log_command.hpp"
+#include "support/expect_error.hpp"
+#include "support/test_store.hpp"
+#include "tools/shown.hpp"
+
+namespace store_command_types {
+
+enum class colour { red, green, blue };
+struct point {
+  double x, y;
+};
+struct part {
+  std::int32_t number;
+  bool is_new;
+  colour painted;
+  point at;
+  char code[8];
+  std::uint8_t levels[3];
+  std::optional<part*> twin;
+  std::variant<std::int64_t, float> price;
+  tenure::string name;
+  part* next;
+};
+
+}  // namespace store_command_types
+
+namespace tenure::tools {
+namespace {
+
+using namespace support;
+using namespace store_command_types;
+using nlohmann::json;
+
+class store_command : public ::testing::Test {
+ protected:
+  // A list of three, of which the first and the third know each other, and nine numbers.
+  void make() {
+    store s(path, small_store());
+    s.create_database("more", {.reservation = 1 << 28, .home = next_home(1 << 28)});
+    s.transact([&] {
+      part& first = s.root<part>("first");
+      first.number = -7;
+      first.is_new = true;
+      first.painted = colour::blue;
+      first.at = {1.5, -2};
+      std::memcpy(first.code, "a\"b\\\n", 5);
+      first.levels[1] = 200;
+      first.price = std::int64_t{-12};
+      first.name = "short";
+      first.next = s.make<part>();
+      first.next->price = 0.5F;
+      first.next->name = "a name that does not fit into the string itself";
+      first.next->next = s.make<part>();
+      first.next->next->twin = &first;
+      first.twin = first.next->next;
+      s.find_database("more")->root<tenure::vector<int>>("num bers").assign({1, 2, 3, 4, 5, 6, 7, 8, 9});
+    });
+    at = reinterpret_cast<std::uintptr_t>(s.find_root<part>("first"));
+    home = s.default_database().home();
+    s.close();
+  }
+  shown show(const std::function<int(std::FILE*)>& f) { return tools::show(f); }
+  shown dump(const dump_selection& which = {}, dump_form form = dump_form::text) {
+    return show([&](std::FILE* out) { return dump_objects(path, which, form, out); });
+  }
+  shown verify(bool as_json = false) {
+    return show([&](std::FILE* out) { return verify_store(path, as_json, out, nullptr); });
+  }
+  // Changes a byte of the database's file: `offset` is in the mapped segment.
+  void damage(std::uint64_t offset, unsigned char with = 0x5a) {
+    const auto file = path + "/main.db";
+    const std::uint64_t header = std::filesystem::file_size(file) - data_length(file);
+    std::fstream f(file, std::ios::in | std::ios::out | std::ios::binary);
+    f.seekg(static_cast<std::streamoff>(header + offset));
+    const int was = f.get();
+    f.seekp(static_cast<std::streamoff>(header + offset));
+    f.put(static_cast<char>(was ^ with));
+  }
+  std::uint64_t data_length(const std::string& file) {
+    rvm::options how;
+    how.mode = rvm::open_mode::read_only;
+    how.background = false;
+    rvm::memory m(path + "/log", how);
+    return m.segment_length(file);
+  }
+  [[nodiscard]] std::string address_of_first() const {
+    char text[32];
+    std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(at));
+    return text;
+  }
+
+  temp_dir dir;
+  std::string path = dir / "store";
+  std::uintptr_t at = 0, home = 0;
+};
+
+TEST_F(store_command, info) {
+  make();
+  const auto run = [&](bool as_json) { return show([&](std::FILE* out) { return show_store(path, as_json, out); }); };
+  const shown text = run(false);
+  EXPECT_EQ(text.exit_code, exit_ok);
+  for (const char* piece : {"database       main", "database       more", "closed cleanly", "roots        1", "main.db",
+                            "conservative nothing"})
+    EXPECT_TRUE(text.has(piece)) << piece << "\n" << text.text;
+  const json j = run(true).parsed();
+  ASSERT_EQ(j["databases"].size(), 2u);
+  EXPECT_EQ(j["log"]["recovery_needed"], false);
+  const json& main = j["databases"][0];
+  EXPECT_EQ(main["reservation"], 1 << 28);
+  EXPECT_EQ(main["roots"], 1);
+  EXPECT_GT(main["objects"], 3);
+  EXPECT_EQ(main["conservative_objects"], 0);
+  EXPECT_EQ(main["id"].get<std::string>().size(), 32u);
+  EXPECT_NE(main["id"], j["databases"][1]["id"]);
+}
+
+TEST_F(store_command, roots_with_what_they_reach) {
+  make();
+  const auto run = [&](const std::string& database, bool as_json) {
+    return show([&](std::FILE* out) { return show_roots(path, database, true, as_json, out); });
+  };
+  const json j = run("", true).parsed();
+  ASSERT_EQ(j["roots"].size(), 2u);
+  EXPECT_EQ(j["roots"][0]["name"], "first");
+  EXPECT_EQ(j["roots"][0]["type"], "store_command_types::part");
+  EXPECT_EQ(j["roots"][0]["address"], address_of_first());
+  EXPECT_EQ(j["roots"][0]["reachable_objects"], 4) << "three parts, and the characters of a name";
+  EXPECT_EQ(run("more", true).parsed()["roots"].size(), 1u);
+  EXPECT_TRUE(run("more", false).has("\"num bers\"")) << "quoted, because of the space";
+  expect_error(errc::bad_option, {"none"}, [&] { (void)run("none", false); });
+}
+
+TEST_F(store_command, types_with_fields) {
+  make();
+  const auto run = [&](bool as_json) {
+    return show([&](std::FILE* out) {
+      return show_types(path, {.name = "store_command_types::part", .with_fields = true}, as_json, out);
+    });
+  };
+  const json all = run(true).parsed()["types"];
+  const auto found =
+      std::find_if(all.begin(), all.end(), [](const json& t) { return t["name"] == "store_command_types::part"; });
+  ASSERT_NE(found, all.end());
+  EXPECT_EQ((*found)["size"], sizeof(part));
+  EXPECT_EQ((*found)["objects"], 3);
+  EXPECT_EQ((*found)["bytes"], 3 * sizeof(part));
+  EXPECT_EQ((*found)["exact"], true);
+  const json& fields = (*found)["fields"];
+  ASSERT_EQ(fields.size(), 10u);
+  EXPECT_EQ(fields[9]["offset"], offsetof(part, next));
+  EXPECT_EQ(fields[9]["kind"], "reference");
+  EXPECT_EQ(fields[0]["scalar"], "signed");
+  EXPECT_TRUE(run(false).has("reference")) << run(false).text;
+}
+
+TEST_F(store_command, dump_shows_every_kind_of_value) {
+  make();
+  const json j = dump({.root = "first"}, dump_form::json).parsed();
+  ASSERT_EQ(j["objects"].size(), 3u) << "the characters of strings are no objects of their own";
+  EXPECT_EQ(j["more"], false);
+  const json &others = j["objects"], &first = others[0]["value"];
+  EXPECT_EQ(j["objects"][0]["address"], address_of_first());
+  EXPECT_EQ(j["objects"][0]["depth"], 0);
+  EXPECT_EQ(j["objects"][0]["reached"]["root"], "first");
+  EXPECT_EQ(first["number"], -7);
+  EXPECT_EQ(first["is_new"], true);
+  EXPECT_EQ(first["painted"], 2);
+  EXPECT_EQ(first["at"]["x"], 1.5);
+  EXPECT_EQ(first["at"]["y"], -2);
+  EXPECT_EQ(first["code"], "a\"b\\\n");
+  EXPECT_EQ(first["levels"], json::parse("[0, 200, 0]"));
+  EXPECT_EQ(first["twin"]["address"], others[1]["address"]) << "what is first in the object is reached first";
+  EXPECT_EQ(first["price"], json::parse(R"({"0": -12, "index": 0})"));
+  EXPECT_EQ(first["name"], "short");
+  EXPECT_EQ(first["next"]["type"], "store_command_types::part");
+  EXPECT_EQ(others[2]["value"]["name"], "a name that does not fit into the string itself");
+  EXPECT_EQ(others[2]["value"]["price"], json::parse(R"({"1": 0.5, "index": 1})"));
+  EXPECT_EQ(others[2]["value"]["twin"], nullptr);
+  EXPECT_EQ(others[1]["value"]["twin"]["address"], address_of_first());
+  const std::string text = dump({.root = "first"}).text;
+  for (const char* piece : {"-7", "true", "1.5", "-2", "a\\\"b\\\\\\n", "200", "\"short\"", "-12", "0.5", "none",
+                            "\"a name that does not fit into the string itself\"", "-> store_command_types::part at "})
+    EXPECT_NE(text.find(piece), std::string::npos) << piece << "\n" << text;
+}
+
+TEST_F(store_command, dump_can_be_limited) {
+  make();
+  EXPECT_EQ(dump({.root = "first", .depth = 0}, dump_form::json).parsed()["objects"].size(), 1u);
+  const json two = dump({.root = "first", .limit = 2}, dump_form::json).parsed();
+  EXPECT_EQ(two["objects"].size(), 2u);
+  EXPECT_EQ(two["more"], true);
+  EXPECT_EQ(dump({.address = address_of_first()}, dump_form::json).parsed()["objects"].size(), 3u);
+  const json numbers = dump({.root = "num bers", .type = "int", .elements = 4}, dump_form::json).parsed();
+  bool cut = false;
+  for (const json& o : numbers["objects"])
+    if (o["type"] == "int") cut = o["value"].size() == 5 && o["value"][3] == 4 && o["value"][4]["left_out"] >= 5;
+  EXPECT_TRUE(cut) << numbers.dump(1);
+  expect_error(errc::no_such_root, {"third"}, [&] { (void)dump({.root = "third"}); });
+  expect_error(errc::bad_option, {"no object"}, [&] { (void)dump({.address = "0x10"}); });
+  expect_error(errc::bad_option, {"hexadecimal"}, [&] { (void)dump({.address = "first"}); });
+}
+
+// Enough of the DOT language for what is written: braces and quotes are closed, statements end, edges join known nodes.
+TEST_F(store_command, dump_draws_a_graph) {
+  make();
+  const std::string text = dump({.root = "first"}, dump_form::dot).text;
+  EXPECT_EQ(text.rfind("digraph store {\n", 0), 0u);
+  EXPECT_EQ(text.substr(text.size() - 2), "}\n");
+  std::size_t quotes = 0, nodes = 0, edges = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\\') {
+      ++i;
+    } else if (text[i] == '"') {
+      ++quotes;
+    } else if (text[i] == '\n') {
+      EXPECT_EQ(quotes % 2, 0u) << "a line ends inside of quotes";
+    }
+  }
+  EXPECT_EQ(quotes % 2, 0u);
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find(" -> ") != std::string::npos && line.rfind("  o", 0) == 0) {
+      ++edges;
+      EXPECT_NE(
+          text.find("  " + line.substr(line.find(" -> ") + 4, line.find(" [") - line.find(" -> ") - 4) + " [label="),
+          std::string::npos)
+          << line;
+    } else if (line.rfind("  o", 0) == 0) {
+      ++nodes;
+    }
+    if (line.rfind("  ", 0) == 0) {
+      EXPECT_EQ(line.back(), ';') << line;
+    }
+  }
+  EXPECT_EQ(nodes, 3u) << text;
+  EXPECT_EQ(edges, 4u) << text;
+}
+
+TEST_F(store_command, verify_of_a_sound_store) {
+  make();
+  const shown text = verify();
+  EXPECT_EQ(text.exit_code, exit_ok) << text.text;
+  EXPECT_TRUE(text.has("nothing is wrong"));
+  EXPECT_TRUE(verify(true).parsed()["wrong"].empty());
+}
+
+TEST_F(store_command, verify_names_the_damaged_object_and_how_it_is_reached) {
+  make();
+  damage(at - home + offsetof(part, number));
+  const shown text = verify();
+  EXPECT_EQ(text.exit_code, exit_damaged);
+  EXPECT_TRUE(text.has("store_command_types::part at " + address_of_first())) << text.text;
+  EXPECT_TRUE(text.has("root first")) << text.text;
+  EXPECT_FALSE(verify(true).parsed()["wrong"].empty());
+}
+
+TEST_F(store_command, verify_finds_a_wild_reference) {
+  make();
+  damage(at - home + offsetof(part, next) + 4);
+  const shown text = verify();
+  EXPECT_EQ(text.exit_code, exit_damaged);
+  EXPECT_TRUE(text.has(" refers to ")) << text.text;
+  EXPECT_EQ(dump({.root = "first"}).exit_code, exit_ok) << "what is readable is shown";
+}
+
+TEST_F(store_command, verify_finds_a_damaged_header_of_an_object) {
+  make();
+  damage(at - home - 5);  // its type
+  const shown text = verify();
+  EXPECT_EQ(text.exit_code, exit_damaged);
+  EXPECT_TRUE(text.has("unknown type")) << text.text;
+  EXPECT_EQ(show([&](std::FILE* out) { return show_roots(path, "", true, false, out); }).exit_code, exit_damaged);
+}
+
+TEST_F(store_command, an_object_of_damaged_size_is_not_looked_into) {
+  make();
+  damage(at - home - 1, 0x40);  // larger than the database
+  const shown text = verify();
+  EXPECT_EQ(text.exit_code, exit_damaged);
+  EXPECT_TRUE(text.has("has the size 10737419")) << text.text;
+  EXPECT_TRUE(text.has("(root first, ")) << text.text;
+  EXPECT_TRUE(dump({.root = "first"}, dump_form::json).parsed()["objects"].empty());
+}
+
+// Whatever byte of the metadata is damaged: something is said, nothing crashes.
+TEST_F(store_command, damaged_metadata_never_crashes) {
+  make();
+  std::vector<std::uint64_t> places;
+  for (std::uint64_t n = 0; n < sizeof(heap::database_header); n += 5) places.push_back(n);
+  for (std::uint64_t n = 0; n < 8; ++n) places.push_back(heap::zone_kinds_at + n);
+  for (std::uint64_t n = 0; n < 4 * sizeof(heap::block_entry); ++n)
+    places.push_back(heap::entries_at + heap::bookkeeping_blocks * sizeof(heap::block_entry) + n);
+  for (std::uint64_t n = 0; n < 512; n += 7)
+    places.push_back(heap::starts_at + heap::bookkeeping_blocks * heap::granules_in_block / 8 + n);
+  for (std::uint64_t n = 0; n < 8192; n += 61)
+    places.push_back(heap::bookkeeping_size + n);  // the type index and others
+  for (const std::uint64_t place : places) {
+    damage(place);
+    EXPECT_EQ(verify().exit_code, exit_damaged) << place;
+    for (const auto& look : std::initializer_list<std::function<void()>>{
+             [&] { (void)show([&](std::FILE* out) { return show_store(path, false, out); }); },
+             [&] { (void)show([&](std::FILE* out) { return show_types(path, {.with_fields = true}, true, out); }); },
+             [&] { (void)dump({}, dump_form::json); }, [&] { (void)dump({}, dump_form::dot); }}) {
+      try {
+        look();
+      } catch (const error& e) {
+        EXPECT_NE(std::string(e.what()).find(path), std::string::npos) << e.what();
+      }
+    }
+    damage(place);
+  }
+  EXPECT_EQ(verify().exit_code, exit_ok) << "everything was put back";
+}
+
+TEST_F(store_command, a_store_in_use_or_missing_is_said_to_be) {
+  make();
+  {
+    const store open(path);
+    expect_error(errc::in_use, {path, "in use"}, [&] { (void)verify(); });
+    expect_error(errc::in_use, {path, "in use"}, [&] { (void)dump(); });
+  }
+  path = dir / "nowhere";
+  expect_error(std::errc::no_such_file_or_directory, {"nowhere"}, [&] { (void)verify(); });
+}
+
+// A crash leaves commits in the log only; they are shown, and the files stay as they are.
+TEST_F(store_command, of_a_store_left_by_a_crash) {
+  const std::string copy = dir / "copy";
+  {
+    store s(path, small_store());
+    s.transact([&] { s.root<part>("first").number = 12345; });
+    std::filesystem::copy(path, copy);
+  }
+  path = copy;
+  const auto before = std::filesystem::last_write_time(path + "/log");
+  EXPECT_TRUE(dump().has("12345"));
+  EXPECT_EQ(verify().exit_code, exit_ok) << verify().text;
+  const json j = show([&](std::FILE* out) { return show_store(path, true, out); }).parsed();
+  EXPECT_EQ(j["log"]["recovery_needed"], true);
+  EXPECT_GE(j["log"]["transactions"], 1);
+  EXPECT_EQ(std::filesystem::last_write_time(path + "/log"), before);
+}
+
+}  // namespace
+}  // namespace tenure::tools

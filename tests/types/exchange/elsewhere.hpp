@@ -1,0 +1,6 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+namespace elsewhere {
+int answer();
+}

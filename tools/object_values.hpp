@@ -1,0 +1,59 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// The values of stored objects, decoded by their stored descriptions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "heap/object_walk.hpp"
+
+namespace tenure::tools {
+
+// A value, as deep as it goes.
+struct shown_value {
+  enum class kind {
+    none,       // of an optional
+    number,     // `text` is how it is written; also true and false
+    text,       // `text` is what it says, any bytes
+    reference,  // `to`; null if that is 0
+    fields,     // `parts`, by name
+    list,       // `parts`, unnamed
+    note,       // `text` says why there is no value
+  };
+  kind is = kind::none;
+  std::string text = {};
+  std::vector<std::pair<std::string, shown_value>> parts = {};
+  std::uint64_t left_out = 0;  // list: elements behind those shown; text: bytes
+  const void* to = nullptr;
+  std::string to_type = {};     // of the object that is there; empty: none is
+  std::uint64_t to_count = 1;   // elements of it
+  heap::address to_object = 0;  // its start
+  std::string to_field = {};    // where in it, if not at its start
+};
+
+struct value_limits {
+  std::uint64_t elements = 16;  // of an array
+  std::uint64_t text = 256;     // bytes
+};
+
+// The fields of an object; of an array, the list of its elements.
+[[nodiscard]] shown_value value_of(const store_state& store, const heap::sound_object& object,
+                                   const value_limits& limits);
+
+// On one line.
+[[nodiscard]] std::string text_of(const shown_value& value);
+[[nodiscard]] nlohmann::ordered_json json_of(const shown_value& value);
+// "\"it's\\n\"": between double quotes; bytes that are no printable characters or UTF-8 as in C.
+[[nodiscard]] std::string quoted(const std::string& bytes);
+// "0x200000000010"
+[[nodiscard]] std::string address_text(const void* at);
+
+// Whether the word at the offset of an object of the type is where a string keeps its characters.
+[[nodiscard]] bool is_text_pointer(const type& of, std::uint64_t offset);
+
+}  // namespace tenure::tools

@@ -20,7 +20,7 @@ namespace tenure {
 
 struct store_state final : rvm::participant {
   store_state(const std::string& directory, const store_options& how);
-  ~store_state();
+  ~store_state() override;
 
   void require_usable() const;
   void require_writable() const;

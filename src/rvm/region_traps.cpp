@@ -70,17 +70,16 @@ std::uint64_t region_tracker::run_length(page_number page) noexcept {
   return run_length_;
 }
 
-// Opens closed pages from `first` on, at most so many, and lists them.
+// Opens closed pages from `first` on, at most so many. They are listed before that: as soon as one is open any thread may
+// write to it, and commit, without a trap [rvm.tracking.candidates].
 bool region_tracker::open_run(const guard&, page_number first, std::uint64_t most, counter& opened) noexcept {
   most = std::min<std::uint64_t>(most, pages_ - first);
   page_number count = 1;
   while (count < most && !table_[first + count].open) ++count;
   const memory_range run = range_of(first, count);
+  for (page_number page = first; page < first + count; ++page) opened_.add(page);
   if (os::protect(run.address, run.length, true) != 0) return false;
-  for (page_number page = first; page < first + count; ++page) {
-    table_[page].open = true;
-    opened_.add(page);
-  }
+  for (page_number page = first; page < first + count; ++page) table_[page].open = true;
   opened += count;
   run_end_ = first + count;
   return true;
@@ -94,12 +93,12 @@ bool region_tracker::open_widely(const guard& lock, page_number page) noexcept {
                       count = std::min<std::uint64_t>(longest_run, pages_ - first);
   const memory_range block = range_of(static_cast<page_number>(first), count);
   populated_ = pages_;
+  const auto end = static_cast<page_number>(first + count);
+  for (auto each = static_cast<page_number>(first); each < end; ++each)
+    if (!table_[each].open) opened_.add(each);
   if (os::protect(block.address, block.length, true) != 0) return enter_bulk(lock, bulk::private_copies);
-  for (auto each = static_cast<page_number>(first); each < first + count; ++each) {
-    if (table_[each].open.exchange(true)) continue;
-    opened_.add(each);
-    ++host_.count.trapped_pages;
-  }
+  for (auto each = static_cast<page_number>(first); each < end; ++each)
+    host_.count.trapped_pages += !table_[each].open.exchange(true);
   return true;
 }
 
@@ -129,8 +128,11 @@ bool region_tracker::enter_bulk(const guard&, bulk wanted) noexcept {
     if (mechanism_ == tracking_mechanism::choose) return false;
     wanted = bulk::private_copies;
   }
-  if (os::protect(in_.base, in_.length, true) != 0) return false;
-  bulk_ = wanted;
+  bulk_ = wanted;  // before anybody can write
+  if (os::protect(in_.base, in_.length, true) != 0) {
+    bulk_ = bulk::none;
+    return false;
+  }
   ++host_.count.bulk_switches;
   cheap_in_bulk_ = 0;
   return true;

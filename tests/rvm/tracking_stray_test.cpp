@@ -53,7 +53,7 @@ bool ended_badly(const child_end& end) {
 void expect_stray(const child_end& end, std::uint64_t offset) {
   EXPECT_TRUE(ended_badly(end)) << end.status;
   for (const std::string& part : {std::string("write to recoverable memory outside of any transaction, at address 0x"),
-                                  "/segment offset " + std::to_string(offset), std::string("rvm_test")})
+                                  "/segment offset " + std::to_string(offset), std::string("_test(")})
     EXPECT_NE(end.output.find(part), std::string::npos) << part << "\n" << end.output;
 }
 

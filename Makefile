@@ -14,7 +14,7 @@ demo: dependencies-build  ## build the library and the example, and run it; ARGS
 	@scripts/demo.sh $(ARGS)
 
 .PHONY: test
-test: dependencies-all  ## run all the tests, with sanitizers, clang and lint too; scripts/test.sh STAGE runs one stage
+test: dependencies-all  ## run all the tests, with sanitizers, fuzzers and lint too; scripts/test.sh STAGE runs one stage
 	@scripts/test.sh
 
 .PHONY: bench bench-quick

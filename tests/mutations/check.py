@@ -3,7 +3,7 @@
 
 Usage: check.py [--jobs N] [--list] [NAME...]
 
-The copy is in build/mutations. It is built once; of each mutation only what depends on the changed file is compiled, and
+--list only looks whether they can be made. The copy is in build/mutations. It is built once; of each mutation only what depends on the changed file is compiled, and
 linked with the rest.
 """
 import argparse
@@ -82,6 +82,7 @@ def copy_tree(mutations):
                 take(source)
     take(ROOT / "CMakeLists.txt")
     take(ROOT / "tests" / "CMakeLists.txt")
+    take(ROOT / "tests" / "precompiled.hpp")
     take(ROOT / "tests" / "fuzz" / "CMakeLists.txt")
     take(ROOT / "tests" / "classic" / "every_name.c")
     make_corpus = TREE / "tests" / "fuzz" / "make_corpus.cpp"
@@ -202,10 +203,6 @@ def main():
     arguments.add_argument("names", nargs="*")
     how = arguments.parse_args()
     mutations = [m for m in MUTATIONS if not how.names or m[0] in how.names]
-    if how.list:
-        for name, file, _, tests, why in mutations:
-            print(f"{name:42} {file:22} {why}\n{'':42} killed by {tests}")
-        return 0
     began = time.time()
     texts, wrong = {}, []
     for name, file, changes, _, _ in mutations:
@@ -216,6 +213,10 @@ def main():
     if wrong or not mutations:
         print("\n".join(wrong or ["no such mutation"]))
         return 1
+    if how.list:
+        for name, file, _, tests, why in mutations:
+            print(f"{name:42} {file:22} {why}\n{'':42} killed by {tests}")
+        return 0
     copy_tree(MUTATIONS)
     build(how.jobs)
     builder = Builder()

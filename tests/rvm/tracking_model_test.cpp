@@ -221,7 +221,7 @@ TEST_P(tracking_model, announced) {
   EXPECT_EQ(n.traps + n.scans + n.private_scans + n.widened_traps, 0U);
 }
 TEST_P(tracking_model, choose) {
-  const auto few = run({.most_pages = 5});
+  const auto few = run({.transactions = 120, .most_pages = 5});
   EXPECT_GT(few.traps, 0U);
   const auto many = run({.transactions = scaled(50), .pages = 1024, .most_pages = 400});
   EXPECT_GT(many.bulk_switches, 0U);

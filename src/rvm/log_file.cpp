@@ -215,16 +215,16 @@ void log_file::make_durable(lsn from, lsn to) {
 
 void log_file::write_status(const status_block& status) {
   status_block next = status;
-  next.sequence = status_.sequence;
+  next.sequence = written_.sequence;
   seal(next);
   // What was found at opening may be in the page cache only, after a failed sync.
-  if (!held_is_durable_) write_copy(*file_, held_, status_);
+  if (!held_is_durable_) write_copy(*file_, held_, written_);
   held_is_durable_ = true;
   const int held = held_;
   write_copy(*file_, 1 - held, next);
   held_ = 1 - held;
   write_copy(*file_, held, next);
-  status_ = next;
+  status_ = written_ = next;
 }
 
 }  // namespace tenure::rvm

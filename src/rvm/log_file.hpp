@@ -20,7 +20,7 @@ struct log_stamp {
   std::uint32_t block_size;
 };
 
-// Thread-safe but for write_status and the status it returns, which have one user at a time.
+// Thread-safe but for writing or setting the status and the one it returns, which have one user at a time.
 class log_file {
  public:
   // Makes a new log. The file appears whole, replacing what was there, or not at all. Returned locked.
@@ -55,6 +55,8 @@ class log_file {
   // Makes `status` (its sequence is set here) durable in both copies, one after the other: at every moment one is whole
   // [rvm.log.status-twice].
   void write_status(const status_block& status);
+  // The status until the next write_status(); the file keeps its own.
+  void set_status(const status_block& status) { status_ = status; }
 
  private:
   template <class F>
@@ -65,14 +67,15 @@ class log_file {
         path_(std::move(path)),
         area_(status.area_length),
         block_(status.block_size),
-        status_(status) {}
+        status_(status),
+        written_(status) {}
 
   std::unique_ptr<os::file> file_;
   std::string path_;
   // Apart from the status, which truncation rewrites while others read and write the area.
   std::uint64_t area_;
   std::uint32_t block_;
-  status_block status_;
+  status_block status_, written_;  // and what the copy that is known to hold says
   bool copy_valid_[2] = {true, true};
   // The copy that is known to hold; the other one is written first, for it may be torn or older.
   int held_ = 1;

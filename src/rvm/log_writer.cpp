@@ -219,6 +219,7 @@ void log_writer::write(batch& b) {
   const std::uint32_t block = truncation_.block();
   const std::uint64_t length = b.length(block);
   truncation_.make_room(length);
+  truncation_.note_use();
   log_file& log = truncation_.log();
   // Before the first change of a segment can be in this log, the segment says so [rvm.segment.in-log].
   for (segment* s : b.segments())

@@ -65,16 +65,15 @@ void memory_state::open_log() {
     read_only_log = std::move(log);
     return;
   }
-  // Who made the log may have been killed, or have failed, before its name was durable.
-  disk.sync_directory_of(path);
   if (how.archive) archive.emplace(disk, *how.archive, *log, count);
+  const bool was_clean = log->status().clean != 0;
   recover(*log);
   totals_at_open = log->status().totals;
   queue.emplace(log->status().head);
   tracking.emplace(count.tracking, *queue, how.on_stray_write);
   truncation.emplace(std::move(log), *queue, count, *this,
                      truncator_settings{tune.truncation_threshold, how.recovery_memory, how.background, &disk,
-                                        archive ? &*archive : nullptr});
+                                        archive ? &*archive : nullptr, was_clean});
   writer.emplace(*truncation, *queue, count, tune.spool_limit, how.background);
 }
 
@@ -85,7 +84,8 @@ void memory_state::recover(log_file& log) {
   status_block status = log.status();
   report.head = status.head;
   std::map<std::string, std::unique_ptr<segment>> opened;
-  if (status.clean != 0) {
+  const bool clean = status.clean != 0;
+  if (clean) {
     report.tail = status.tail;
   } else {
     const log_tail end = find_tail(log, how.on_progress);
@@ -162,7 +162,13 @@ void memory_state::recover(log_file& log) {
   ++status.generation;
   ++status.totals[static_cast<std::size_t>(log_total::opened)];
   if (report.needed) ++status.totals[static_cast<std::size_t>(log_total::recovered)];
-  log.write_status(status);
+  if (clean) {
+    log.set_status(status);
+  } else {
+    // Who made the log may have been killed, or have failed, before its name was durable.
+    disk.sync_directory_of(path);
+    log.write_status(status);
+  }
   // Only now: before, another log must not be used on them.
   for (const auto& [name, s] : opened)
     if (s != nullptr && s->waits_in(status.log_id)) s->note_not_in_log();

@@ -26,6 +26,7 @@ truncator::truncator(std::unique_ptr<log_file> log, page_queue& queue, counters&
       area_(log->area()),
       max_area_(log->status().max_area),
       log_(std::move(log)),
+      owes_status_(how.owes_status),
       pages_at_once_(std::max<std::size_t>(how.memory / (2 * redo_page), fewest_pages)),
       threshold_(how.threshold) {
   if (how_.background) thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
@@ -155,7 +156,10 @@ void truncator::write_status(lsn head, const log_window& window) {
   status.clean = 0;
   if (has_extents_) status.incompatible |= feature_extents;
   try {
+    // Who made the log may have been killed, or have failed, before its name was durable.
+    if (owes_status_) how_.disk->sync_directory_of(log_->path());
     log_->write_status(status);
+    owes_status_ = false;
   } catch (const error& e) {
     throw error(
         errc::outcome_unknown,
@@ -226,12 +230,22 @@ void truncator::grow(std::uint64_t needed) {
     throw error(unknown);
   }
   area_ = log_->area();
+  owes_status_ = false;
+}
+
+void truncator::note_use() {
+  if (!owes_status_.load(std::memory_order_acquire)) return;
+  const guard lock(mutex_);
+  if (!owes_status_) return;
+  const log_window window = queue_.window();
+  write_status(window.head, window);
 }
 
 void truncator::close_log(const total_slots& totals) {
   const guard lock(mutex_);
   const auto window = queue_.window();
   assert(window.used() == 0);
+  if (owes_status_) return;
   status_block status = log_->status();
   status.head = status.tail = window.tail;
   status.clean = 1;

@@ -32,6 +32,7 @@ struct truncator_settings {
   bool background;
   os::disk* disk;           // for a log that grows
   archive_writer* archive;  // nullptr: what is truncated is forgotten
+  bool owes_status;         // the log was closed cleanly, and its file still says so
 };
 
 // What truncation needs from the memory it belongs to.
@@ -68,6 +69,9 @@ class truncator {
 
   // Returns when so much log is free. Called by the log's writer.
   void make_room(std::uint64_t bytes);
+  // Makes the log say that it is in use, unless it does. Called by the log's writer before it writes: who only opens a log
+  // that was closed cleanly, and closes it again, does not write to it.
+  void note_use();
   // Starts the background, if that is due.
   void consider();
   // Incremental steps until `bytes` more of log are free, or a page is in the way. Returns what was reclaimed.
@@ -127,6 +131,7 @@ class truncator {
 
   std::mutex mutex_;  // the truncation lock: one truncation at a time
   std::unique_ptr<log_file> log_;
+  std::atomic<bool> owes_status_;
   bool has_extents_ = false;   // the status says that the log may have such records
   std::size_t pages_at_once_;  // so many pages' values fit into memory, by experience
 

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "sim/disk.hpp"
+#include "rvm/log_file.hpp"
 #include "support/child_process.hpp"
 #include "support/expect_error.hpp"
 #include "support/small_memory.hpp"
@@ -34,6 +35,38 @@ TEST(memory, modes_of_opening) {
   EXPECT_EQ(m.stats().log_size, 102'400u);
   EXPECT_EQ(m.log_path(), dir / "made");
   EXPECT_FALSE(std::filesystem::exists(dir / "made.new"));
+}
+
+// [rvm.log.use-noted]
+TEST(memory, a_log_that_was_closed_cleanly_is_written_to_when_it_is_used) {
+  sim::disk disk;
+  {
+    memory m("/d/log", small_log(&disk));
+    m.create_segment("/d/seg", {.length = 1 << 16});
+  }
+  const auto generation = [&] { return log_file::open(disk, "/d/log", os::access::read_only, false)->status().generation; };
+  const auto made = generation();
+  const auto operations = disk.operations();
+  {
+    memory m("/d/log", small_log(&disk));
+    const region r = m.map("/d/seg");
+    m.transact([&](transaction& tx) { tx.modify(r.at<std::uint64_t>(0), std::uint64_t{1}); }, commit_mode::no_flush);
+    EXPECT_EQ(disk.operations(), operations);
+    EXPECT_EQ(generation(), made);
+    std::string order;
+    disk.on_operation([&](const sim::trace_entry& at) {
+      if (at.kind != sim::operation::sync_directory && at.path == "/d/log")
+        order += at.offset < log_area_offset ? 's' : 'b';
+    });
+    m.flush();
+    disk.on_operation({});
+    EXPECT_EQ(order.substr(order.find_first_not_of('s')), "b") << order;
+    EXPECT_GE(order.find('b'), 2U);
+    EXPECT_EQ(generation(), made + 1);
+  }
+  const auto used = disk.operations();
+  { memory m("/d/log", small_log(&disk)); }
+  EXPECT_EQ(disk.operations(), used);
 }
 
 TEST(memory, relative_paths_become_absolute) {

@@ -169,7 +169,7 @@ TEST_F(stamped, types_that_the_program_lacks_say_so) {
     std::memcpy(static_cast<void*>(&u), &word, sizeof word);
     return opaque(&u);
   };
-  const auto expect_end = [&](const char* name, auto call) {
+  [[maybe_unused]] const auto expect_end = [&](const char* name, auto call) {
     tenure::support::child_process child([&] {
       call();
       return 0;

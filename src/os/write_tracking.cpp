@@ -74,19 +74,30 @@ void write_tracking::stop() noexcept {
   userfaultfd_ = pagemap_ = -1;
 }
 
-bool write_tracking::collect(std::vector<page_run>& written) {
-  auto reset = arguments(base_, length_, found_);
-  reset.flags = scan_resets_written | scan_needs_tracking;
-  reset.category_mask = reset.return_mask = page_is_written;
-  std::vector<page_run> candidates;
-  while (reset.start < reset.end) {
-    const int count = scan(reset);
+bool write_tracking::reset(std::byte* from, std::size_t length, std::vector<page_run>& written) {
+  if (length == 0) return true;
+  auto how = arguments(from, length, found_);
+  how.flags = scan_resets_written | scan_needs_tracking;
+  how.category_mask = how.return_mask = page_is_written;
+  while (how.start < how.end) {
+    const int count = scan(how);
     if (count < 0) return false;
     for (const page_region& r : std::span(found_).first(static_cast<std::size_t>(count)))
-      candidates.push_back({base_ + (r.start - reinterpret_cast<std::uint64_t>(base_)), r.end - r.start});
-    if (reset.walk_end <= reset.start) return false;
-    reset.start = reset.walk_end;
+      written.push_back({base_ + (r.start - reinterpret_cast<std::uint64_t>(base_)), r.end - r.start});
+    if (how.walk_end <= how.start) return false;
+    how.start = how.walk_end;
   }
+  return true;
+}
+
+bool write_tracking::collect(std::vector<page_run>& written, std::span<const page_run> passed_over) {
+  std::vector<page_run> candidates;
+  std::byte* from = base_;
+  for (const page_run& run : passed_over) {
+    if (!reset(from, static_cast<std::size_t>(run.address - from), candidates)) return false;
+    from = run.address + run.length;
+  }
+  if (!reset(from, static_cast<std::size_t>(base_ + length_ - from), candidates)) return false;
   // Pages that were read for the first time count as written, too. Asking for this at once would look up the owner of every
   // page in memory: 30 ns each instead of 2.
   for (const page_run& run : candidates) {

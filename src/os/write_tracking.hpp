@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "os/pagemap.hpp"
@@ -31,8 +32,9 @@ class write_tracking {
   [[nodiscard]] bool is_on() const noexcept { return userfaultfd_ >= 0; }
 
   // Adds the pages that were written since the last call to `written`, as runs in ascending order: those of them that the
-  // process has its own copy of. False if the kernel refuses what it allowed before; then nothing is known.
-  bool collect(std::vector<page_run>& written);
+  // process has its own copy of. Those of `passed_over`, which are in ascending order too, are not looked at, and count as
+  // written the next time. False if the kernel refuses what it allowed before; then nothing is known.
+  bool collect(std::vector<page_run>& written, std::span<const page_run> passed_over = {});
 
   // How many pages of the mapping are in memory; stops counting at `most`. ~0 if the kernel cannot tell.
   // Async-signal-safe.
@@ -41,6 +43,7 @@ class write_tracking {
  private:
   bool open_pagemap() noexcept;
   [[nodiscard]] int scan(pm_scan_arg& how) noexcept;
+  bool reset(std::byte* from, std::size_t length, std::vector<page_run>& written);
 
   int userfaultfd_ = -1, pagemap_ = -1;
   std::byte* base_ = nullptr;

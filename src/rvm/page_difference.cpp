@@ -1,7 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 #include "rvm/page_difference.hpp"
 
-#include <array>
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cstring>
@@ -16,8 +16,7 @@ namespace {
 
 constexpr std::uint32_t block = 4096, word = 8, words = block / word;
 constexpr std::uint32_t mergeable_gap = 2;  // words
-// A bit for each word of a block.
-using word_set = std::array<std::uint64_t, words / 64>;
+constexpr std::size_t sets = words / 64;  // of 64 words each, in a block
 
 std::uint64_t load(const std::byte* from) {
   std::uint64_t value;
@@ -25,10 +24,10 @@ std::uint64_t load(const std::byte* from) {
   return value;
 }
 
-// Sets the bits of the words that differ. Returns whether there are any.
-bool compare_plainly(const std::byte* now, const std::byte* then, word_set& differ) {
+// Sets the bits of a block's words that differ. Returns whether there are any.
+bool compare_plainly(const std::byte* now, const std::byte* then, std::uint64_t* differ) {
   std::uint64_t any = 0;
-  for (std::size_t part = 0; part < differ.size(); ++part) {
+  for (std::size_t part = 0; part < sets; ++part) {
     std::uint64_t bits = 0;
     if (std::memcmp(now + part * 512, then + part * 512, 512) != 0)
       for (unsigned i = 0; i < 64; ++i) {
@@ -42,9 +41,9 @@ bool compare_plainly(const std::byte* now, const std::byte* then, word_set& diff
 }
 
 #if defined(__x86_64__)
-[[gnu::target("avx2")]] bool compare_by_avx2(const std::byte* now, const std::byte* then, word_set& differ) {
+[[gnu::target("avx2")]] bool compare_by_avx2(const std::byte* now, const std::byte* then, std::uint64_t* differ) {
   std::uint64_t any = 0;
-  for (std::size_t part = 0; part < differ.size(); ++part) {
+  for (std::size_t part = 0; part < sets; ++part) {
     std::uint64_t same = 0;
     for (unsigned i = 0; i < 64; i += 4) {
       const std::size_t at = part * 512 + i * word;
@@ -60,7 +59,7 @@ bool compare_plainly(const std::byte* now, const std::byte* then, word_set& diff
 }
 #endif
 
-using comparison = bool (*)(const std::byte*, const std::byte*, word_set&);
+using comparison = bool (*)(const std::byte*, const std::byte*, std::uint64_t*);
 
 comparison best() {
 #if defined(__x86_64__)
@@ -71,15 +70,15 @@ comparison best() {
 
 std::atomic<comparison> compare{best()};
 
-// The first word from `at` on that is in the set, or is not; `words` if there is none.
+// The first word from `at` on, before `end`, that is in the set, or is not; `end` if there is none.
 template <bool member>
-std::uint32_t next(const word_set& set, std::uint32_t at) {
-  while (at < words) {
+std::uint32_t next(const std::vector<std::uint64_t>& set, std::uint32_t at, std::uint32_t end) {
+  while (at < end) {
     const std::uint64_t bits = (member ? set[at / 64] : ~set[at / 64]) >> (at % 64);
-    if (bits != 0) return at + static_cast<std::uint32_t>(std::countr_zero(bits));
+    if (bits != 0) return std::min(end, at + static_cast<std::uint32_t>(std::countr_zero(bits)));
     at = (at / 64 + 1) * 64;
   }
-  return words;
+  return end;
 }
 
 }  // namespace
@@ -88,34 +87,41 @@ bool pages_differ(const std::byte* now, const std::byte* then, std::size_t lengt
   return std::memcmp(now, then, length) != 0;
 }
 
-void find_differences(const std::byte* now, const std::byte* then, std::size_t length, std::vector<stretch>& found) {
-  const comparison differs = compare.load(std::memory_order_relaxed);
-  word_set set;
-  for (std::uint32_t base = 0; base < length; base += block) {
-    if (!differs(now + base, then + base, set)) continue;
-    for (std::uint32_t from = next<true>(set, 0); from < words;) {
-      std::uint32_t to = next<false>(set, from), after = next<true>(set, to);
-      while (after < words && after - to <= mergeable_gap) {
-        to = next<false>(set, after);
-        after = next<true>(set, to);
-      }
-      found.push_back({base + from * word, base + to * word});
-      from = after;
-    }
-  }
+bool page_difference::compare(const std::byte* now, const std::byte* then, std::size_t length) {
+  const comparison differs = rvm::compare.load(std::memory_order_relaxed);
+  now_ = now;
+  then_ = then;
+  differ_.resize(length / word / 64);
+  bool any = false;
+  for (std::size_t base = 0; base < length; base += block)
+    any = differs(now + base, then + base, &differ_[base / word / 64]) || any;
+  return any;
 }
 
-void find_differences_between(const std::byte* now, const std::byte* then, std::uint32_t from, std::uint32_t to,
-                              std::vector<stretch>& found) {
+bool page_difference::bytes_differ(std::uint32_t from, std::uint32_t to) const noexcept {
+  return std::memcmp(now_ + from, then_ + from, to - from) != 0;
+}
+
+void page_difference::add_stretches(std::uint32_t from, std::uint32_t to, std::vector<stretch>& found) const {
   const std::size_t before = found.size();
-  for (std::uint32_t at = from; at < to; at += word) {
-    const std::uint32_t end = at + word < to ? at + word : to;
-    if (std::memcmp(now + at, then + at, end - at) == 0) continue;
-    if (found.size() > before && at - found.back().to <= mergeable_gap * word)
+  const auto add = [&](std::uint32_t begin, std::uint32_t end) {
+    if (found.size() > before && begin - found.back().to <= mergeable_gap * word)
       found.back().to = end;
     else
-      found.push_back({at, end});
+      found.push_back({begin, end});
+  };
+  const std::uint32_t first = (from + word - 1) / word, last = to / word;
+  if (first > last) {  // inside one word
+    if (bytes_differ(from, to)) add(from, to);
+    return;
   }
+  if (first * word != from && bytes_differ(from, first * word)) add(from, first * word);
+  for (std::uint32_t at = next<true>(differ_, first, last); at < last;) {
+    const std::uint32_t end = next<false>(differ_, at, last);
+    add(at * word, end * word);
+    at = next<true>(differ_, end, last);
+  }
+  if (last * word != to && bytes_differ(last * word, to)) add(last * word, to);
 }
 
 void use_vector_instructions(bool allowed) noexcept { compare = allowed ? best() : compare_plainly; }

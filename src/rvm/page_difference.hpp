@@ -17,11 +17,21 @@ struct stretch {
 
 // Whether anything differs. `length` is a multiple of 4096. Pages are aligned.
 [[nodiscard]] bool pages_differ(const std::byte* now, const std::byte* then, std::size_t length) noexcept;
-// Adds the stretches of the page in which they differ.
-void find_differences(const std::byte* now, const std::byte* then, std::size_t length, std::vector<stretch>& found);
-// Adds those within bytes [from, to), in words counted from there; the last may be shorter.
-void find_differences_between(const std::byte* now, const std::byte* then, std::uint32_t from, std::uint32_t to,
-                              std::vector<stretch>& found);
+
+// Of one page after the other.
+class page_difference {
+ public:
+  // Compares a page; the two must stay as they are while stretches are asked for. Returns whether they differ.
+  bool compare(const std::byte* now, const std::byte* then, std::size_t length);
+  // Adds the stretches within bytes [from, to) in which they differ. Where a word is in it with a part only, that part counts.
+  void add_stretches(std::uint32_t from, std::uint32_t to, std::vector<stretch>& found) const;
+
+ private:
+  [[nodiscard]] bool bytes_differ(std::uint32_t from, std::uint32_t to) const noexcept;
+
+  const std::byte *now_ = nullptr, *then_ = nullptr;
+  std::vector<std::uint64_t> differ_;  // a bit for each word
+};
 
 // For tests: false: without the processor's vector instructions from now on.
 void use_vector_instructions(bool allowed) noexcept;

@@ -113,6 +113,7 @@ class region_tracker final : public os::write_trap {
   // Candidates.
   void gather();
   void gather_in_bulk();
+  [[nodiscard]] std::vector<os::page_run> hot_runs() const;
   bool recoverable_differences(page_number page);
   bool look_at_rest(page_number page);
   void report(const std::byte* at, bool trapped) const;
@@ -170,6 +171,7 @@ class region_tracker final : public os::write_trap {
   std::vector<page_number> as_is_;     // of log_as_is()
   std::vector<page_number> in_bulk_;   // of written_in_bulk()
   std::vector<page_number> closing_, dropping_;
+  page_difference difference_;
   std::vector<stretch> stretches_;
   std::vector<memory_range> parts_;
 

@@ -253,13 +253,17 @@ void region_tracker::drop_restored(const guard&) noexcept {
 
 void region_tracker::end_in_bulk(const guard& lock) noexcept {
   for (const auto* list : {&open_, &hot_})
-    for (const page_number page : *list) {
-      table_[page].hot = false;
+    for (const page_number page : *list)
       if (!table_[page].untracked) table_[page].open = false;
-    }
-  for (const page_number page : as_is_) table_[page].hot = false;
   open_.clear();
-  hot_.clear();
+  for (const candidate& c : candidates_)
+    if (table_[c.page].hot) hot_.push_back(c.page);
+  std::ranges::sort(hot_);
+  hot_.erase(std::unique(hot_.begin(), hot_.end()), hot_.end());
+  std::erase_if(hot_, [&](page_number page) {
+    if (table_[page].untracked) table_[page].hot = false;
+    return !table_[page].hot;
+  });
   as_is_.clear();
   in_bulk_.clear();
   dropping_.clear();
@@ -365,7 +369,8 @@ std::size_t region_tracker::give_back(std::span<const page_number> pages) {
   const bool closed = bulk_ != bulk::none;  // as a whole, for this
   page_vector& status = in_.in->pages();
   for (const page_number page : pages) {
-    if (table_[page].untracked || (table_[page].open && !closed) || table_[page].twin == twin_store::none) continue;
+    const tracked_page& p = table_[page];
+    if (p.untracked || p.hot || (p.open && !closed) || p.twin == twin_store::none) continue;
     const memory_range memory = range_of(page);
     bool settled = true;
     const std::uint64_t first = (in_.offset + page * page_size_) / redo_page;

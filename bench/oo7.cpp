@@ -235,6 +235,7 @@ class configuration_run {
       as.extra["configuration"] = name_;
       if (shown.key == "hot") add_breakdown(outcomes, as.more);
       good = show_case(as, outcomes, how_.json) && good;
+      if (shown.key == "hot") show_types(as, outcomes, how_.json);
     }
     return good;
   }

@@ -119,7 +119,29 @@ void add_breakdown(const std::vector<outcome>& outcomes, std::vector<std::string
   for (const outcome& of : outcomes)
     for (const auto& run : of.runs)
       for (const auto& [key, value] : run)
-        if (key.find('-') != std::string::npos && std::ranges::find(to, key) == to.end()) to.push_back(key);
+        if (key.find('-') != std::string::npos && key.find('/') == std::string::npos &&
+          std::ranges::find(to, key) == to.end())
+        to.push_back(key);
+}
+
+void show_types(const shown_case& one, const std::vector<outcome>& outcomes, const json_lines& to) {
+  const std::string objects = "stabilized-objects/", bytes = "stabilized-bytes/";
+  for (const outcome& of : outcomes) {
+    if (of.runs.empty()) continue;
+    table rows{{"type", "objects", "bytes"}};
+    bool any = false;
+    for (const auto& [key, value] : of.runs.front()) {
+      if (!key.starts_with(objects)) continue;
+      any = true;
+      const std::string type = key.substr(objects.size());
+      rows.add({type, number(value), number(of.runs.front().at(bytes + type))});
+      for (const auto& metric : {key, bytes + type}) to.add(line_for(one, of, metric, metric));
+    }
+    if (!any) continue;
+    fmt::print("{}: what became persistent in {} in all iterations, by type\n", one.name, of.name);
+    rows.print();
+    fmt::print("\n");
+  }
 }
 
 bool is_wanted(const std::string& name, const std::vector<std::string>& wanted) {

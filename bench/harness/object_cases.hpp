@@ -55,6 +55,9 @@ bool show_case(const shown_case& one, const std::vector<outcome>& outcomes, cons
 // Adds the names of what systems tell of themselves (worlds/breakdown.hpp): those with a dash.
 void add_breakdown(const std::vector<outcome>& outcomes, std::vector<std::string>& to);
 
+// Prints what became persistent, by type, for those that tell it.
+void show_types(const shown_case& one, const std::vector<outcome>& outcomes, const json_lines& to);
+
 // Whether `name` was asked for: one of `wanted`, or the beginning of it up to a dash; everything if none are named.
 [[nodiscard]] bool is_wanted(const std::string& name, const std::vector<std::string>& wanted);
 

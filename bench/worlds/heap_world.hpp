@@ -57,7 +57,22 @@ struct heap_world {
   }
   static void checkpoint() { current->checkpoint(); }
   static std::string setting() { return "objects found by reachability, durable commits"; }
-  static breakdown_counts breakdown() { return {}; }
+  // "tenure::bench::schema<…>::part" is called part; containers' own objects are named with what they hold.
+  static breakdown_counts breakdown() {
+    breakdown_counts all;
+    for (const tenure::type_count& t : opened->stats().total) {
+      std::string name;
+      for (std::size_t at = 0, depth = 0; at < t.type.size(); ++at) {
+        const char c = t.type[at];
+        if (c == '<') ++depth;
+        if (depth == 0) name = t.type.compare(at, 2, "::") == 0 ? (++at, std::string()) : name + c;
+        if (c == '>') --depth;
+      }
+      all["stabilized-objects/" + name] += static_cast<double>(t.objects);
+      all["stabilized-bytes/" + name] += static_cast<double>(t.bytes);
+    }
+    return all;
+  }
 
   template <class Map, class K>
   static auto find(const Map& in, const K& key) {

@@ -37,7 +37,8 @@
 namespace tenure {
 
 // Specialize it for classes that cannot be changed. Besides what is shown above, `static constexpr std::string_view name`
-// gives the type another name, under which the store knows it.
+// gives the type another name, under which the store knows it; types that contain it or point to it are described with its C++
+// name all the same.
 template <class T>
 struct persist;
 

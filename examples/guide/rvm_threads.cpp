@@ -19,6 +19,7 @@ int main() {
     std::mutex lock;  // isolation is the program's business
 
     std::vector<std::jthread> threads;
+    threads.reserve(4);
     for (int t = 0; t < 4; ++t)
       threads.emplace_back([&] {
         for (int i = 0; i < 1000; ++i) {

@@ -17,6 +17,7 @@ int main() {
     auto& l = store.root<ledger>("ledger");
 
     std::vector<std::jthread> threads;
+    threads.reserve(8);
     for (int t = 0; t < 4; ++t)
       threads.emplace_back([&] {
         for (int i = 0; i < 100; ++i)

@@ -4,6 +4,7 @@
 
 - Every relative link leads to a file.
 - Every invariant that the code cites by its tag, such as [rvm.log.torn-tail], is stated in docs/.
+- Every file that docs/papers.md names, such as `heap/stabilizer.*`, is there.
 - Every ```cpp block is part of a program in examples/guide, which is compiled, and run by check-transcripts.py: its
   paragraphs are there line by line, in the same order, however far they are indented; comments may be in a column.
 """
@@ -59,6 +60,16 @@ def code_that_is_nowhere(page):
             yield text.count("\n", 0, block.start()) + 1
 
 
+def files_that_are_nowhere():
+    """(line, name) of what docs/papers.md names below the root, or a directory of a layer."""
+    places = [ROOT, *(d for part in ("src", "include", "bench", "tools") for d in [ROOT / part, *(ROOT / part).iterdir()]
+                      if d.is_dir())]
+    for _, place, line in lines_of("papers.md", ["docs"]):
+        for name in re.findall(r"`([\w/]+(?:\.(?:\*|[ch]pp|py)|[\w]/\*|_\*))`", line):
+            if not any(any(where.glob(name)) for where in places):
+                yield place, name
+
+
 def main():
     found = []
     stated = set()
@@ -71,6 +82,7 @@ def main():
     for page in sorted({file for file, _, _ in pages}):
         for number in code_that_is_nowhere(page):
             found.append(f"{page.relative_to(ROOT)}:{number}: no program in examples/guide has this code")
+    found += [f"{place}: there is no {name}" for place, name in files_that_are_nowhere()]
     for _, place, line in lines_of("**/*.[ch]pp", ["include", "src", "tests", "tools"]):
         for tag in TAG.findall(line):
             if tag not in stated:

@@ -7,7 +7,7 @@
 // at namespace scope, in any source file of the program. What make() and root() are called for is registered by itself; so is,
 // with a type, everything that it consists of or that its pointers are declared to refer to, as far as it is a complete type
 // there. What is left are classes that are only reached through pointers to a base: registering them is also what makes their
-// virtual functions work in objects that the program itself never makes [PM3 §6.2.1, §6.2.2].
+// virtual functions work in objects that the program itself never makes [PM3 §6.2.3].
 #pragma once
 
 #include <vector>

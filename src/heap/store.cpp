@@ -244,14 +244,6 @@ const std::string& database::name() const { return state_->name; }
 std::uint64_t database::home() const { return state_->home; }
 std::uint64_t database::reservation() const { return state_->reservation; }
 
-std::vector<std::string> store::root_names() const {
-  std::vector<std::string> names;
-  const root_table& roots = state_->databases.front()->root_table();
-  for (std::uint64_t n = 0; n < roots.count; ++n)
-    names.emplace_back(roots.entries[n].name.text, roots.entries[n].name.length);
-  return names;
-}
-
 // --- Transactions --------------------------------------------------------------------------------------------------------
 
 transaction store::begin() {

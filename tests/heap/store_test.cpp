@@ -78,6 +78,12 @@ TEST_F(store_test, roots_have_types) {
   EXPECT_NE(s().find_root<node>("list"), nullptr);
   EXPECT_EQ(s().find_root<node>("other"), nullptr);
   EXPECT_EQ(s().root_names(), std::vector<std::string>{"list"});
+  s().transact([&] {
+    (void)s().root<node>("second");
+    EXPECT_EQ(s().root_names().size(), 2u);
+  });
+  s().remove_root("second");
+  EXPECT_EQ(s().default_database().root_names(), std::vector<std::string>{"list"});
   s().remove_root("list");
   EXPECT_EQ(s().find_root<node>("list"), nullptr);
   expect_error(errc::no_such_root, {"list"}, [&] { (void)s().remove_root("list"); });
@@ -188,6 +194,7 @@ TEST_F(store_test, after_close_nothing_works) {
   moved.close();
   expect_error(errc::closed, {"closed"}, [&] { (void)moved.begin(); });
   expect_error(errc::closed, {"closed"}, [&] { (void)moved.root<node>("list"); });
+  expect_error(errc::closed, {"closed"}, [&] { (void)moved.root_names(); });
   expect_error(errc::closed, {"closed"}, [&] { (void)moved.begin_read(); });
   opened.reset();
 }

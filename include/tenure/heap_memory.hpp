@@ -18,7 +18,7 @@
 namespace tenure {
 
 // The object heap, the default of all containers: memory is a transient object of its own, in the database that `near` is in,
-// else in the default database of the store whose write transaction the thread has open, else of the store that was opened
+// else in the default database of the store whose write transaction the thread has begun last, else of the store that was opened
 // last. It persists when its container does. What is given back is free after the commit, and comes back with an abort.
 // allocate throws tenure::error: errc::closed if no store is open, errc::read_only, errc::out_of_memory if the database is full,
 // errc::schema_mismatch if T is stored with another layout. deallocate outside of write transactions leaves persistent memory to

@@ -53,7 +53,7 @@ void checked() {
 
   rvm::region accounts = memory.map("checked.seg", {.create_length = 1 << 20});
   rvm::transaction tx = memory.begin();
-  accounts.at<account_record>(1).balance = 1;  // not declared
+  accounts.at<account_record>(8).balance = 1;  // not declared
   try {
     tx.commit();
   } catch (const tenure::error& e) {
@@ -65,13 +65,18 @@ void checked() {
 void archived() {
   rvm::options how;
   how.archive = rvm::archive_options{.max_size = std::uint64_t{4} << 30};
-  rvm::memory memory{"bank.log", how};
+  rvm::memory memory{"history.log", how};
 
-  rvm::region accounts = memory.map("archived.seg", {.create_length = 1 << 20});
-  rvm::transaction tx = memory.begin();
-  tx.label("deposit");
-  tx.modify(accounts.at<account_record>(16).balance, 10);
-  tx.commit();
+  rvm::region accounts = memory.map("history.seg", {.create_length = 1 << 20});
+  auto& account = accounts.at<account_record>(128);  // bytes from the region's start
+  memory.transact([&](rvm::transaction& tx) {
+    tx.label("deposit");
+    tx.modify(account.balance, account.balance + 10);
+  });
+  memory.transact([&](rvm::transaction& tx) {
+    tx.label("fee");
+    tx.modify(account.balance, account.balance - 1);
+  });
 }
 
 int main() {

@@ -43,7 +43,7 @@ lint:  ## check format, layers and clang-tidy's rules
 	@scripts/test.sh lint
 
 .PHONY: docs
-docs:  ## check the links and the tags of the documentation
+docs:  ## check the links, the tags and the code of the documentation
 	@scripts/check-docs.py
 
 .PHONY: install

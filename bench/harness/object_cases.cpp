@@ -120,8 +120,8 @@ void add_breakdown(const std::vector<outcome>& outcomes, std::vector<std::string
     for (const auto& run : of.runs)
       for (const auto& [key, value] : run)
         if (key.find('-') != std::string::npos && key.find('/') == std::string::npos &&
-          std::ranges::find(to, key) == to.end())
-        to.push_back(key);
+            std::ranges::find(to, key) == to.end())
+          to.push_back(key);
 }
 
 void show_types(const shown_case& one, const std::vector<outcome>& outcomes, const json_lines& to) {

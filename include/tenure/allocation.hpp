@@ -10,12 +10,15 @@
 
 namespace tenure::detail {
 
-// Zeroed memory for `count` > 0 values of a type, an object of its own in a database of the current transaction's store: of the
-// one that `near` is in, if it is not nullptr and in one, else of the default one. Nothing is constructed. Throws tenure::error
-// where there is no store, and std::bad_array_new_length where `count` makes no sense.
+// Zeroed memory for `count` > 0 values of a type, an object of its own in the database that `near` is in, of whatever open store.
+// If that is nullptr or in none: in the default database of the store whose write transaction the thread has begun last, else of
+// the store that was opened last. Nothing is constructed. Throws tenure::error:
+// errc::closed where there is no store, errc::read_only, errc::out_of_memory where the database is full or `count` makes no
+// sense. Thread-safe.
 [[nodiscard]] void* allocate(const type& of, std::size_t count, const void* near);
 
-// Gives back what allocate() returned, at commit. nullptr does nothing.
+// Gives back what allocate() returned, at commit. nullptr does nothing. Thread-safe. Persistent memory is given back inside
+// write transactions only.
 void deallocate(void* memory) noexcept;
 
 }  // namespace tenure::detail

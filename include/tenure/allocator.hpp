@@ -8,8 +8,9 @@
 //     };
 //
 // They keep the interface, the layout and the complexity that they have elsewhere. With libstdc++ their layouts are known
-// exactly; other libraries' containers are traced conservatively. What they allocate lies in the default database of the
-// current transaction's store. Element types must be persistable.
+// exactly; other libraries' containers are traced conservatively. What they allocate lies in the default database of the store
+// whose write transaction the thread has open, else of the store that was opened last; also where the container is in another
+// database. Element types must be persistable. Threads and errors as in the standard library.
 //
 // tenure::vector, tenure::map and the others are faster to load, to log and to relocate; these are for code that must have the
 // standard's types.
@@ -49,7 +50,7 @@ class allocator {
   template <class U>
   allocator(const allocator<U>&) noexcept {}
 
-  // What detail::allocate throws.
+  // Throws what heap_memory::allocate throws (heap_memory.hpp). Thread-safe, as is deallocate.
   [[nodiscard]] T* allocate(std::size_t count) {
     return static_cast<T*>(detail::allocate(detail::element_type<T>(), count, nullptr));
   }

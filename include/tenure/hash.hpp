@@ -15,6 +15,9 @@
 //                          n = 0:       a = b = 0
 //                        and text = mix(mix(a ^ C1, b ^ h) ^ length, C2)
 //
+// with the constants C0, C1, C2 below. A variant of wyhash [Wang Yi, public domain], whose constants they are: not made to
+// withstand people who can choose keys and know the seed. Functions here do not throw, and are thread-safe.
+//
 // Integers hash as number(their value modulo 2^64), char as unsigned char, enumerations as their integer, pointers as the
 // home address they refer to, floating point as the bits of the double, with -0 as 0, text as text, and pairs as
 // hash(second, hash(first, seed)).

@@ -10,7 +10,9 @@
 //   another function has placed can be iterated over, cleared and rehashed, and refuses everything else.
 // - Text keys can be looked up by anything that converts to std::string_view, without making a key.
 //
-// An insertion that throws has changed nothing. Thread-safety as std::unordered_map.
+// An insertion that throws has changed nothing, one of a range keeps what it has done so far. What is thrown:
+// errc::wrong_version (above), std::out_of_range by at(), std::length_error, what keys and values throw, and where memory is
+// needed what the memory policy throws (heap_memory.hpp). Thread-safety as std::unordered_map.
 #pragma once
 
 #include <concepts>

@@ -12,7 +12,9 @@
 // Sorted input (end() as the hint, or a range) fills nodes completely and costs O(1) an entry. In a multimap, entries with
 // equal keys are in the order of their insertion.
 //
-// An insertion that throws has changed nothing; erasing does not throw. Thread-safety as std::map.
+// An insertion that throws has changed nothing, one of a range keeps what it has done so far; erasing does not throw. What is
+// thrown: std::out_of_range by at(), what keys and values throw, and where memory is needed what the memory policy throws
+// (heap_memory.hpp). Thread-safety as std::map.
 #pragma once
 
 #include <concepts>

@@ -1,6 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// What a class says about itself so that its objects can persist. Aggregates without base classes (structs with public members
+// What a class says about itself so that its objects can persist [PM3 §6.2.3: there the compiler says it]. Aggregates without base classes (structs with public members
 // only) need to say nothing. Others name their members and bases, in the class, which may have private members:
 //
 //     class account : public entity {
@@ -27,7 +27,10 @@
 // A class with virtual functions must name all its bases that have virtual functions, or bases that do. The library makes
 // objects of it to look at their vtable pointers: by the default constructor, or a constructor that takes a
 // tenure::prototype_tag, or a function `static void prototype(void* memory)` of tenure::persist, in this order reversed. Such
-// an object is destroyed at once.
+// an object is destroyed at once, and may have been made by any thread.
+//
+// Mistakes are compile-time errors where the compiler can see them, and else errc::bad_type when the type is first used or, if it
+// is registered (registry.hpp), when a store is opened.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +40,8 @@
 namespace tenure {
 
 // Specialize it for classes that cannot be changed. Besides what is shown above, `static constexpr std::string_view name`
-// gives the type another name, under which the store knows it.
+// gives the type another name, under which the store knows it; types that contain it or point to it are described with its C++
+// name all the same.
 template <class T>
 struct persist;
 

@@ -1,7 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
 // The memory policy for containers that never persist: operator new. tenure::vector<int, tenure::plain_memory> works in any
-// program, without a store.
+// program, without a store. Throws std::bad_alloc. Thread-safe.
 #pragma once
 
 #include <cstddef>

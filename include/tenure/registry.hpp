@@ -4,8 +4,10 @@
 //
 //     const tenure::register_type<package, version> registered;
 //
-// at namespace scope, in any source file of the program. Registered types are also those whose virtual functions can be called
-// in objects that the program itself never makes.
+// at namespace scope, in any source file of the program. What make() and root() are called for is registered by itself; so is,
+// with a type, everything that it consists of or that its pointers are declared to refer to, as far as it is a complete type
+// there. What is left are classes that are only reached through pointers to a base: registering them is also what makes their
+// virtual functions work in objects that the program itself never makes [PM3 §6.2.3].
 #pragma once
 
 #include <vector>
@@ -15,8 +17,8 @@
 
 namespace tenure {
 
-// All registered types, each once, in the order of registration. Makes their descriptions, and throws what that throws.
-// Thread-safe.
+// All registered types, in the order of registration, and then all that they consist of or refer to, directly or not; each
+// once. Makes their descriptions, and throws what that throws (errc::bad_type). Thread-safe.
 [[nodiscard]] std::vector<const type*> registered_types();
 
 namespace detail {

@@ -20,9 +20,12 @@
 // root when a transaction commits is persistent from then on; any other object in the heap is transient, and costs nothing
 // on disk.
 //
-// Errors: every function may throw tenure::error. After errc::outcome_unknown the store must be closed and opened again.
+// Errors: every function that is not noexcept may throw tenure::error: errc::closed after close(), errc::forked in the child
+// of a fork, errc::read_only where something would change in a store that is open for reading, and what is said below. After
+// errc::outcome_unknown the store must be closed and opened again. Using a store that was moved from is undefined.
 //
-// Threads: a store may be used by many. One write transaction at a time, many read transactions; a write transaction keeps
+// Threads: a store may be used by many, except to open, close, move and destroy it and to create databases: no other thread may
+// use the store meanwhile. One write transaction at a time, many read transactions; a write transaction keeps
 // readers out from begin() until its commit has fixed its place, which is before it is durable. Reading persistent objects
 // outside of any transaction while another thread writes is a data race.
 //
@@ -64,9 +67,11 @@ enum class commit_mode {
 
 // How a database is made.
 struct database_options {
-  // Addresses that are kept for it: how large it can ever become. A power of two from 256 MiB to 1 TiB.
+  // Bytes of addresses that are kept for it: how large it can ever become. A power of two from 256 MiB to 1 TiB
+  // (errc::bad_option). The first 16 MiB are for virtual functions, the rest for objects and their bookkeeping.
   std::uint64_t reservation = std::uint64_t{1} << 40;
-  // Where; a multiple of the reservation. 0: chosen at random, so that databases of different stores rarely collide.
+  // The address at which they begin: a multiple of the reservation (errc::misaligned). 0: chosen at random, so that databases
+  // of different stores rarely collide. errc::address_taken if something is mapped there.
   std::uint64_t home = 0;
 };
 
@@ -74,10 +79,12 @@ struct database_options {
 struct store_options {
   rvm::open_mode mode = rvm::open_mode::open_or_create;
   database_options create = {};  // the default database, when the store is created
-  // The log and its tuning; `mode` in it is not used.
+  // The log and its tuning; `mode` in it is not used. What is said of the log when it is made (its size, 64 MiB by default)
+  // counts when the store is created.
   rvm::options memory = {};
   // false: pages that are written often stay writable between transactions, and a stray write to them is found at the next
-  // begin(). true: nothing does.
+  // begin(), which takes it back and throws errc::stray_write. true: none stays writable, so every stray write ends the
+  // process where it happens.
   bool strict_tracking = false;
   // How modified pages are found; for tests and measurements.
   rvm::tracking_mechanism mechanism = rvm::tracking_mechanism::choose;
@@ -89,7 +96,7 @@ struct type_count {
   std::uint64_t objects = 0, bytes = 0;  // bytes: with headers
 };
 
-// Counters since the store was opened.
+// Counters since the store was opened; bytes are with headers.
 struct store_statistics {
   std::uint64_t write_transactions = 0, read_transactions = 0, commits = 0, aborts = 0;
   std::uint64_t objects_made = 0, bytes_made = 0;              // by make() and containers
@@ -102,18 +109,22 @@ struct store_statistics {
   rvm::statistics memory;
 };
 
-// A database of an open store. A light handle: copies name the same database. Valid until the store is closed.
+// A database of an open store [PM3 §6.1, figure 6]. A light handle: copies name the same database. Valid until the store is
+// closed; threads as for the store.
 class database {
  public:
   [[nodiscard]] const std::string& name() const;
-  // Makes an object here instead of in the default database. See store::make.
+  // Makes an object here instead of in the default database, and keeps it here. See store::make.
   template <class T, class... Arguments>
   T* make(Arguments&&... arguments);
+  // Its own roots, as those of the store, which are those of the default database.
   template <class T>
   T& root(std::string_view root_name);
   template <class T>
   [[nodiscard]] T* find_root(std::string_view root_name) const;
   void remove_root(std::string_view root_name);
+  [[nodiscard]] std::vector<std::string> root_names() const;
+  // The address of its first byte, 16 MiB above database_options::home; and bytes, as in database_options.
   [[nodiscard]] std::uint64_t home() const;
   [[nodiscard]] std::uint64_t reservation() const;
 
@@ -127,7 +138,8 @@ class database {
 // Commits up to it are durable when store::wait(ticket) has returned.
 using rvm::ticket;
 
-// A write transaction [PM3 §6.1, figure 5]. Moves; belongs to the thread that began it. Destroying an open one aborts it.
+// A write transaction [PM3 §6.1, figure 5]. Moves; belongs to the thread that began it. Destroying an open one aborts it; of
+// an error then, the next use of the store tells. All functions but is_open throw errc::bad_transaction if it has ended.
 class transaction {
  public:
   transaction() = default;
@@ -135,21 +147,27 @@ class transaction {
   transaction(transaction&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
   transaction& operator=(transaction&& other) noexcept;
 
-  // Makes everything reachable from persistent objects persistent, and ends the transaction. If it throws, the transaction is
-  // still open: it can be aborted or, where the cause is gone, committed again; but not after a failure of the log, which ends
-  // it and makes the store unusable until it is opened again. An inner transaction's ticket is of no use.
+  // Makes everything reachable from persistent objects persistent [PM3 §5.1], and ends the transaction. Durable: returns when
+  // it is on the disk, other threads being let in before. If it throws, the transaction is still open: it can be aborted or,
+  // where the cause is gone, committed again; but not after a failure of the log, which ends it and makes the store unusable
+  // until it is opened again. An inner transaction's commit changes nothing yet, and its ticket is of no use.
+  // errc::cannot_persist: a persistent object would refer to something that is not in the store, or to a destroyed object; the
+  // message has the way from a root. errc::doomed. errc::too_big: the log may not grow so far.
   ticket commit(commit_mode mode = commit_mode::durable);
-  // Memory is as it was at begin() or the last checkpoint(); objects that were made since are gone.
+  // Persistent objects are as they were at begin() or the last checkpoint(), and so are their transient fields; objects that
+  // the transaction has made are gone. Transient objects that were there before keep what was written to them. Of an inner
+  // transaction: dooms the outer one, and puts nothing back.
   void abort();
-  // Commits, and stays open without letting anybody in.
+  // Commits, and stays open without letting anybody in. errc::bad_transaction in an inner one. If it is durable and throws
+  // because the log failed, the transaction is open and the store unusable.
   ticket checkpoint(commit_mode mode = commit_mode::durable);
   // Commits and begins a new transaction; others may get in between.
   ticket chain(commit_mode mode = commit_mode::durable);
   [[nodiscard]] bool is_open() const noexcept { return state_ != nullptr; }
-  // A name that the log's history shows.
+  // A name that the log's history shows (`tenure log history`). The last one counts.
   void label(std::string_view name);
-  // Announces that bytes are about to be written: saves the traps, and lets the kernel write there (read(2) into memory that is
-  // tracked fails with EFAULT otherwise). Never needed for correctness elsewhere.
+  // Announces that `length` bytes are about to be written: saves the traps, and lets the kernel write there (read(2) into memory
+  // that is tracked fails with EFAULT otherwise). Never needed for correctness elsewhere.
   void touch(void* address, std::size_t length);
 
  private:
@@ -158,7 +176,7 @@ class transaction {
   store_state* state_ = nullptr;
 };
 
-// Keeps writers out while it lives. Belongs to the thread that began it.
+// Keeps writers out while it lives. Belongs to the thread that began it, and is destroyed there. A thread may have several.
 class read_transaction {
  public:
   explicit read_transaction(store_state* state) : state_(state) {}
@@ -172,53 +190,70 @@ class read_transaction {
 
 class store {
  public:
-  // Opens the store in a directory, which must exist if `mode` is not to create one; recovers. One process at a time
-  // (errc::in_use), except read-only ones. errc::schema_mismatch, before any harm, if a type that the program registered is
-  // stored with another layout.
+  // Opens the store in a directory, or creates it there if `mode` says so, the directory (not those above it) included;
+  // recovers. One process at a time, except read-only ones (errc::in_use). errc::schema_mismatch, before any harm, if a type
+  // that the program has registered (registry.hpp), as it does by using make and root, is stored with another layout.
+  // errc::address_taken: something else is mapped at a database's home. errc::damaged, errc::wrong_version, and
+  // std::errc::no_such_file_or_directory as they say; errc::wrong_log: a database is another store's.
   explicit store(const std::string& directory, const store_options& how = {});
   // Closes; errors are swallowed.
   ~store();
   store(store&&) noexcept;
   store& operator=(store&&) noexcept;
-  // Flushes, truncates the log, unmaps. Every pointer into the store is invalid then. errc::transactions_open.
+  // Makes everything committed durable, truncates the log, unmaps. Every pointer into the store is invalid then. Throws
+  // errc::transactions_open, and nothing has changed, if there are any. Does nothing the second time.
   void close();
 
-  // Databases. Opening a store opens all of its databases. Creating one commits durably; not inside a transaction.
+  // Databases. Opening a store opens all of its databases. Creating one commits durably; not inside a transaction
+  // (errc::bad_transaction), nor while another thread uses the store. A name has 1 to 63 letters, digits, - and _
+  // (errc::bad_option), and is not taken (std::errc::file_exists). The default one is named "main".
   [[nodiscard]] database default_database() const;
   [[nodiscard]] std::optional<database> find_database(std::string_view name) const;
   database create_database(std::string_view name, const database_options& how = {});
   [[nodiscard]] std::vector<database> databases() const;
 
-  // A new object in the default database: transient until it is reachable from a root at a commit. Inside or outside of
-  // transactions. If the transaction that made it aborts, it is gone.
+  // A new object in the default database, T(arguments...) or T{arguments...} [PM3 §2.1, §5]: transient until it is reachable
+  // from a root at a commit. Inside or outside of transactions, by any thread. If the transaction that made it aborts, it is
+  // gone; in memory whose bytes were zero. Throws what T's constructor throws, and then there is no object;
+  // errc::out_of_memory: the reservation is used up, or T has more bytes than half of it; std::errc::no_space_on_device.
+  // errc::schema_mismatch: T is stored with another layout. Types that cannot persist do not compile (docs/types.md).
   template <class T, class... Arguments>
   T* make(Arguments&&... arguments) {
     return default_database().make<T>(std::forward<Arguments>(arguments)...);
   }
-  // Ends an object that make() made: its destructor runs now, its memory is free after the commit. Needed by nobody who waits
-  // for garbage collection.
+  // Ends an object that make() made, persistent or not, in a write transaction (errc::bad_transaction): its destructor runs
+  // now, its memory is free after the commit, which fails if a persistent object still refers to it. T: its type, or a base
+  // with a virtual destructor. nullptr does nothing. If the transaction aborts, a persistent object is what it was; one that was
+  // transient before the transaction must not be used any more. errc::bad_free: it is no object of the store, destroyed
+  // already, or smaller than a T.
   template <class T>
   void destroy(T* object);
 
-  // The object that a name stands for; made, by T{}, if there is none: in a durable transaction of its own if none is open.
-  // errc::wrong_type if it is of another type.
+  // The object that a name of 1 to 4096 bytes (errc::bad_option) stands for; made, by T{}, if there is none: in a durable
+  // transaction of its own if none is open (errc::bad_transaction in a read transaction). errc::wrong_type if it is of another
+  // type; errc::schema_mismatch. Everything that is reachable from roots persists [PM3 §6.1].
   template <class T>
   T& root(std::string_view name) {
     return default_database().root<T>(name);
   }
+  // The same, but nullptr if there is none.
   template <class T>
   [[nodiscard]] T* find_root(std::string_view name) const {
     return default_database().find_root<T>(name);
   }
+  // The name stands for nothing any more; the object stays. In a transaction like root(). errc::no_such_root.
   void remove_root(std::string_view name) { default_database().remove_root(name); }
-  [[nodiscard]] std::vector<std::string> root_names() const;
+  // In no particular order.
+  [[nodiscard]] std::vector<std::string> root_names() const { return default_database().root_names(); }
 
   // Waits for other transactions. errc::bad_transaction in a thread that has a read transaction of this store: an upgrade.
   // Nested calls of a thread join the transaction that is open; an inner abort or exception dooms the outer one, whose commit
-  // throws errc::doomed.
+  // throws errc::doomed. errc::stray_write: something was written since the last transaction, and has been taken back; begin
+  // again.
   [[nodiscard]] transaction begin();
+  // Waits for the write transaction that is open, unless it is this thread's.
   [[nodiscard]] read_transaction begin_read() const;
-  // Runs f() in a transaction and commits it; aborts and rethrows if f throws.
+  // Runs f() in a transaction, commits it and returns what f returned, by value; aborts and rethrows if f or the commit throws.
   template <class F>
   decltype(auto) transact(F&& f, commit_mode mode = commit_mode::durable) {
     transaction tx = begin();
@@ -231,23 +266,31 @@ class store {
       return result;
     }
   }
+  // Runs f() in a read transaction and returns what it returns.
   template <class F>
   decltype(auto) read(F&& f) const {
     const read_transaction tx = begin_read();
     return f();
   }
 
+  // Names everything committed so far, by whatever thread: what lazy commits have written may have been read, and has to be
+  // waited for before the world is told.
   [[nodiscard]] ticket last_commit() const;
+  // Returns when everything up to the ticket is durable; writes it if nobody does. errc::outcome_unknown if that failed.
   void wait(ticket until);
   void flush() { wait(last_commit()); }
 
   // Everything that is wrong in the store: stored bytes that fail their checksums, bookkeeping that does not fit, pointers
-  // to nothing; each says which object, of which type, reachable how. Empty: nothing.
+  // to nothing; each says which object, of which type, reachable how. Empty: nothing. Reads all of it, in a read transaction if
+  // the thread has none.
   [[nodiscard]] std::vector<std::string> verify() const;
-  // Whether the object was reachable at a commit.
+  // Whether the object was reachable at a commit. `object` may point into it; false for what is in no database.
   [[nodiscard]] bool is_persistent(const void* object) const;
+  // Of types, what another thread's commit is counting may be missing.
   [[nodiscard]] store_statistics stats() const;
+  // What opening it has recovered.
   [[nodiscard]] const rvm::recovery_report& recovery() const;
+  // Its absolute path.
   [[nodiscard]] const std::string& directory() const;
 
  private:

@@ -7,7 +7,8 @@
 // Up to 14 characters are in the string itself, which takes 24 bytes. It does not refer into itself, so its bytes may be
 // moved; all zero bytes are the empty string.
 //
-// Thread-safety as std::string.
+// Thread-safety as std::string. Throws what std::string throws (std::out_of_range, std::length_error), and where memory is needed what
+// the memory policy throws (heap_memory.hpp).
 #pragma once
 
 #include <algorithm>

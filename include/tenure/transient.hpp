@@ -1,7 +1,8 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
 // Fields that do not persist: caches, handles, locks. Never logged; in every new process their bytes are zero; an abort gives
-// them back the value that they had when the transaction began.
+// them back the value that they had when the transaction began, if the object was persistent then. T's destructor does not run
+// when a process ends. Threads as for a T: in persistent objects they are changed in write transactions like other fields.
 #pragma once
 
 #include <type_traits>

@@ -5,7 +5,7 @@
 // structure describes types that only a store knows, read from its type index: those have no operations.
 //
 // Field kinds and guards are data, not code, so that a store can be traced, verified and dumped by programs that do not have
-// its types [Hosking & Chen 1999 §6; decisions.md "Heap"].
+// its types [PM3 §6.2.3].
 #pragma once
 
 #include <cstddef>
@@ -92,8 +92,8 @@ struct type {
   std::string name;  // qualified, as people write it; part of the identity
   std::uint64_t size = 0, alignment = 1;
   std::uint32_t version = 0;  // given by the program; part of the identity
-  std::uint64_t fingerprint =
-      0;  // of the structure: sizes, offsets, kinds, names, nested fingerprints, names of pointees
+  // Of the structure: sizes, offsets, kinds, names, nested fingerprints, names of pointees; not their structure.
+  std::uint64_t fingerprint = 0;
   bool is_conservative = false;  // it or something in it is
   bool tolerates_stale = false;  // array of a foreign container: slots behind the live elements may hold old pointers
   std::vector<field> fields;     // in the order of offsets; bases first

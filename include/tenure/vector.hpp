@@ -3,7 +3,8 @@
 // tenure::vector<T>: std::vector that can persist. The interface, the complexities, the guarantees after exceptions and
 // the rules of invalidation are those of std::vector; docs/containers.md lists the differences. Iterators are T*.
 //
-// Thread-safety as std::vector.
+// Thread-safety as std::vector. Throws what std::vector throws (std::out_of_range, std::length_error), and where memory is needed what
+// the memory policy throws (heap_memory.hpp).
 #pragma once
 
 #include <algorithm>

@@ -53,9 +53,12 @@ void retire_object(store_state& in, void* object) noexcept {
 }
 
 void* allocate(const type& of, std::size_t count, const void* near) {
-  store_state* store = current_store();
+  store_state* store = store_at(near);
   database_state* in = nullptr;
-  if (store != nullptr) in = store->database_of(near);
+  if (store != nullptr)
+    in = store->database_of(near);
+  else
+    store = current_store();
   if (store == nullptr || (in == nullptr && store->closed))
     throw error(errc::closed, "a container needs memory, but no store is open in this process");
   if (in == nullptr) in = store->databases.front().get();
@@ -66,8 +69,7 @@ void* allocate(const type& of, std::size_t count, const void* near) {
 }
 
 void deallocate(void* array) noexcept {
-  store_state* const store = current_store();
-  if (store != nullptr && array != nullptr) retire_object(*store, array);
+  if (store_state* const store = store_at(array); store != nullptr) retire_object(*store, array);
 }
 
 }  // namespace tenure::detail

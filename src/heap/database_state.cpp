@@ -80,7 +80,7 @@ database_state::database_state(store_state& of, std::string its_name, std::strin
     throw taken(e);
   }
   map = std::make_unique<block_map>(region.data(), region.capacity());
-  types = std::make_unique<type_index>(name, vtables);
+  types = std::make_unique<type_index>(file, vtables);
   if (owner.read_only) return;  // nothing is tracked
   region.set_change_filter(this);
   region.on_stray_write(&database_state::is_not_recoverable, this);

@@ -93,6 +93,18 @@ void* database::root_object(std::string_view root_name, const type& of, void* (*
   return object;
 }
 
+std::vector<std::string> database::root_names() const {
+  store_state& store = state_->owner;
+  store.require_usable();
+  const bool inside = store.is_writer() || store.gate.is_reader();
+  if (!inside) store.gate.enter_to_read();
+  std::vector<std::string> names;
+  const heap::root_table& table = state_->root_table();
+  for (std::uint64_t n = 0; n < table.count; ++n) names.emplace_back(view(table.entries[n].name));
+  if (!inside) store.gate.leave_reading();
+  return names;
+}
+
 void database::remove_root(std::string_view root_name) {
   store_state& store = state_->owner;
   store.require_writable();

@@ -1,6 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Stabilization [PM3 §5, §6.2.3], the policy that moves nothing: finds what has become reachable from persistent objects,
+// Stabilization [PM3 §5.1], the policy that moves nothing: finds what has become reachable from persistent objects,
 // makes it persistent where it is, and declares what is to be logged. One is made for each attempt to commit.
 #pragma once
 

@@ -20,26 +20,45 @@ using namespace heap;
 
 namespace {
 
+// Also held where the databases of an open store become more or fewer: other threads look for addresses in them.
 std::mutex open_stores_mutex;
-std::vector<store_state*> open_stores;            // in the order of opening
-std::atomic<store_state*> newest_store{nullptr};  // the last of them
-thread_local store_state* store_of_thread = nullptr;
+std::vector<store_state*> open_stores;                // in the order of opening
+std::atomic<store_state*> newest_store{nullptr};      // the last of them
+std::atomic<std::size_t> stores_open{0};              // how many
+thread_local store_state* store_of_thread = nullptr;  // the others in which it has transactions: store_state::outer
 
 }  // namespace
 
 store_state* current_store() noexcept {
   return store_of_thread != nullptr ? store_of_thread : newest_store.load(std::memory_order_acquire);
 }
-void set_current_store(store_state* to) noexcept { store_of_thread = to; }
+store_state* store_at(const void* address) noexcept {
+  if (address == nullptr) return nullptr;
+  if (store_state* const current = current_store(); current != nullptr && current->database_of(address) != nullptr)
+    return current;
+  if (stores_open.load(std::memory_order_relaxed) <= 1) return nullptr;
+  const std::scoped_lock lock(open_stores_mutex);
+  const auto found =
+      std::ranges::find_if(open_stores, [&](store_state* s) { return s->database_of(address) != nullptr; });
+  return found == open_stores.end() ? nullptr : *found;
+}
+void transaction_begun(store_state& in) noexcept { in.outer = std::exchange(store_of_thread, &in); }
+void transaction_ended(store_state& in) noexcept {
+  store_state** at = &store_of_thread;
+  while (*at != nullptr && *at != &in) at = &(*at)->outer;
+  if (*at != nullptr) *at = in.outer;
+}
 void store_opened(store_state& which) {
   const std::scoped_lock lock(open_stores_mutex);
   open_stores.push_back(&which);
   newest_store = &which;
+  stores_open = open_stores.size();
 }
 void store_closed(store_state& which) noexcept {
   const std::scoped_lock lock(open_stores_mutex);
   std::erase(open_stores, &which);
   newest_store = open_stores.empty() ? nullptr : open_stores.back();
+  stores_open = open_stores.size();
 }
 
 // --- Opening and closing -------------------------------------------------------------------------------------------------
@@ -71,6 +90,10 @@ store_state::~store_state() {
       close();
     } catch (...) {  // close() tells; here nobody listens
     }
+  }
+  if (!closed) {  // with transactions open
+    transaction_ended(*this);
+    store_closed(*this);
   }
 }
 
@@ -124,11 +147,16 @@ database_state& store_state::create_database(std::string_view name, const databa
     disk.sync_directory_of(file);
   }
   database_state::create_file(*this, file, options);
-  databases.push_back(std::make_unique<database_state>(*this, std::string(name), file));
-  database_state& made = *databases.back();
+  auto mapped = std::make_unique<database_state>(*this, std::string(name), file);
+  database_state& made = *mapped;
+  {
+    const std::scoped_lock lock(open_stores_mutex);
+    databases.push_back(std::move(mapped));
+  }
   try {
     initialize(made, name);
   } catch (...) {
+    const std::scoped_lock lock(open_stores_mutex);
     databases.pop_back();
     throw;
   }
@@ -243,14 +271,6 @@ std::vector<database> store::databases() const {
 const std::string& database::name() const { return state_->name; }
 std::uint64_t database::home() const { return state_->home; }
 std::uint64_t database::reservation() const { return state_->reservation; }
-
-std::vector<std::string> store::root_names() const {
-  std::vector<std::string> names;
-  const root_table& roots = state_->databases.front()->root_table();
-  for (std::uint64_t n = 0; n < roots.count; ++n)
-    names.emplace_back(roots.entries[n].name.text, roots.entries[n].name.length);
-  return names;
-}
 
 // --- Transactions --------------------------------------------------------------------------------------------------------
 

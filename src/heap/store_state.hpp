@@ -72,6 +72,7 @@ struct store_state final : rvm::participant {
   mutable heap::access_gate gate;
 
   // Of the writer.
+  store_state* outer = nullptr;  // in which the thread has begun another transaction before
   rvm::transaction tx;
   std::string label;
   std::uint32_t depth = 0;  // of nested begin
@@ -88,9 +89,13 @@ struct store_state final : rvm::participant {
   store_statistics counts;
 };
 
-// What containers use: the store of the thread's transaction, else the one that was opened last.
+// What containers use: the store of the write transaction that the thread has begun last, else the one that was opened last.
 [[nodiscard]] store_state* current_store() noexcept;
-void set_current_store(store_state* to) noexcept;  // of this thread; nullptr: none
+// The open store that has a database at the address, current_store() first; nullptr: none.
+[[nodiscard]] store_state* store_at(const void* address) noexcept;
+// The thread has begun a write transaction; it has ended. A thread may have one in each of several stores.
+void transaction_begun(store_state& in) noexcept;
+void transaction_ended(store_state& in) noexcept;
 void store_opened(store_state& which);
 void store_closed(store_state& which) noexcept;
 

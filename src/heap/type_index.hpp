@@ -2,7 +2,7 @@
 //
 // The types of a database by number. Object headers have the number; the descriptions are themselves persistent objects
 // (stored_types.hpp), written when the first object of a type becomes persistent. Types that the program registered are
-// compared with what is stored when the database is opened, others at their first use [PM3 §6.2.2]; a difference is refused
+// compared with what is stored when the database is opened, others at their first use [PM3 §6.2.3]; a difference is refused
 // before any harm (errc::schema_mismatch).
 //
 // Thread-safe, except where said.

@@ -24,7 +24,7 @@ void store_state::begin() {
   }
   gate.enter_to_write();
   reopen();
-  set_current_store(this);
+  transaction_begun(*this);
 }
 
 void store_state::reopen() {
@@ -33,7 +33,7 @@ void store_state::reopen() {
     tx = memory->begin_automatic();
     tx.join(*this);
   } catch (...) {
-    set_current_store(nullptr);
+    transaction_ended(*this);
     gate.leave_writing();
     throw;
   }
@@ -73,7 +73,7 @@ ticket store_state::finish(bool keep_gate) {
   }
   ended();
   if (!keep_gate) {
-    set_current_store(nullptr);
+    transaction_ended(*this);
     gate.leave_writing();
   }
   return done;
@@ -100,7 +100,7 @@ void store_state::abort() {
     ++counts.aborts;
   }
   ended();
-  set_current_store(nullptr);
+  transaction_ended(*this);
   gate.leave_writing();
 }
 

@@ -221,8 +221,9 @@ bool happens_again(int signal, const siginfo_t& info) {
   return info.si_code > 0 && !(signal == SIGBUS && info.si_code == BUS_MCEERR_AO);
 }
 
-// Ends the process as if there had been no handler, with the faulting instruction in the core dump.
-void default_action(int signal, const siginfo_t& info) {
+// Ends the process as if there had been no handler, with the faulting instruction in the core dump. tools/tenure-gdb.py stops
+// here.
+[[gnu::noinline]] void end_by_fault(int signal, const siginfo_t& info) {
   struct sigaction standard {};
   standard.sa_handler = SIG_DFL;
   ::sigaction(signal, &standard, nullptr);
@@ -239,16 +240,16 @@ sigset_t interrupted_mask(const void* context) {
 }
 
 void chain(earlier_handler& earlier, int signal, siginfo_t* info, void* context) {
-  if (!earlier.known.load(std::memory_order_acquire)) return default_action(signal, *info);
+  if (!earlier.known.load(std::memory_order_acquire)) return end_by_fault(signal, *info);
   const struct sigaction& action = earlier.action;
   const bool with_info = (action.sa_flags & SA_SIGINFO) != 0;
-  if (!with_info && action.sa_handler == SIG_DFL) return default_action(signal, *info);
+  if (!with_info && action.sa_handler == SIG_DFL) return end_by_fault(signal, *info);
   if (!with_info && action.sa_handler == SIG_IGN) {
-    if (happens_again(signal, *info)) default_action(signal, *info);  // the kernel does not let faults be ignored
+    if (happens_again(signal, *info)) end_by_fault(signal, *info);  // the kernel does not let faults be ignored
     return;
   }
   if ((action.sa_flags & static_cast<int>(SA_RESETHAND)) != 0 && earlier.spent.exchange(true))
-    return default_action(signal, *info);
+    return end_by_fault(signal, *info);
 
   // The signal mask that the earlier handler asked for. The return from ours restores the program's.
   sigset_t mask = interrupted_mask(context);

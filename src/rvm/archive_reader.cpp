@@ -46,10 +46,9 @@ archive_reader::archive_reader(os::disk& disk, std::string path, const identity&
   for (std::size_t in = 0; in < parts_.size(); ++in) find_frames(in);
   std::ranges::stable_sort(frames_, {}, [](const frame& f) { return std::pair(f.header.from, f.header.part); });
   // What a crash tore is written once more, from the same LSN, to the next part: the last one counts.
-  frames_.erase(frames_.begin(),
-                std::unique(frames_.rbegin(), frames_.rend(),
-                            [](const frame& a, const frame& b) { return a.header.from == b.header.from; })
-                    .base());
+  frames_.erase(frames_.begin(), std::unique(frames_.rbegin(), frames_.rend(), [](const frame& a, const frame& b) {
+                                   return a.header.from == b.header.from;
+                                 }).base());
   find_gaps(damaged_files);
 }
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint32_t block = 4096, word = 8, words = block / word;
 constexpr std::uint32_t mergeable_gap = 2;  // words
-constexpr std::size_t sets = words / 64;  // of 64 words each, in a block
+constexpr std::size_t sets = words / 64;    // of 64 words each, in a block
 
 std::uint64_t load(const std::byte* from) {
   std::uint64_t value;

@@ -1,8 +1,9 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 #include <tenure/registry.hpp>
 
-#include <algorithm>
+#include <cstddef>
 #include <mutex>
+#include <unordered_set>
 
 namespace tenure {
 namespace {
@@ -34,10 +35,14 @@ std::vector<const type*> registered_types() {
   }
   // Outside of the lock: making a description runs constructors of the program's classes.
   std::vector<const type*> types;
-  for (const type& (*make)() : made_by) {
-    const type* const t = &make();
-    if (std::find(types.begin(), types.end(), t) == types.end()) types.push_back(t);
-  }
+  std::unordered_set<const type*> found;
+  const auto add = [&](const type& t) {
+    if (found.insert(&t).second) types.push_back(&t);
+  };
+  for (const type& (*make)() : made_by) add(make());
+  for (std::size_t n = 0; n < types.size(); ++n)
+    for (const field& f : types[n]->fields)
+      if (f.of) add(f.of());
   return types;
 }
 

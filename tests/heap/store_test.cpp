@@ -1,5 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -78,6 +79,12 @@ TEST_F(store_test, roots_have_types) {
   EXPECT_NE(s().find_root<node>("list"), nullptr);
   EXPECT_EQ(s().find_root<node>("other"), nullptr);
   EXPECT_EQ(s().root_names(), std::vector<std::string>{"list"});
+  s().transact([&] {
+    (void)s().root<node>("second");
+    EXPECT_EQ(s().root_names().size(), 2u);
+  });
+  s().remove_root("second");
+  EXPECT_EQ(s().default_database().root_names(), std::vector<std::string>{"list"});
   s().remove_root("list");
   EXPECT_EQ(s().find_root<node>("list"), nullptr);
   expect_error(errc::no_such_root, {"list"}, [&] { (void)s().remove_root("list"); });
@@ -173,6 +180,71 @@ TEST(store_files, with_homes_that_are_taken) {
   expect_error(errc::address_taken, {"home"}, [&] { (void)store(dir / "b", how); });
 }
 
+TEST(two_stores, containers_take_memory_where_they_are) {
+  const temp_dir dir;
+  const std::string long_text = "a text that does not fit into the string itself";
+  {
+    store a(dir / "a", small_store()), b(dir / "b", small_store());  // b is the one that was opened last
+    auto& in_a = a.root<package>("p");
+    auto& in_b = b.root<package>("p");
+    auto* const transient_one = a.make<package>();
+    transient_one->name = long_text;
+    a.transact([&] {
+      b.transact([&] {
+        in_b.name = long_text;
+        in_a.name = long_text;
+      });
+      const tenure::string here = long_text + " on the stack";  // in a, whose transaction is still open
+      EXPECT_FALSE(a.is_persistent(here.data()));
+      in_a.depends.push_back(transient_one);
+      in_a.depends[0]->depends.push_back(&in_a);
+    });
+    const auto before = b.stats().objects_destroyed;
+    b.transact([&] { a.transact([&] { in_b.name = "short"; }); });
+    EXPECT_EQ(b.stats().objects_destroyed - before, 0u) << "it grew: a short text keeps the memory";
+    b.transact([&] { a.transact([&] { in_b.name = tenure::string(); }); });
+    EXPECT_EQ(b.stats().objects_destroyed - before, 1u);
+    expect_sound(a);
+    expect_sound(b);
+  }
+  store a(dir / "a");
+  EXPECT_EQ(a.root<package>("p").depends[0]->name, long_text);
+  expect_sound(a);
+}
+
+TEST(two_stores, transactions_end_in_any_order) {
+  const temp_dir dir;
+  store a(dir / "a", small_store()), b(dir / "b", small_store());
+  auto& in_a = a.root<tenure::vector<tenure::string>>("v");
+  auto& in_b = b.root<tenure::vector<tenure::string>>("v");
+  const tenure::string text("a text that does not fit into the string itself");  // in b
+  transaction of_b = b.begin(), of_a = a.begin();
+  in_a.push_back(text);
+  of_b.commit();
+  in_a.push_back(text);
+  of_b = b.begin();
+  in_b.push_back(text);
+  of_a.commit();
+  in_b.push_back(text);
+  of_b.commit();
+  expect_sound(a);
+  expect_sound(b);
+}
+
+TEST(two_stores, one_that_is_destroyed_in_a_transaction_is_forgotten) {
+  const temp_dir dir;
+  store a(dir / "a", small_store());
+  {
+    auto b = std::make_unique<store>(dir / "b", small_store());
+    transaction tx = b->begin();
+    b.reset();
+    std::construct_at(&tx);  // its store is no more
+  }
+  const tenure::string text("a text that does not fit into the string itself");
+  a.transact([&] { a.root<package>("p").name = text; });
+  expect_sound(a);
+}
+
 TEST(store_options_test, that_make_no_sense) {
   const temp_dir dir;
   auto how = small_store();
@@ -188,6 +260,7 @@ TEST_F(store_test, after_close_nothing_works) {
   moved.close();
   expect_error(errc::closed, {"closed"}, [&] { (void)moved.begin(); });
   expect_error(errc::closed, {"closed"}, [&] { (void)moved.root<node>("list"); });
+  expect_error(errc::closed, {"closed"}, [&] { (void)moved.root_names(); });
   expect_error(errc::closed, {"closed"}, [&] { (void)moved.begin_read(); });
   opened.reset();
 }

@@ -26,6 +26,7 @@ check() {  # LINKAGE PROGRAM: it works, and has the library inside or outside as
 }
 
 cmake --install "$build" --prefix "$prefix" >"$work/install.log"
+[[ -f $prefix/share/tenure/tenure-gdb.py ]] || { echo "nothing for the debugger is installed" >&2; exit 1; }
 export PKG_CONFIG_PATH
 PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name tenure.pc)")
 libdir=$(pkg-config --variable=libdir tenure)

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -155,6 +156,20 @@ TEST(registry, has_each_type_once) {
   EXPECT_EQ(std::count(types.begin(), types.end(), &type_of<before::place>()), 1);
   EXPECT_EQ(std::count(types.begin(), types.end(), &type_of<before::package>()), 1);
   EXPECT_EQ(std::count(types.begin(), types.end(), &type_of<after::package>()), 0);
+}
+
+struct far_end {
+  int value;
+};
+struct near_end {
+  std::array<std::optional<far_end*>, 2> ends;
+};
+const tenure::register_type<near_end> registered_for_what_it_refers_to;
+
+// A program that only follows pointers must not read a struct that has changed.
+TEST(registry, has_what_registered_types_refer_to) {
+  const auto types = tenure::registered_types();
+  EXPECT_EQ(std::count(types.begin(), types.end(), &type_of<far_end>()), 1);
 }
 
 }  // namespace types_test

@@ -3,7 +3,8 @@
 // What the table under hash maps consists of: groups of 15 slots, with a byte for each that is looked at first, all at
 // once. An entry belongs to the group that its hash names; if that is full, to the next one of a sequence, and the groups
 // that were passed count it: a lookup that finds nothing goes on only where somebody has passed. So erasing leaves no
-// tombstones, and entries never move because of others, except when the table grows.
+// tombstones, and entries never move because of others, except when the table grows. After F14 [Bronson and Shi, "Open-sourcing
+// F14 for faster, more memory-efficient hash tables", Facebook, 2019].
 //
 // A group is never constructed: its memory comes zeroed, and entries are constructed in its slots. Free slots are zero.
 #pragma once

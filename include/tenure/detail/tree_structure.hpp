@@ -1,6 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// A B+-tree as a structure: entries at positions, splits and merges. Order is the business of ordered_tree.hpp.
+// A B+-tree [Comer, "The ubiquitous B-tree", ACM Computing Surveys 11(2), 1979] as a structure: entries at positions, splits and
+// merges. Order is the business of ordered_tree.hpp.
 //
 // Whatever can throw (memory, constructing the entry, copying a key to be a separator) comes before the first change, so
 // an insertion that throws has not happened, and erasing cannot throw. Nodes have parents, so that an entry at a known

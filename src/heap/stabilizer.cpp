@@ -201,8 +201,11 @@ void stabilizer::describe(database_state& in, known_type& what) {
     const std::uint64_t capacity = std::max<std::uint64_t>(2 * table.capacity, what.index + 1);
     auto* const larger = in.make_array<stored_type*>(capacity);
     std::copy_n(table.types, table.count, larger);
-    if (const found_object old = in.map->find_start(reinterpret_cast<address>(table.types)))
-      (old.is_persistent ? in.destroyed : in.retired).insert(old.at);
+    if (const found_object old = in.map->find_start(reinterpret_cast<address>(table.types))) {
+      auto& gone = old.is_persistent ? in.destroyed : in.retired;
+      gone.insert(old.at);
+      replaced_.emplace_back(&gone, old.at);
+    }
     write(table.types) = larger;
     write(table.capacity) = capacity;
   }
@@ -412,6 +415,7 @@ void stabilizer::hide_transients(const known_type& of, address object) {
 void stabilizer::undo() noexcept {
   for (auto w = writes_.rbegin(); w != writes_.rend(); ++w) std::memcpy(w->at, saved_.data() + w->saved, w->length);
   for (known_type* what : described_) what->stored = nullptr;
+  for (const auto& [gone, table] : replaced_) gone->erase(table);
   for (const tally& t : tallies_) {
     t.of->objects -= t.objects;
     t.of->bytes -= t.bytes;

@@ -70,6 +70,8 @@ class stabilizer {
   rvm::transaction& tx_;
   std::vector<std::pair<database_state*, address>> pending_;
   std::vector<known_type*> described_;  // by this commit
+  // Arrays of type tables that larger ones replace, and the sets of what is gone that they were put in.
+  std::vector<std::pair<std::unordered_set<address>*, address>> replaced_;
   std::vector<std::pair<database_state*, known_type*>> undescribed_;
   std::vector<written> writes_;
   std::vector<std::byte> saved_;

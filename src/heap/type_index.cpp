@@ -124,7 +124,9 @@ std::uint32_t type_index::index_of(const type& of) {
   };
   static thread_local asked last[16];
   asked& mine = last[(reinterpret_cast<std::uintptr_t>(&of) / 64) % 16];
-  if (mine.of == &of && mine.in == this && mine.index < count() && table_[mine.index]->of == &of) return mine.index;
+  if (mine.of == &of && mine.in == this) {  // or one that was at the same place before
+    if (const known_type* const known = find(mine.index); known != nullptr && known->of == &of) return mine.index;
+  }
   const guard lock(mutex_);
   mine = {this, &of, index_of(lock, of)};
   return mine.index;

@@ -107,7 +107,7 @@ class verifier {
       return false;
     }
     const std::uint64_t size = size_of_object(object);
-    if (size == 0 || size > room || (type->of->size != 0 && size != 1 && size % type->of->size != 0)) {
+    if (size == 0 || size > room || (type->of->size != 0 && size % type->of->size != 0)) {
       say(at(d, b) + ": " + type->of->name + " at " + os::hexadecimal(reinterpret_cast<void*>(object)) +
           " has the size " + std::to_string(size) + how_reached(object));
       return false;

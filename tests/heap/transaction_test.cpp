@@ -10,6 +10,7 @@
 
 #include <tenure/tenure.hpp>
 
+#include "heap/store_state.hpp"
 #include "support/expect_error.hpp"
 #include "support/test_store.hpp"
 
@@ -149,6 +150,32 @@ TEST_F(store_transaction, labels_are_kept_for_the_history) {
   tx.label("who");
   first->balance = 1;
   tx.commit();
+}
+
+// Nobody gets in before the values of a commit are fixed.
+TEST_F(store_transaction, values_are_captured_before_the_gate_opens) {
+  struct witness final : rvm::participant {
+    store_state& state;
+    bool was_captured = false, had_the_gate = false;
+    explicit witness(store_state& of) : state(of) {}
+    void prepare(rvm::transaction&) override {}
+    void undo_prepare(rvm::transaction&) noexcept override {}
+    void captured(rvm::transaction&) noexcept override {
+      was_captured = true;
+      had_the_gate = state.is_writer();
+    }
+    void committed(rvm::transaction&) noexcept override {}
+    void aborted(rvm::transaction&) noexcept override {}
+  };
+  store_state state(dir / "another", small_store());
+  witness w(state);
+  state.begin();
+  state.tx.join(w);
+  state.databases.front()->add_root("root", state.databases.front()->make_array<char>(1));
+  (void)state.commit();
+  EXPECT_TRUE(w.was_captured);
+  EXPECT_TRUE(w.had_the_gate);
+  EXPECT_FALSE(state.is_writer());
 }
 
 TEST_F(store_transaction, readers_share_and_writers_exclude_them) {

@@ -13,6 +13,8 @@
 
 #include <tenure/tenure.hpp>
 
+#include "heap/object_text.hpp"
+#include "heap/object_walk.hpp"
 #include "heap/store_state.hpp"
 #include "rvm/format.hpp"
 #include "support/expect_error.hpp"
@@ -535,6 +537,31 @@ TEST_F(schema, thousands_of_types) {
   });
   close();
   EXPECT_EQ(index_of(path), index);
+  open();
+}
+
+// All that the heap makes for itself can be reached, also where the index grows several times in one commit.
+TEST_F(schema, the_index_has_no_garbage) {
+  holder& root = s().root<holder>("holder");
+  s().transact([&] {
+    for (const type* const t : generated_types(200)) {
+      auto* const g = static_cast<generated*>(detail::allocate(*t, 1, &root));
+      g->next = static_cast<generated*>(root.object);
+      root.object = g;
+    }
+  });
+  close();
+  store_options reading = how;
+  reading.mode = rvm::open_mode::read_only;
+  {
+    const store_state state(path, reading);
+    heap::reachable_objects all(state);
+    all.search();
+    const database_state& in = *state.databases.front();
+    in.map->for_each_persistent(0, in.header().blocks_end, [&](heap::address object) {
+      EXPECT_TRUE(all.contains(object)) << heap::object_text(state, object);
+    });
+  }
   open();
 }
 

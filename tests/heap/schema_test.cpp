@@ -415,10 +415,10 @@ std::vector<in_the_index> index_of(const std::string& path) {
 std::vector<const type*> generated_types(std::size_t count) {
   std::vector<const type*> all;
   for (std::size_t n = 0; n < count; ++n) {
-    auto* const t = new type;
-    t->name = "generated::type_" + std::to_string(n);
-    t->size = 16;
-    t->alignment = 8;
+    type t;
+    t.name = "generated::type_" + std::to_string(n);
+    t.size = 16;
+    t.alignment = 8;
     field next;
     next.kind = field_kind::reference;
     next.name = "next";
@@ -429,7 +429,7 @@ std::vector<const type*> generated_types(std::size_t count) {
     number.scalar = scalar_kind::unsigned_integer;
     number.offset = number.size = 8;
     number.type_name = "unsigned long";
-    t->fields = {next, number};
+    t.fields = {next, number};
     if (n % 10 == 9) {
       field inner;
       inner.kind = field_kind::nested;
@@ -438,11 +438,11 @@ std::vector<const type*> generated_types(std::size_t count) {
       inner.offset = 16;
       inner.size = all.back()->size;
       inner.type_name = all.back()->name;
-      t->fields.push_back(inner);
-      t->size += inner.size;
+      t.fields.push_back(inner);
+      t.size += inner.size;
     }
-    t->fingerprint = types::fingerprint_of(*t);
-    all.push_back(t);
+    t.fingerprint = types::fingerprint_of(t);
+    all.push_back(&keep(std::move(t)));
   }
   return all;
 }

@@ -86,7 +86,8 @@ class reading {
 // The object of a root, if it is of the type.
 void* require_root(const database_state& in, const root_entry& root, const type& of) {
   const auto what = [&] { return in.file + ": the root \"" + std::string(view(root.name)) + "\""; };
-  const sound_object is = find_sound(in.owner, root.object);
+  sound_object is;
+  in.nursery->exclusively([&] { is = find_sound(in.owner, root.object); });  // others may be making objects beside it
   if (!is || is.in != &in || is.at != reinterpret_cast<address>(root.object))
     throw error(errc::damaged, what() + " refers to " + os::hexadecimal(root.object) +
                                    ", where no object starts; `tenure verify` says what else is damaged");

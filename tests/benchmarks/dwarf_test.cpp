@@ -33,7 +33,7 @@
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wreturn-type"  // of a main() that is none
-namespace package_graph {  // its headers are above
+namespace package_graph {                       // its headers are above
 #include "../examples/packages.cpp"
 }
 #pragma GCC diagnostic pop

@@ -1,4 +1,5 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <atomic>
 #include <latch>
 #include <thread>
@@ -79,6 +80,30 @@ TEST_F(store_transaction, memory_of_what_an_abort_took_back_is_used_again) {
   account* const a = once(false);
   for (int i = 0; i < 20; ++i) EXPECT_EQ(once(false), a);
   EXPECT_EQ(once(true), a);
+}
+
+// Containers rely on it.
+TEST_F(store_transaction, arrays_are_zero_whatever_was_there) {
+  constexpr std::size_t small = 100, large = 5000;  // elements
+  const auto is_zero = [](const long* array, std::size_t count) {
+    return std::all_of(array, array + count, [](long n) { return n == 0; });
+  };
+  long* kept[2] = {};
+  for (int round = 0; round < 12; ++round) {
+    transaction tx = s().begin();
+    for (int n = 0; n < 2; ++n) {
+      const std::size_t count = n == 0 ? small : large;
+      auto* const made = static_cast<long*>(detail::allocate(type_of<long>(), count, first));
+      EXPECT_TRUE(is_zero(made, count)) << "round " << round;
+      std::fill_n(made, count, -1L);
+      detail::deallocate(kept[n]);
+      if (round % 3 != 0) kept[n] = made;
+    }
+    if (round % 3 == 0)
+      tx.abort();
+    else
+      tx.commit(commit_mode::lazy);
+  }
 }
 
 TEST_F(store_transaction, checkpoint_keeps_what_is_done_and_stays_open) {

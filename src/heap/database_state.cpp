@@ -92,6 +92,11 @@ database_state::~database_state() {
   if (vtables != nullptr) os::unmap(vtables, vtable_area);
 }
 
+bool database_state::is_blank() const {
+  const auto* const bytes = region.data();
+  return std::all_of(bytes, bytes + starts_at, [](std::byte b) { return b == std::byte{}; });
+}
+
 void database_state::read() {
   const database_header& h = header();
   if (h.magic != database_header::right_magic)

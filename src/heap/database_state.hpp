@@ -26,6 +26,8 @@ struct database_state final : rvm::change_filter {
   database_state(store_state& owner, std::string name, std::string file);
   ~database_state() override;
 
+  // Nothing was ever committed to it.
+  [[nodiscard]] bool is_blank() const;
   // Checks the header and reads the type index.
   void read();
   // Writes header, type table and root table of a new database. In a transaction.

@@ -6,7 +6,9 @@
 #include <tenure/error.hpp>
 
 #include "heap/object_text.hpp"
+#include "heap/object_walk.hpp"
 #include "heap/store_state.hpp"
+#include "os/system_error.hpp"
 
 namespace tenure {
 
@@ -64,32 +66,57 @@ void in_transaction(store_state& store, F&& f) {
   if (const auto done = store.commit()) store.memory->wait(*done);
 }
 
+// In the thread's transaction, or while nobody writes.
+class reading {
+ public:
+  explicit reading(store_state& store) : store_(store), inside_(store.is_writer() || store.gate.is_reader()) {
+    if (!inside_) store_.gate.enter_to_read();
+  }
+  ~reading() {
+    if (!inside_) store_.gate.leave_reading();
+  }
+  reading(const reading&) = delete;
+  reading& operator=(const reading&) = delete;
+
+ private:
+  store_state& store_;
+  const bool inside_;
+};
+
+// The object of a root, if it is of the type.
+void* require_root(const database_state& in, const root_entry& root, const type& of) {
+  const auto what = [&] { return in.file + ": the root \"" + std::string(view(root.name)) + "\""; };
+  sound_object is;
+  in.nursery->exclusively([&] { is = find_sound(in.owner, root.object); });  // others may be making objects beside it
+  if (!is || is.in != &in || is.at != reinterpret_cast<address>(root.object))
+    throw error(errc::damaged, what() + " refers to " + os::hexadecimal(root.object) +
+                                   ", where no object starts; `tenure verify` says what else is damaged");
+  if (in.types->index_of(of) != is.type->index)
+    throw error(errc::wrong_type, what() + " is a " + is.type->of->name + ", not a " + of.name);
+  if (is.size != std::max<std::uint64_t>(of.size, 1))
+    throw error(errc::damaged, what() + ", " + object_text(in.owner, is.at) + ", has " + std::to_string(is.size) +
+                                   " bytes; `tenure verify` says what else is damaged");
+  return root.object;
+}
+
 }  // namespace
 
 void* database::root_object(std::string_view root_name, const type& of, void* (*make_it)(database_state&)) const {
   store_state& store = state_->owner;
   store.require_usable();
-  const bool inside = store.is_writer() || store.gate.is_reader();
-  if (!inside) store.gate.enter_to_read();
-  const root_entry* found = state_->find_root(root_name);
-  if (!inside) store.gate.leave_reading();
-  void* object = found != nullptr ? found->object : nullptr;
-  if (object == nullptr) {
-    if (make_it == nullptr) return nullptr;
-    if (root_name.empty() || root_name.size() > 4096)
-      throw error(errc::bad_option, state_->file + ": a root's name has 1 to 4096 bytes");
-    in_transaction(store, [&] {
-      found = state_->find_root(root_name);  // another thread may have been faster
-      object = found != nullptr ? found->object : make_it(*state_);
-      if (found == nullptr) state_->add_root(root_name, object);
-    });
+  {
+    const reading while_found(store);
+    if (const root_entry* const found = state_->find_root(root_name)) return require_root(*state_, *found, of);
   }
-  const std::uint32_t index = header_of(reinterpret_cast<address>(object)).type;
-  if (state_->types->index_of(of) != index) {
-    const known_type* const is = state_->types->find(index);
-    throw error(errc::wrong_type, state_->file + ": the root \"" + std::string(root_name) + "\" is a " +
-                                      (is != nullptr ? is->of->name : "?") + ", not a " + of.name);
-  }
+  if (make_it == nullptr) return nullptr;
+  if (root_name.empty() || root_name.size() > 4096)
+    throw error(errc::bad_option, state_->file + ": a root's name has 1 to 4096 bytes");
+  void* object = nullptr;
+  in_transaction(store, [&] {
+    const root_entry* const found = state_->find_root(root_name);  // another thread may have been faster
+    object = found != nullptr ? require_root(*state_, *found, of) : make_it(*state_);
+    if (found == nullptr) state_->add_root(root_name, object);
+  });
   return object;
 }
 

@@ -13,6 +13,8 @@ namespace tenure::heap {
 
 namespace {
 
+constexpr std::uint64_t least_table = 32;  // types: those of a new database, and some
+
 std::uint64_t guard_value(const std::byte* at) {
   std::uint64_t value;
   std::memcpy(&value, at, sizeof value);
@@ -38,9 +40,12 @@ void stabilizer::run(std::span<const rvm::memory_range> changes) {
     look_at_changes(changes);
     drain();
   });
-  while (!undescribed_.empty()) {
+  while (!undescribed_.empty() || !grown_.empty()) {
     describe_types();
-    with_nurseries([&] { drain(); });
+    with_nurseries([&] {
+      drain();
+      if (undescribed_.empty()) promote_tables();
+    });
   }
   with_nurseries([&] {
     for (const auto& d : store_.databases) write_bookkeeping(*d);
@@ -198,21 +203,33 @@ void stabilizer::describe(database_state& in, known_type& what) {
   }
   type_table& table = in.type_table();
   if (what.index >= table.capacity) {
-    const std::uint64_t capacity = std::max<std::uint64_t>(2 * table.capacity, what.index + 1);
+    const std::uint64_t capacity = std::max<std::uint64_t>({least_table, 2 * table.capacity, what.index + 1});
     auto* const larger = in.make_array<stored_type*>(capacity);
     std::copy_n(table.types, table.count, larger);
-    if (const found_object old = in.map->find_start(reinterpret_cast<address>(table.types)))
-      (old.is_persistent ? in.destroyed : in.retired).insert(old.at);
+    if (const found_object old = in.map->find_start(reinterpret_cast<address>(table.types))) {
+      auto& gone = old.is_persistent ? in.destroyed : in.retired;
+      gone.insert(old.at);
+      replaced_.emplace_back(&gone, old.at);
+    }
     write(table.types) = larger;
     write(table.capacity) = capacity;
+    if (std::ranges::find(grown_, &in) == grown_.end()) grown_.push_back(&in);
   }
   write(table.types[what.index]) = made;
   if (what.index >= table.count) write(table.count) = what.index + 1;
   write(table.slots) = std::max<std::uint64_t>(table.slots, what.first_slot + what.slots);
   in.nursery->exclusively([&] {
-    follow({reinterpret_cast<address>(&table), 0, table.types}, false);
     follow({reinterpret_cast<address>(table.types), what.index * sizeof(void*), made}, false);
   });
+}
+
+// When no type is left to describe: arrays that were outgrown in the same commit do not become persistent.
+void stabilizer::promote_tables() {
+  for (database_state* const in : std::exchange(grown_, {})) {
+    const type_table& table = in->type_table();
+    follow({reinterpret_cast<address>(&table), 0, table.types}, false);
+  }
+  drain();
 }
 
 // --- Bookkeeping ------------------------------------------------------------------------------------------------------
@@ -412,6 +429,7 @@ void stabilizer::hide_transients(const known_type& of, address object) {
 void stabilizer::undo() noexcept {
   for (auto w = writes_.rbegin(); w != writes_.rend(); ++w) std::memcpy(w->at, saved_.data() + w->saved, w->length);
   for (known_type* what : described_) what->stored = nullptr;
+  for (const auto& [gone, table] : replaced_) gone->erase(table);
   for (const tally& t : tallies_) {
     t.of->objects -= t.objects;
     t.of->bytes -= t.bytes;

@@ -47,6 +47,7 @@ class stabilizer {
   // Descriptions of the types of what was promoted.
   void describe_types();
   void describe(database_state& in, known_type& what);
+  void promote_tables();
 
   void write_bookkeeping(database_state& in);
   void write_block(database_state& in, young_block& y);
@@ -70,6 +71,9 @@ class stabilizer {
   rvm::transaction& tx_;
   std::vector<std::pair<database_state*, address>> pending_;
   std::vector<known_type*> described_;  // by this commit
+  std::vector<database_state*> grown_;  // their type tables' arrays are to be promoted
+  // Arrays of type tables that larger ones replace, and the sets of what is gone that they were put in.
+  std::vector<std::pair<std::unordered_set<address>*, address>> replaced_;
   std::vector<std::pair<database_state*, known_type*>> undescribed_;
   std::vector<written> writes_;
   std::vector<std::byte> saved_;

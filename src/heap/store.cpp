@@ -100,7 +100,7 @@ store_state::~store_state() {
 void store_state::open_databases() {
   databases.push_back(std::make_unique<database_state>(*this, "main", file_of("main")));
   database_state& main = *databases.front();
-  if (main.header().magic == std::array<char, 8>{} && !read_only) {
+  if (!read_only && main.is_blank()) {
     // Its first transaction never became durable.
     initialize(main, {});
   } else {

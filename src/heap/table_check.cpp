@@ -61,13 +61,15 @@ class table_check {
       fail("the name of " + what + " does not lie in the database");
   }
 
-  // Zones that the segment does not reach are unused: nobody looks for objects there.
+  // Zones that the segment does not reach, with all of their bookkeeping if they have any, are unused: nobody looks for objects
+  // there.
   void check_zones() const {
-    const std::uint64_t reached = (of_.region.size() + zone_size - 1) / zone_size;
-    for (std::uint64_t zone = 0; zone < (of_.map->capacity() + zone_size - 1) / zone_size; ++zone)
-      if (of_.map->kind_of_zone(zone) > (zone < reached ? zone_kind::continued : zone_kind::unused))
-        fail("zone " + std::to_string(zone) + " is of kind " +
-             std::to_string(static_cast<int>(of_.map->kind_of_zone(zone))));
+    for (std::uint64_t zone = 0; zone < (of_.map->capacity() + zone_size - 1) / zone_size; ++zone) {
+      const zone_kind kind = of_.map->kind_of_zone(zone);
+      const std::uint64_t needed = kind == zone_kind::ordinary ? bookkeeping_size : 1;  // bytes of it
+      if (kind > zone_kind::continued || (kind != zone_kind::unused && zone * zone_size + needed > of_.region.size()))
+        fail("zone " + std::to_string(zone) + " is of kind " + std::to_string(static_cast<int>(kind)));
+    }
   }
 
   void check_types(const heap::type_table& types) {
@@ -87,7 +89,7 @@ class table_check {
     const stored_type& t = *types_[n];
     require_text(t.name, what);
     require_array(t.fields, t.field_count, t.field_count, what);
-    if (t.size > of_.map->capacity() || !std::has_single_bit(t.alignment))
+    if (t.size > of_.region.size() || !std::has_single_bit(t.alignment))
       fail(what + " has an impossible size or alignment");
     if (std::uint64_t{t.first_slot} + t.slots > vtable_area / vtable_slot)
       fail(what + " has too many virtual functions");
@@ -101,9 +103,11 @@ class table_check {
     if (f.kind > static_cast<std::uint8_t>(field_kind::conservative) ||
         f.scalar > static_cast<std::uint8_t>(scalar_kind::text))
       fail(what + " is of unknown kind");
-    if (f.offset > in.size || f.size > in.size - f.offset || f.count == 0 || f.size % f.count != 0 || f.size == 0)
-      fail(what + " does not lie in its type");
     const auto kind = static_cast<field_kind>(f.kind);
+    // A field without bytes says something about its type: what a hash function gives.
+    const bool has_no_bytes = f.size == 0 && (kind != field_kind::data || f.count != 1);
+    if (f.offset > in.size || f.size > in.size - f.offset || f.count == 0 || f.size % f.count != 0 || has_no_bytes)
+      fail(what + " does not lie in its type");
     if ((kind == field_kind::reference || kind == field_kind::derived || kind == field_kind::vtable) &&
         f.size / f.count != sizeof(void*))
       fail(what + " is a pointer of impossible size");

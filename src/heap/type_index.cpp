@@ -16,6 +16,12 @@ namespace {
 
 std::string text_of(const stored_text& text) { return {text.text, text.length}; }
 
+// Vtable pointers of a type of the program.
+std::uint32_t slots_of(const type& program) {
+  const bool has = program.operations != nullptr && program.operations->vtables != nullptr;
+  return has ? static_cast<std::uint32_t>(program.operations->vtables().size()) : 0;
+}
+
 std::size_t table_length() {
   const std::size_t page = os::page_size();
   return ((std::size_t{1} << 20) * sizeof(known_type*) + page - 1) / page * page;
@@ -103,7 +109,11 @@ void type_index::make_vtables(known_type& of) {
   for (std::size_t n = 0; n < of.vtable_words.size(); ++n) {
     const pointer_map::word& w = of.words->words()[n];
     if (w.kind != field_kind::vtable) continue;
-    const known_type& whose = *table_[by_name_.at(w.of->name)];
+    const auto found = by_name_.find(w.of->name);
+    if (found == by_name_.end())
+      throw error(errc::damaged, "the database " + database_ + " is damaged: it has the type " + of.of->name +
+                                     ", but not " + w.of->name + ", which is in it; restore it from a backup");
+    const known_type& whose = *table_[found->second];
     of.vtable_words[n] = types::word_of(slots_ + (whose.first_slot + w.slot) * vtable_slot);
   }
 }
@@ -124,7 +134,9 @@ std::uint32_t type_index::index_of(const type& of) {
   };
   static thread_local asked last[16];
   asked& mine = last[(reinterpret_cast<std::uintptr_t>(&of) / 64) % 16];
-  if (mine.of == &of && mine.in == this && mine.index < count() && table_[mine.index]->of == &of) return mine.index;
+  if (mine.of == &of && mine.in == this) {  // or one that was at the same place before
+    if (const known_type* const known = find(mine.index); known != nullptr && known->of == &of) return mine.index;
+  }
   const guard lock(mutex_);
   mine = {this, &of, index_of(lock, of)};
   return mine.index;
@@ -144,8 +156,7 @@ std::uint32_t type_index::index_of(const guard& lock, const type& of) {
   made->of = &of;
   made->words = std::make_unique<pointer_map>(of);
   made->first_slot = next_slot_;
-  if (of.operations != nullptr && of.operations->vtables != nullptr)
-    made->slots = static_cast<std::uint32_t>(of.operations->vtables().size());
+  made->slots = slots_of(of);
   if ((made->first_slot + made->slots) * vtable_slot > vtable_area)
     throw error(errc::out_of_memory,
                 "the database " + database_ + " has no room for the virtual functions of " + of.name);
@@ -153,6 +164,11 @@ std::uint32_t type_index::index_of(const guard& lock, const type& of) {
   by_type_.emplace(&of, known.index);
   make_vtables(known);
   return known.index;
+}
+
+void type_index::refuse_unknown(std::uint32_t index) const {
+  throw error(errc::damaged, "the database " + database_ + " is damaged: an object has the unknown type " +
+                                 std::to_string(index) + "; `tenure verify` says which");
 }
 
 void type_index::bind(const guard&, known_type& known, const type& program) {
@@ -171,6 +187,10 @@ void type_index::bind(const guard&, known_type& known, const type& program) {
     for (const std::string& line : types::differences(*known.of, program)) text += "\n  " + line;
     throw error(errc::schema_mismatch, text);
   }
+  if (known.slots != slots_of(program))
+    throw error(errc::damaged, "the database " + database_ + " is damaged: its type " + program.name + " has " +
+                                   std::to_string(known.slots) + " vtable pointers, not " +
+                                   std::to_string(slots_of(program)) + "; restore it from a backup");
   known.of = &program;
   known.words = std::make_unique<pointer_map>(program);
   by_type_.emplace(&program, known.index);
@@ -186,7 +206,7 @@ bool type_index::canonicalize(const known_type& of, std::byte* object, std::uint
   if (!of.words->has_vtables()) return false;
   bool changed = false;
   const std::uint64_t stride = of.of->size;
-  for (std::uint64_t at = from / stride * stride; at < std::min(to, size); at += stride)
+  for (std::uint64_t at = from / stride * stride; at < to && at + stride <= size; at += stride)
     for (std::size_t n = 0; n < of.vtable_words.size(); ++n) {
       const pointer_map::word& w = of.words->words()[n];
       if (w.kind != field_kind::vtable || at + w.offset >= to || at + w.offset + sizeof(void*) <= from) continue;

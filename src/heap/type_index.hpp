@@ -51,7 +51,13 @@ class type_index {
   [[nodiscard]] known_type* find(std::uint32_t index) const {
     return index < count_.load(std::memory_order_acquire) ? table_[index] : nullptr;
   }
-  [[nodiscard]] const known_type& at(std::uint32_t index) const { return *table_[index]; }
+  // The type of an object. Throws errc::damaged if there is none.
+  [[nodiscard]] const known_type& at(std::uint32_t index) const {
+    const known_type* const known = find(index);
+    if (known == nullptr) [[unlikely]]
+      refuse_unknown(index);
+    return *known;
+  }
   [[nodiscard]] std::uint32_t count() const { return count_.load(std::memory_order_acquire); }
   // Whether objects of some type have fields that are not recoverable.
   [[nodiscard]] bool has_transients() const { return has_transients_.load(std::memory_order_relaxed); }
@@ -68,6 +74,7 @@ class type_index {
   using guard = std::scoped_lock<std::mutex>;
   known_type& add(const guard&, std::unique_ptr<known_type> made);
   std::uint32_t index_of(const guard&, const type& of);
+  [[noreturn]] void refuse_unknown(std::uint32_t index) const;
   void bind(const guard&, known_type& known, const type& program);
   // When `of`, `words` and slots are known, and the nested types have theirs.
   void make_vtables(known_type& of);

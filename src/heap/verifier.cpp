@@ -107,7 +107,7 @@ class verifier {
       return false;
     }
     const std::uint64_t size = size_of_object(object);
-    if (size == 0 || size > room || (type->of->size != 0 && size != 1 && size % type->of->size != 0)) {
+    if (size == 0 || size > room || (type->of->size != 0 && size % type->of->size != 0)) {
       say(at(d, b) + ": " + type->of->name + " at " + os::hexadecimal(reinterpret_cast<void*>(object)) +
           " has the size " + std::to_string(size) + how_reached(object));
       return false;
@@ -162,7 +162,8 @@ class verifier {
     const std::uint64_t end = std::min(d.header().blocks_end, d.region.size() / block_size);
     d.map->for_each_persistent(0, end, [&](address object) {
       const sound_object known = sound_at(d, object);
-      if (!known) return;  // was told by check_header
+      if (!known) return;                        // was told by check_header
+      if (d.destroyed.contains(object)) return;  // in the open transaction: nobody looks at it again
       const known_type& type = *known.type;
       for_each_reference(type, object, [&](const reference_field& r) {
         if (r.is_ambiguous) return;

@@ -8,6 +8,8 @@
 #include <tenure/loader.hpp>
 
 #include "fuzz_support.hpp"
+#include "heap/store_state.hpp"
+#include "support/small_image.hpp"
 
 namespace {
 
@@ -169,6 +171,84 @@ void make_load_maps() {
   write("load_map", "none", 2, {});
 }
 
+// Changes as store_open_fuzz.cpp takes them.
+class store_changes {
+ public:
+  store_changes& change(std::uint8_t kind, std::uint8_t which, std::uint32_t offset, std::vector<std::uint8_t> with) {
+    const auto add = [&](std::uint64_t value, int count) {
+      for (int n = 0; n < count; ++n) bytes_.push_back(static_cast<std::byte>(value >> (8 * n)));
+    };
+    add(kind * 2u + which, 1);
+    add(offset, 3);
+    add(with.size(), 1);
+    for (const std::uint8_t b : with) add(b, 1);
+    return *this;
+  }
+  // Where an object's bytes are, from the end of the bookkeeping.
+  store_changes& change_object(const void* at, std::vector<std::uint8_t> with) {
+    return change(4, 0, static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(at) - first_object_),
+                  std::move(with));
+  }
+  void store_as(const std::string& name, std::uint8_t how = 0) {
+    bytes_.push_back(std::byte{1});  // write() takes zeros off the end
+    write("store_open", name, how, std::exchange(bytes_, {}));
+  }
+  explicit store_changes(std::uint64_t home) : first_object_(home + heap::bookkeeping_size) {}
+
+ private:
+  std::uint64_t first_object_;
+  std::vector<std::byte> bytes_;
+};
+
+void make_stores() {
+  using namespace heap;
+  sim::disk disk;
+  constexpr std::uint64_t home = 0x550000000000;
+  support::make_image(disk, home);
+  store_options how = support::image_options(disk, home);
+  how.mode = rvm::open_mode::read_only;
+  const store_state state(support::image_path, how);
+  const database_state& main = *state.databases.front();
+  store_changes c(main.home);
+  const auto at = [](std::size_t offset) { return static_cast<std::uint32_t>(offset); };
+  c.store_as("sound");
+  c.store_as("sound_read_only", 2);
+  c.change(0, 0, at(offsetof(database_header, home)), {1}).store_as("other_home", 1);
+  c.change(0, 0, at(offsetof(database_header, incompatible)), {1}).store_as("features", 1);
+  c.change(0, 0, at(offsetof(database_header, blocks_end)), {0xff, 0xff}).store_as("blocks_end");
+  c.change(0, 0, at(offsetof(database_header, types)), {8})
+      .change(0, 1, at(offsetof(database_header, roots)), {0, 0, 0, 0, 0, 0});
+  c.store_as("tables");
+  c.change(1, 0, 0, {2, 1}).store_as("zone_kinds");
+  c.change(2, 0, bookkeeping_blocks * 8, {3, 0, 0, 0, 2}).change(2, 0, bookkeeping_blocks * 8 + 8, {4, 0, 0, 0, 9});
+  c.store_as("block_entries");
+  c.change(3, 0, 0, {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}).store_as("start_bits");
+  const heap::type_table& types = main.type_table();
+  c.change_object(&types.count, {0xff, 0xff}).store_as("type_count");
+  const stored_type* const last = types.types[types.count - 1];
+  c.change_object(&last->size, {1}).store_as("type_size");
+  c.change_object(&last->flags, {3}).store_as("type_flags");
+  c.change_object(&last->name, {0, 0}).store_as("type_name");
+  c.change_object(&last->field_count, {200}).store_as("field_count");
+  for (std::uint64_t n = 1; n < types.count; ++n) {
+    const stored_type* const t = types.types[n];
+    if (t == nullptr) continue;
+    if (t->slots != 0) c.change_object(&t->slots, {7}).store_as("vtable_slots");
+    for (std::uint64_t f = 0; f < t->field_count; ++f) {
+      const stored_field& field = t->fields[f];
+      if (field.guard_width != 0) c.change_object(&field.guard_offset, {250}).store_as("guard");
+      if (static_cast<field_kind>(field.kind) == field_kind::nested) c.change_object(&field.of, {2}).store_as("nested");
+      if (field.count > 10) c.change_object(&field.count, {1, 0, 0, 1}).store_as("field_array");
+    }
+  }
+  const root_entry& root = main.root_table().entries[0];
+  c.change_object(&root.object, {0x10, 0, 1}).store_as("root");
+  c.change_object(static_cast<const char*>(root.object) - 8, {1, 0, 0, 0, 0xff, 0xff, 0xff, 0xff})
+      .store_as("huge_object");
+  c.change_object(static_cast<const char*>(root.object) - 4, {7}).store_as("object_size");
+  c.change_object(root.object, {0, 0, 0, 0, 0, 0x40}).store_as("stray_pointer");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -180,5 +260,6 @@ int main(int argc, char** argv) {
   make_logs();
   make_segments();
   make_load_maps();
+  make_stores();
   return 0;
 }

@@ -93,7 +93,8 @@ class graph_workload {
     history_[0] = {0, 0, 0, 0};
   }
 
-  void run(sim::disk& disk, int steps) {
+  // `verified`: after every step, which is slow.
+  void run(sim::disk& disk, int steps, bool verified = false) {
     how_.memory.disk = &disk;
     store s("/store", how_);
     database far = s.find_database("far") ? *s.find_database("far")
@@ -102,7 +103,10 @@ class graph_workload {
     far_graph& f = far.root<far_graph>("far");
     note(g, &f, true);
     std::mt19937_64 random(seed_ + history_.size());
-    for (int i = 0; i < steps; ++i) step(s, far, g, f, random);
+    for (int i = 0; i < steps; ++i) {
+      step(s, far, g, f, random);
+      if (verified) expect_sound(s);
+    }
     if (random() % 2 == 0) s.close();
   }
 
@@ -191,7 +195,7 @@ void crash_everywhere(std::uint64_t seed, int steps, std::uint64_t stride) {
   std::uint64_t operations = 0;
   {
     sim::disk whole;
-    graph_workload(seed).run(whole, steps);
+    graph_workload(seed).run(whole, steps, true);
     operations = whole.operations();
   }
   ASSERT_GT(operations, 20u);
@@ -233,7 +237,7 @@ TEST(store_crash, after_a_crash_work_goes_on) {
   for (std::uint64_t round = 1; round <= 12; ++round) {
     disk->crash_at(20 + 13 * round);
     try {
-      work.run(*disk, 30);
+      work.run(*disk, 30, true);
     } catch (const sim::power_failure&) {
     }
     disk = disk->crash(round);

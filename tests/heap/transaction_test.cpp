@@ -1,4 +1,5 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <atomic>
 #include <latch>
 #include <thread>
@@ -10,6 +11,7 @@
 
 #include <tenure/tenure.hpp>
 
+#include "heap/store_state.hpp"
 #include "support/expect_error.hpp"
 #include "support/test_store.hpp"
 
@@ -78,6 +80,30 @@ TEST_F(store_transaction, memory_of_what_an_abort_took_back_is_used_again) {
   account* const a = once(false);
   for (int i = 0; i < 20; ++i) EXPECT_EQ(once(false), a);
   EXPECT_EQ(once(true), a);
+}
+
+// Containers rely on it.
+TEST_F(store_transaction, arrays_are_zero_whatever_was_there) {
+  constexpr std::size_t small = 100, large = 5000;  // elements
+  const auto is_zero = [](const long* array, std::size_t count) {
+    return std::all_of(array, array + count, [](long n) { return n == 0; });
+  };
+  long* kept[2] = {};
+  for (int round = 0; round < 12; ++round) {
+    transaction tx = s().begin();
+    for (int n = 0; n < 2; ++n) {
+      const std::size_t count = n == 0 ? small : large;
+      auto* const made = static_cast<long*>(detail::allocate(type_of<long>(), count, first));
+      EXPECT_TRUE(is_zero(made, count)) << "round " << round;
+      std::fill_n(made, count, -1L);
+      detail::deallocate(kept[n]);
+      if (round % 3 != 0) kept[n] = made;
+    }
+    if (round % 3 == 0)
+      tx.abort();
+    else
+      tx.commit(commit_mode::lazy);
+  }
 }
 
 TEST_F(store_transaction, checkpoint_keeps_what_is_done_and_stays_open) {
@@ -149,6 +175,32 @@ TEST_F(store_transaction, labels_are_kept_for_the_history) {
   tx.label("who");
   first->balance = 1;
   tx.commit();
+}
+
+// Nobody gets in before the values of a commit are fixed.
+TEST_F(store_transaction, values_are_captured_before_the_gate_opens) {
+  struct witness final : rvm::participant {
+    store_state& state;
+    bool was_captured = false, had_the_gate = false;
+    explicit witness(store_state& of) : state(of) {}
+    void prepare(rvm::transaction&) override {}
+    void undo_prepare(rvm::transaction&) noexcept override {}
+    void captured(rvm::transaction&) noexcept override {
+      was_captured = true;
+      had_the_gate = state.is_writer();
+    }
+    void committed(rvm::transaction&) noexcept override {}
+    void aborted(rvm::transaction&) noexcept override {}
+  };
+  store_state state(dir / "another", small_store());
+  witness w(state);
+  state.begin();
+  state.tx.join(w);
+  state.databases.front()->add_root("root", state.databases.front()->make_array<char>(1));
+  (void)state.commit();
+  EXPECT_TRUE(w.was_captured);
+  EXPECT_TRUE(w.had_the_gate);
+  EXPECT_FALSE(state.is_writer());
 }
 
 TEST_F(store_transaction, readers_share_and_writers_exclude_them) {

@@ -3,8 +3,8 @@
 
 Usage: check.py [--jobs N] [--list] [NAME...]
 
---list only looks whether they can be made. The copy is in build/mutations. It is built once; of each mutation only what depends on the changed file is compiled, and
-linked with the rest.
+--list only looks whether they can be made. The copy is in build/mutations. It is built once, with the test programs that the
+mutations name; of each mutation only what depends on the changed file is compiled, and linked with the rest.
 """
 import argparse
 import concurrent.futures
@@ -56,12 +56,21 @@ def without_comments(text):
     return re.sub(r"//[^\n]*|/\*.*?\*/|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'", blank, text, flags=re.S)
 
 
+def program_and_filter(tests):
+    """"heap_test store_crash.*" names a program; without one it is rvm_test."""
+    return tuple(tests.split(" ")) if " " in tests else ("rvm_test", tests)
+
+
 def suites_needed(mutations):
     names = set()
     for _, _, _, tests, _ in mutations:
-        for part in tests.split(":"):
+        for part in program_and_filter(tests)[1].split(":"):
             names.add(part.split(".")[0] if "." in part else part)
     return names
+
+
+def programs_needed(mutations):
+    return sorted({program_and_filter(tests)[0] for _, _, _, tests, _ in mutations})
 
 
 def copy_tree(mutations):
@@ -91,7 +100,7 @@ def copy_tree(mutations):
     # Only the test programs' files with a suite that is asked for.
     wanted = [re.compile(name.split("/")[-1 if name.startswith("*") else 0].replace("*", ".*") + r"$")
               for name in suites_needed(mutations)]
-    for directory in ("rvm", "os"):
+    for directory in sorted({"os"} | {program.removesuffix("_test") for program in programs_needed(mutations)}):
         for source in sorted((ROOT / "tests" / directory).glob("*")):
             suites = re.findall(r"^\s*(?:TEST|TEST_F|TEST_P|TYPED_TEST)\((\w+),", source.read_text(), flags=re.M)
             if source.suffix == ".hpp" or any(w.match(s) for w in wanted for s in suites):
@@ -105,13 +114,13 @@ def run(command, **how):
     return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **how)
 
 
-def build(jobs):
+def build(jobs, programs):
     if not (BUILD / "build.ninja").exists():
         done = run(["cmake", "-S", TREE, "-B", BUILD, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=None", "-DCMAKE_CXX_FLAGS=-O1 -w",
                     "-DTENURE_BUILD_BENCH=OFF", "-DTENURE_BUILD_TOOLS=OFF", "-DTENURE_BUILD_EXAMPLES=OFF"])
         if done.returncode:
             sys.exit(done.stdout)
-    done = run(["ninja", "-C", BUILD, f"-j{jobs}", "rvm_test"])
+    done = run(["ninja", "-C", BUILD, f"-j{jobs}", *programs])
     if done.returncode:
         sys.exit(done.stdout)
 
@@ -119,10 +128,10 @@ def build(jobs):
 class Builder:
     """Compiles single files, and links, as the build does."""
 
-    def __init__(self):
+    def __init__(self, programs):
         self.compile = {}  # object: command
-        self.link = None
-        for line in run(["ninja", "-C", BUILD, "-t", "commands", "rvm_test"]).stdout.splitlines():
+        self.link = {}  # program: command
+        for line in run(["ninja", "-C", BUILD, "-t", "commands", *programs]).stdout.splitlines():
             words = shlex.split(line.replace("&&", " "))
             words = [w for w in words if w not in (":", "cd", str(BUILD))]
             if "-o" not in words:
@@ -130,8 +139,8 @@ class Builder:
             target = words[words.index("-o") + 1]
             if "-c" in words:
                 self.compile[target] = words
-            elif target.endswith("rvm_test"):
-                self.link = words
+            elif os.path.basename(target) in programs:
+                self.link[os.path.basename(target)] = words
         self.depends = {}  # object: files
         target = None
         for line in run(["ninja", "-C", BUILD, "-t", "deps"]).stdout.splitlines():
@@ -141,18 +150,21 @@ class Builder:
             elif line.strip():
                 self.depends[target].add(os.path.normpath(os.path.join(BUILD, line.strip())))
 
-    def objects_of(self, file):
-        return [o for o, files in self.depends.items() if str(file) in files and o in self.compile]
+    def objects_of(self, file, program):
+        """Those that depend on the file, but for other programs' tests."""
+        others = [f"/{other}.dir/" for other in self.link if other != program]
+        return [o for o, files in self.depends.items()
+                if str(file) in files and o in self.compile and not any(other in o for other in others)]
 
-    def make(self, directory, file, text):
-        """Builds the test program with another text for a file; returns its path, or the compiler's message."""
+    def make(self, directory, program, file, text):
+        """Builds a test program with another text for a file; returns its path, or the compiler's message."""
         overlay = directory / "overlay"
         changed = overlay / file
         changed.parent.mkdir(parents=True, exist_ok=True)
         changed.write_text(text)
         original = str(TREE / "src" / file)
         objects = {}
-        for target in self.objects_of(original):
+        for target in self.objects_of(original, program):
             words = list(self.compile[target])
             objects[target] = str(directory / target.replace("/", "_"))
             words[words.index("-o") + 1] = objects[target]
@@ -165,8 +177,8 @@ class Builder:
             done = run(words, cwd=BUILD)
             if done.returncode:
                 return None, done.stdout
-        program = directory / "rvm_test"
-        words = list(self.link)
+        words = list(self.link[program])
+        program = directory / program
         words[words.index("-o") + 1] = str(program)
         # In front of the library, whose own version of them is then not taken.
         replaced = [objects.pop(w) if w in objects else w for w in words]
@@ -217,13 +229,16 @@ def main():
         for name, file, _, tests, why in mutations:
             print(f"{name:42} {file:22} {why}\n{'':42} killed by {tests}")
         return 0
+    # All suites, so that the copy stays the same; only the programs that are needed.
     copy_tree(MUTATIONS)
-    build(how.jobs)
-    builder = Builder()
+    programs = programs_needed(mutations)
+    build(how.jobs, programs)
+    builder = Builder(programs)
     print(f"built in {time.time() - began:.0f} s", flush=True)
 
     def baseline(tests):
-        result = test(BUILD / "tests" / "rvm_test", tests, WORK / "baseline" / str(abs(hash(tests))))
+        program, names = program_and_filter(tests)
+        result = test(BUILD / "tests" / program, names, WORK / "baseline" / str(abs(hash(tests))))
         return None if result == "passed" else f"without any mutation, {tests}: {result}"
 
     def judge(mutation):
@@ -231,8 +246,9 @@ def main():
         directory = WORK / name
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir(parents=True)
-        program, message = builder.make(directory, file, texts[name])
-        result = test(program, tests, directory / "run") if program else "does not compile"
+        which, names = program_and_filter(tests)
+        program, message = builder.make(directory, which, file, texts[name])
+        result = test(program, names, directory / "run") if program else "does not compile"
         shutil.rmtree(directory, ignore_errors=True)
         return name, result, message
 

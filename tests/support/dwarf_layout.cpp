@@ -243,4 +243,15 @@ std::vector<std::string> dwarf_disagreements(const volatile void* anchor, const 
   return found;
 }
 
+std::vector<std::string> exact_disagreements(const volatile void* anchor, const type& described) {
+  std::vector<std::string> found = dwarf_disagreements(anchor, described);
+  if (described.is_conservative) found.push_back(described.name + ": is conservative");
+  const pointer_map map(described);
+  for (const auto& w : map.words())
+    if (w.kind == field_kind::conservative)
+      found.push_back(described.name + ": " + std::to_string(w.length) + " bytes at offset " +
+                      std::to_string(w.offset) + " are conservative");
+  return found;
+}
+
 }  // namespace tenure::support

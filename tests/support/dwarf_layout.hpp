@@ -34,6 +34,12 @@ template <class T>
 std::vector<std::string> dwarf_disagreements() {
   return dwarf_disagreements(&dwarf_anchor<T>, type_of<T>());
 }
+// The same, and what of the description is conservative, which agrees with everything.
+[[nodiscard]] std::vector<std::string> exact_disagreements(const volatile void* anchor, const type& described);
+template <class T>
+std::vector<std::string> exact_disagreements(const type& described = type_of<T>()) {
+  return exact_disagreements(&dwarf_anchor<T>, described);
+}
 inline const std::vector<std::string> agreement;
 
 }  // namespace tenure::support

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -13,6 +12,7 @@
 
 #include <tenure/registry.hpp>
 
+#include "support/renamed_type.hpp"
 #include "types/fingerprint.hpp"
 
 namespace types_test {
@@ -48,25 +48,7 @@ struct package {
 };
 }  // namespace after
 
-// The types are of one name for the store, as those of two builds are.
-type renamed(const type& t) {
-  type result = t;
-  const auto rename = [](std::string& text) {
-    for (const char* const space : {"before::", "after::"})
-      for (std::size_t at = 0; (at = text.find(space)) != text.npos;) text.erase(at, std::string(space).size());
-  };
-  rename(result.name);
-  for (tenure::field& f : result.fields) {
-    rename(f.type_name);
-    if (f.kind == tenure::field_kind::nested) {
-      static std::vector<std::unique_ptr<type>> kept;
-      kept.push_back(std::make_unique<type>(renamed(f.of())));
-      f.of = kept.back().get();
-    }
-  }
-  result.fingerprint = tenure::types::fingerprint_of(result);
-  return result;
-}
+type renamed(const type& t) { return tenure::support::renamed(t, {"before::", "after::"}); }
 
 TEST(differences, are_said_field_by_field) {
   const type was = renamed(type_of<before::package>()), is = renamed(type_of<after::package>());

@@ -12,6 +12,13 @@
 #include <variant>
 
 #include <tenure/allocator.hpp>
+#include <tenure/hash_map.hpp>
+#include <tenure/hash_set.hpp>
+#include <tenure/map.hpp>
+#include <tenure/ordered_index.hpp>
+#include <tenure/set.hpp>
+#include <tenure/string.hpp>
+#include <tenure/vector.hpp>
 
 #include "support/dwarf_layout.hpp"
 #include "types/zoo.hpp"
@@ -20,6 +27,7 @@ namespace types_test::dwarf {
 
 using tenure::support::agreement;
 using tenure::support::dwarf_disagreements;
+using tenure::support::exact_disagreements;
 
 struct address {
   int number;
@@ -125,6 +133,61 @@ TEST(dwarf, agrees_with_nodes_of_containers) {
   EXPECT_EQ(dwarf_disagreements<std::_Rb_tree_node<value>>(), agreement);
   EXPECT_EQ((dwarf_disagreements<std::__detail::_Hash_node<value, true>>()), agreement);
   EXPECT_EQ((dwarf_disagreements<std::__detail::_Hash_node<value, false>>()), agreement);
+}
+
+template <class... T>
+void expect_all_exact() {
+  const auto expect_exact = [](const std::vector<std::string>& found) { EXPECT_EQ(found, agreement); };
+  (expect_exact(exact_disagreements<T>()), ...);
+}
+
+// The library's own containers, and all that they allocate.
+TEST(dwarf, agrees_exactly_with_the_librarys_containers) {
+  using text = tenure::string;
+  expect_all_exact<text, tenure::vector<address>, tenure::vector<text>, tenure::vector<address*>>();
+  expect_all_exact<tenure::map<text, address>, tenure::multimap<text, zoo::duck>, tenure::map<int, address*>,
+                   tenure::set<text>, tenure::multiset<address*>, tenure::ordered_index<text, address*>>();
+  expect_all_exact<tenure::hash_map<text, address*>, tenure::hash_map<int, zoo::duck>, tenure::hash_set<text>,
+                   tenure::hash_set<address*>>();
+}
+
+TEST(dwarf, agrees_exactly_with_nodes_of_the_librarys_containers) {
+  using text = tenure::string;
+  using tenure::detail::hash_group;
+  using tenure::detail::tree_inner;
+  using tenure::detail::tree_leaf;
+  expect_all_exact<tenure::detail::tree_node, tree_inner<text>, tree_inner<int>, tree_inner<address*>,
+                   tree_inner<std::pair<text, address*>>>();
+  expect_all_exact<tree_leaf<std::pair<const text, address>>, tree_leaf<std::pair<const int, address*>>,
+                   tree_leaf<std::pair<const text, zoo::duck>>, tree_leaf<text>, tree_leaf<address*>,
+                   tree_leaf<std::pair<text, address*>>>();
+  expect_all_exact<hash_group<std::pair<const text, address*>>, hash_group<std::pair<const int, zoo::duck>>,
+                   hash_group<text>, hash_group<address*>>();
+}
+
+TEST(dwarf, agrees_exactly_with_the_standards_containers) {
+  using text = tenure::std_string;
+  using value = std::pair<const text, address>;
+  expect_all_exact<text, tenure::std_vector<address>, tenure::std_vector<bool>, tenure::std_deque<address>,
+                   tenure::std_list<address>, tenure::std_forward_list<address>, tenure::std_map<text, address>,
+                   tenure::std_multimap<text, address>, tenure::std_set<text>, tenure::std_multiset<text>,
+                   tenure::std_unordered_map<text, address>, tenure::std_unordered_multimap<text, address>,
+                   tenure::std_unordered_set<text>, tenure::std_unordered_multiset<text>>();
+  expect_all_exact<std::_List_node<value>, std::_Fwd_list_node<value>, std::_Rb_tree_node<value>,
+                   std::_Rb_tree_node<text>, std::__detail::_Hash_node<value, true>,
+                   std::__detail::_Hash_node<text, true>,
+                   std::__detail::_Hash_node<std::pair<const int, address>, false>, std::__detail::_Hash_node_base>();
+  // Arrays, whose slots may hold old pointers.
+  EXPECT_EQ(exact_disagreements<address>(tenure::detail::element_type<address>()), agreement);
+  EXPECT_EQ(exact_disagreements<zoo::duck>(tenure::detail::element_type<zoo::duck>()), agreement);
+}
+
+TEST(dwarf, finds_what_is_conservative) {
+  EXPECT_EQ(exact_disagreements<unknown>(), (std::vector<std::string>{
+                                                "types_test::dwarf::unknown: is conservative",
+                                                "types_test::dwarf::unknown: 8 bytes at offset 0 are conservative",
+                                                "types_test::dwarf::unknown: 8 bytes at offset 8 are conservative",
+                                            }));
 }
 
 TEST(dwarf, finds_what_a_trait_leaves_out) {

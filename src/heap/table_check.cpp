@@ -11,6 +11,7 @@
 #include <tenure/error.hpp>
 
 #include "heap/database_state.hpp"
+#include "heap/store_state.hpp"
 
 namespace tenure::heap {
 
@@ -45,16 +46,25 @@ class table_check {
     return offset >= bookkeeping_size && offset < size && offset % alignof(T) == 0 &&
            count <= (size - offset) / sizeof(T);
   }
+  // Whether the bookkeeping knows them, too: who writes may get memory that it calls free. Readers can do without.
+  template <class T>
+  [[nodiscard]] bool is_kept(const T* first, std::uint64_t count) const {
+    if (of_.owner.read_only) return true;
+    const auto object = reinterpret_cast<address>(first);
+    return of_.map->find_start(object).is_persistent && size_of_object(object) / sizeof(T) >= count;
+  }
   template <class T>
   [[nodiscard]] const T& table(const void* at, const char* what) const {
-    if (!is_inside(static_cast<const T*>(at), 1)) fail(std::string("its header refers to no ") + what);
-    return *static_cast<const T*>(at);
+    const T* const found = static_cast<const T*>(at);
+    if (!is_inside(found, 1) || !is_kept(found, 1)) fail(std::string("its header refers to no ") + what);
+    return *found;
   }
   template <class T>
   void require_array(const T* first, std::uint64_t count, std::uint64_t capacity, const std::string& what) const {
     if (count > capacity)
       fail(what + " has " + std::to_string(count) + " entries, but room for " + std::to_string(capacity));
-    if (count != 0 && !is_inside(first, count)) fail(what + " does not lie in the database");
+    if (count != 0 && (!is_inside(first, count) || !is_kept(first, count)))
+      fail(what + " does not lie in the database");
   }
   void require_text(const stored_text& text, const std::string& what) const {
     if (text.length > longest_text || (text.length != 0 && !is_inside(text.text, text.length)))
@@ -85,7 +95,7 @@ class table_check {
 
   void check_type(std::size_t n) const {
     const std::string what = "its type " + std::to_string(n);
-    if (!is_inside(types_[n], 1)) fail(what + " does not lie in the database");
+    if (!is_inside(types_[n], 1) || !is_kept(types_[n], 1)) fail(what + " does not lie in the database");
     const stored_type& t = *types_[n];
     require_text(t.name, what);
     require_array(t.fields, t.field_count, t.field_count, what);

@@ -87,10 +87,12 @@ class store_damage : public ::testing::Test {
   }
 
   // Opens what is on the disk, and looks at everything.
-  outcome look(sim::disk& at) {
+  outcome look(sim::disk& at, rvm::open_mode mode = rvm::open_mode::open) {
     outcome result;
     try {
-      const store s(image_path, image_options(at, home));
+      store_options how = image_options(at, home);
+      how.mode = mode;
+      const store s(image_path, how);
       result.found = s.verify();
       const auto mention_path = [&](auto&& f) {
         try {
@@ -194,8 +196,8 @@ TEST_F(store_damage, of_any_byte_that_means_something) {
       expect_noticed(*p.file, p.offset, static_cast<std::byte>(1 + random.below(255)));
     }
   };
-  some_of(metadata, scaled(4000));
-  some_of(data, scaled(1500));
+  some_of(metadata, scaled(2500));
+  some_of(data, scaled(1000));
 }
 
 TEST_F(store_damage, of_any_byte_of_the_files) {
@@ -260,7 +262,7 @@ TEST_F(store_damage, what_does_not_fit_is_said) {
   const auto says = [&](heap::address at, auto value, std::initializer_list<std::string> parts) {
     const auto damaged = disk.crash(1, sim::policy::keep_all);
     damaged->poke(main.path, main.data_offset + (at - main.home), std::as_bytes(std::span(&value, 1)));
-    const outcome seen = look(*damaged);
+    const outcome seen = look(*damaged, rvm::open_mode::read_only);
     EXPECT_TRUE(seen.says(parts)) << *parts.begin() << " is not said; " << seen.error << " "
                                   << (seen.found.empty() ? "" : seen.found.back());
   };
@@ -332,5 +334,14 @@ TEST_F(store_damage, roots_that_are_no_objects_are_refused) {
   refused(header + 4, 0, "no object");       // its size
   refused(header + 4, sizeof(catalog) - 8, "bytes");
   const std::uint64_t block = (catalog_object->begin - main.home) / heap::block_size;
-  refused(heap::entries_at + block * sizeof(heap::block_entry), 0, "no object");
+  const auto damaged = disk.crash(1, sim::policy::keep_all);
+  poke(*damaged, heap::entries_at + block * sizeof(heap::block_entry), 0);
+  store_options how = image_options(*damaged, home);
+  {
+    how.mode = rvm::open_mode::read_only;
+    const store s(image_path, how);
+    expect_error(errc::damaged, {main.path, "catalog", "no object"}, [&] { (void)s.find_root<catalog>("catalog"); });
+  }
+  how.mode = rvm::open_mode::open;
+  expect_error(errc::damaged, {main.path, "table"}, [&] { (void)store(image_path, how); });
 }

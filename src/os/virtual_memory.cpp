@@ -88,7 +88,7 @@ class run_collector {
 // kernel does not offer the mechanism.
 
 std::size_t scan_by_ioctl(int pagemap, const void* address, std::size_t length, run_collector& runs) {
-  std::array<page_region, 256> regions;
+  std::array<page_region, 256> regions{};  // valgrind does not know that the call fills it
   const auto base = reinterpret_cast<std::uint64_t>(address);
   pm_scan_arg scan{};
   scan.size = sizeof scan;

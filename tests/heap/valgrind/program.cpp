@@ -7,7 +7,7 @@
 
 #include <tenure/tenure.hpp>
 
-namespace {
+namespace valgrind_test {
 
 struct node {
   node* next;
@@ -19,6 +19,12 @@ struct list {
   std::uint64_t count;
   tenure::map<std::uint64_t, node*> by_number;
 };
+
+}  // namespace valgrind_test
+
+namespace {
+
+using namespace valgrind_test;
 
 tenure::store open(const char* directory) {
   tenure::store_options how;

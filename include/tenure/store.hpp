@@ -286,7 +286,6 @@ class store {
   [[nodiscard]] std::vector<std::string> verify() const;
   // Whether the object was reachable at a commit. `object` may point into it; false for what is in no database.
   [[nodiscard]] bool is_persistent(const void* object) const;
-  // Of types, what another thread's commit is counting may be missing.
   [[nodiscard]] store_statistics stats() const;
   // What opening it has recovered.
   [[nodiscard]] const rvm::recovery_report& recovery() const;

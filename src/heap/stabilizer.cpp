@@ -119,8 +119,6 @@ void stabilizer::promote(database_state& in, young_block& y, address object) {
   y.promoted.set(bit);
   pending_.emplace_back(&in, object);
   known_type& type = *in.types->find(header_of(object).type);
-  ++type.objects;
-  type.bytes += size_of_object(object) + sizeof(object_header);
   if (tallies_.empty() || tallies_.back().of != &type) {
     const auto known = std::ranges::find(tallies_, &type, &tally::of);
     if (known == tallies_.end())
@@ -430,10 +428,6 @@ void stabilizer::undo() noexcept {
   for (auto w = writes_.rbegin(); w != writes_.rend(); ++w) std::memcpy(w->at, saved_.data() + w->saved, w->length);
   for (known_type* what : described_) what->stored = nullptr;
   for (const auto& [gone, table] : replaced_) gone->erase(table);
-  for (const tally& t : tallies_) {
-    t.of->objects -= t.objects;
-    t.of->bytes -= t.bytes;
-  }
   for (const auto& d : store_.databases) d->nursery->exclusively([&] { d->nursery->forget_promoted(); });
 }
 
@@ -453,7 +447,11 @@ void stabilizer::committed() {
   for (const auto& d : store_.databases) store_.counts.objects_destroyed += d->destroyed.size();
   if (tallies_.empty()) return;
   store_.counts.last_commit.clear();
-  for (const tally& t : tallies_) store_.counts.last_commit.push_back({t.of->of->name, t.objects, t.bytes});
+  for (const tally& t : tallies_) {
+    t.of->objects += t.objects;
+    t.of->bytes += t.bytes;
+    store_.counts.last_commit.push_back({t.of->of->name, t.objects, t.bytes});
+  }
 }
 
 }  // namespace tenure::heap

@@ -306,15 +306,15 @@ std::vector<std::string> store::verify() const {
 
 bool store::is_persistent(const void* object) const {
   const database_state* const in = state_->database_of(object);
-  return in != nullptr && in->map->find(reinterpret_cast<address>(object)).is_persistent;
+  if (in == nullptr) return false;
+  bool found = false;  // other threads may be making objects beside it
+  in->nursery->exclusively([&] { found = in->map->find(reinterpret_cast<address>(object)).is_persistent; });
+  return found;
 }
 
 store_statistics store::stats() const {
-  store_statistics s;
-  {
-    const std::scoped_lock lock(state_->statistics_mutex);
-    s = state_->counts;
-  }
+  std::unique_lock lock(state_->statistics_mutex);
+  store_statistics s = state_->counts;
   for (const auto& d : state_->databases) {
     const auto made = d->nursery->made();
     s.objects_made += made.objects;
@@ -323,6 +323,7 @@ store_statistics store::stats() const {
       if (const known_type* const t = d->types->find(n); t != nullptr && t->objects != 0)
         s.total.push_back({t->of->name, t->objects, t->bytes});
   }
+  lock.unlock();
   s.memory = state_->memory->stats();
   s.bulk_bytes = s.memory.bulk_bytes;
   return s;

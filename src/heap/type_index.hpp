@@ -31,7 +31,7 @@ struct known_type {
   std::vector<const void*> vtable_words;    // this database's, for each of words->words() that is a vtable pointer
   // Guarded by the writer: the description in the store, or the one that is about to get there.
   stored_type* stored = nullptr;
-  // Statistics of stabilization.
+  // What commits made persistent. Guarded by the store's statistics_mutex.
   std::uint64_t objects = 0, bytes = 0;
 };
 

@@ -296,8 +296,8 @@ struct memory_range {
 };
 
 // Decides what of an automatically tracked page is recoverable, for layers that keep other things on the same pages. Bytes
-// that it leaves out are never logged and never count as stray writes. Asked for pages that differ from the committed image, by one thread at a time, at the begin, commit and abort of
-// automatic transactions.
+// that it leaves out are never logged and never count as stray writes. Asked for pages that differ from the committed image,
+// by one thread at a time, at the begin, commit and abort of automatic transactions.
 class change_filter {
  public:
   virtual ~change_filter() = default;

@@ -86,8 +86,8 @@ struct store_options {
   // begin(), which takes it back and throws errc::stray_write. true: none stays writable, so every stray write ends the
   // process where it happens.
   bool strict_tracking = false;
-  // How modified pages are found; for tests and measurements. Not `choose`: see docs/caveats.md, "Stores".
-  rvm::tracking_mechanism mechanism = rvm::tracking_mechanism::hot;
+  // How modified pages are found; for tests and measurements.
+  rvm::tracking_mechanism mechanism = rvm::tracking_mechanism::choose;
 };
 
 // What a commit made persistent, for each type [PM3 §7.4, figures 7 and 8].

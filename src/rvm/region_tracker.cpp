@@ -315,7 +315,12 @@ void region_tracker::aborted() {
       filter->restorable_parts(memory, parts_);
       for (const memory_range& part : parts_)
         std::memcpy(part.address, committed_image(page) + (part.address - memory.address), part.length);
-      if (pages_differ(memory.address, committed_image(page), page_size_)) continue;
+      // What is left is not recoverable now, but may lie on a page that is as a whole when the next transaction begins.
+      if (pages_differ(memory.address, committed_image(page), page_size_)) {
+        twins_.reserve(1);
+        remember(page);
+        continue;
+      }
     } else {
       std::memcpy(memory.address, committed_image(page), page_size_);
     }

@@ -121,7 +121,7 @@ void transaction_state::enter(region_state& in) {
 }
 
 bool transaction_state::uses(const region_state& in) const {
-  if (automatic && in.tracker != nullptr) return true;
+  if (in.tracker != nullptr && automatic.load(std::memory_order_relaxed)) return true;
   return first_region.load(std::memory_order_acquire) == &in ||
          std::ranges::find(other_regions, &in) != other_regions.end();
 }
@@ -178,7 +178,8 @@ void transaction_state::reset() {
   extents.clear();
   ranges_declared = 0;
   bytes_declared = 0;
-  automatic = settled = collected = preparing = false;
+  automatic.store(false, std::memory_order_relaxed);
+  settled = collected = preparing = false;
   changes.clear();
 }
 

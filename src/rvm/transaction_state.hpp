@@ -61,7 +61,8 @@ struct transaction_state final : commit_source {
   std::size_t undo_before_prepare = not_prepared, saved_before_prepare = not_prepared;
   std::vector<new_value> values;  // while committing
   // Automatic ones only. An automatic transaction has the automatic right until it has `settled` what is in memory.
-  bool automatic = false, settled = false;
+  std::atomic<bool> automatic{false};  // queries read it
+  bool settled = false;
   bool collected = false;             // changes are found, and will not be looked for again
   bool preparing = false;             // participants are being asked
   std::vector<memory_range> changes;  // in automatically tracked regions, as commit has found them

@@ -134,7 +134,8 @@ model_node seen(const node& n) {
 
 class random_program {
  public:
-  explicit random_program(std::uint64_t seed) : random_(seed) {
+  random_program(std::uint64_t seed, rvm::tracking_mechanism mechanism) : random_(seed) {
+    how_.mechanism = mechanism;
     how_.create.reservation = std::uint64_t{1} << 28;
     how_.create.home = next_home(how_.create.reservation);
     how_.memory.log.size = 1 << 20;
@@ -566,10 +567,14 @@ class random_program {
 
 }  // namespace
 
-TEST(store_random, programs_keep_every_invariant) {
-  const std::uint64_t seeds = scaled(3);
-  for (std::uint64_t seed = 1; seed <= seeds && !HasFailure(); ++seed) {
+class store_random : public ::testing::TestWithParam<rvm::tracking_mechanism> {};
+
+TEST_P(store_random, programs_keep_every_invariant) {
+  const std::uint64_t seeds = scaled(2), first = 1 + 1000 * static_cast<std::uint64_t>(GetParam());
+  for (std::uint64_t seed = first; seed < first + seeds && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    random_program(seed).run(120);
+    random_program(seed, GetParam()).run(scaled(100));
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(all, store_random, every_mechanism, mechanism_name);

@@ -82,6 +82,85 @@ TEST_F(store_transaction, memory_of_what_an_abort_took_back_is_used_again) {
   EXPECT_EQ(once(true), a);
 }
 
+// Transient objects come to lie in the holes that destroyed ones have left on pages that are tracked. What they leave there in
+// turn is no stray write, and is never logged.
+class remains : public reopened_store, public ::testing::WithParamInterface<rvm::tracking_mechanism> {
+ protected:
+  remains() {
+    how.mechanism = GetParam();
+    reopen();
+    first = &s().root<account>("first");
+    s().transact([&] {
+      account* all = nullptr;
+      for (int i = 0; i < 20000; ++i) all = s().make<account>(i, all);
+      account* last = first;
+      for (account* a = all; a != nullptr;) {
+        account* const next = a->next;
+        if (a->balance % 100 == 0)
+          last = last->next = a;
+        else
+          s().destroy(a);
+        a = next;
+      }
+      last->next = nullptr;
+    });
+    lowest = highest = first;
+    for (account* a = first->next; a != nullptr; a = a->next)
+      lowest = std::min(lowest, a), highest = std::max(highest, a);
+    reopen();  // blocks are filled again that earlier processes have left
+    first = &s().root<account>("first");
+  }
+  // Until some lie between the persistent ones.
+  std::vector<account*> make_transient_ones() {
+    std::vector<account*> made;
+    std::size_t between = 0;
+    while (between < 5000 && made.size() < 1'000'000) {
+      made.push_back(s().make<account>(-1, nullptr));
+      between += made.back() > lowest && made.back() < highest;
+    }
+    EXPECT_EQ(between, 5000u) << "several blocks";
+    return made;
+  }
+  // Writes to all the pages, and returns what that has logged.
+  std::uint64_t change_all(transaction& tx) {
+    for (account* a = first; a != nullptr; a = a->next) ++a->balance;
+    const std::uint64_t before = s().stats().memory.bytes_logged;
+    tx.commit();
+    return s().stats().memory.bytes_logged - before;
+  }
+  account *first = nullptr, *lowest = nullptr, *highest = nullptr;
+};
+
+TEST_P(remains, of_an_aborted_transaction) {
+  transaction tx = s().begin();
+  const std::uint64_t usual = change_all(tx);
+  for (int round = 0; round < 5; ++round) {
+    tx = s().begin();
+    for (account* a = first; a != nullptr; a = a->next) a->balance += 7;
+    (void)make_transient_ones();
+    tx.abort();
+    tx = s().begin();
+    EXPECT_LE(change_all(tx), usual) << "round " << round;
+  }
+}
+
+TEST_P(remains, of_objects_that_were_destroyed_later) {
+  transaction tx = s().begin();
+  const std::uint64_t usual = change_all(tx);
+  for (int round = 0; round < 5; ++round) {
+    tx = s().begin();
+    const std::vector<account*> made = make_transient_ones();
+    EXPECT_LE(change_all(tx), usual) << "round " << round;
+    tx = s().begin();
+    for (account* const a : made) s().destroy(a);
+    EXPECT_LE(change_all(tx), usual) << "round " << round;
+    tx = s().begin();
+    EXPECT_LE(change_all(tx), usual) << "round " << round;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(store, remains, every_mechanism, mechanism_name);
+
 // Containers rely on it.
 TEST_F(store_transaction, arrays_are_zero_whatever_was_there) {
   constexpr std::size_t small = 100, large = 5000;  // elements

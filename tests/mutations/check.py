@@ -101,7 +101,7 @@ def copy_tree(mutations):
     wanted = [re.compile(name.split("/")[-1 if name.startswith("*") else 0].replace("*", ".*") + r"$")
               for name in suites_needed(mutations)]
     for directory in sorted({"os"} | {program.removesuffix("_test") for program in programs_needed(mutations)}):
-        for source in sorted((ROOT / "tests" / directory).glob("*")):
+        for source in sorted((ROOT / "tests" / directory).rglob("*.?pp")):
             suites = re.findall(r"^\s*(?:TEST|TEST_F|TEST_P|TYPED_TEST)\((\w+),", source.read_text(), flags=re.M)
             if source.suffix == ".hpp" or any(w.match(s) for w in wanted for s in suites):
                 take(source)

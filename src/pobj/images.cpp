@@ -63,6 +63,7 @@ void check_typed(const store& in, const stored_memory& m, std::uint64_t from, st
 
 bool write_image(transaction& t, const stored_memory& m, std::uint64_t from, std::uint64_t to) {
   store& in = t.in();
+  if (from == to) return false;
   bool changed = false;
   std::array<std::byte, block_size> block;
   // References are whole words.

@@ -66,7 +66,8 @@ area space::take(std::uint64_t length, std::uint64_t taken) {
   }
   const position begin = found->second, end = begin + found->first;
   position until = end;
-  if (end - begin > std::max(small, length)) {
+  const bool is_cut = end - begin > small;
+  if (is_cut) {
     until = begin + std::min(round_to_8(wanted), end - begin);
     // Whole pages, so that pages can be written whole.
     if (const position even = (until + 4095) / 4096 * 4096; even < end) until = even;
@@ -74,15 +75,14 @@ area space::take(std::uint64_t length, std::uint64_t taken) {
   }
   remove(begin, end);
   if (until != end) add(until, end);
-  return {begin, until, begin, until != end && until - begin <= largest_free};
+  return {begin, until, begin, is_cut && until - begin <= largest_free};
 }
 
 // Lazily: it becomes durable with, or before, the commit that needs it.
 void space::cut(position begin, position middle, position end) {
-  if (middle == end) return;
   rvm::transaction tx = memory_.begin();
-  tx.set_range(at(begin), 8);
-  tx.set_range(at(middle), 8);
+  for (position p = begin; p < middle; p += largest_free) tx.set_range(at(p), 8);
+  for (position p = middle; p < end; p += largest_free) tx.set_range(at(p), 8);
   write_free(begin, middle);
   write_free(middle, end);
   tx.commit(rvm::commit_mode::no_flush);

@@ -30,7 +30,8 @@ store* open_store() noexcept { return the_only.load(std::memory_order_acquire); 
 store& the_store() {
   store* const open = open_store();
   if (open == nullptr) throw failure(POBJ_ESTATE, "the library is not initialized: call pobj_init first");
-  open->memory.require_usable();
+  if (open->fork_generation != os::fork_generation())
+    throw failure(POBJ_ESTATE, open->how.path + ": was opened by the parent of this process, and is not this one's");
   return *open;
 }
 

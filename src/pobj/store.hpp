@@ -20,6 +20,7 @@
 #include <tenure/rvm.hpp>
 
 #include "os/file.hpp"
+#include "os/process.hpp"
 #include "pobj/address_map.hpp"
 #include "pobj/control_memory.hpp"
 #include "pobj/slot_table.hpp"
@@ -68,6 +69,7 @@ struct store {
   [[nodiscard]] const store_header& header() const { return region.at<store_header>(0); }
 
   settings how;
+  const std::uint32_t fork_generation = os::fork_generation();
   mutable std::mutex mutex;
   control_memory control;
   allocator_table allocators;

@@ -11,9 +11,19 @@ namespace tenure::pobj {
 
 namespace {
 
-// From so many bytes of whole pages on, an area is written straight to the segment: that costs two syncs more, and spares
+// From so many bytes of whole pages on, areas are written straight to the segment: that costs two syncs more, and spares
 // the bytes their way through the log.
 constexpr std::uint64_t bulk_bytes = std::uint64_t{4} << 20;
+
+// What of an area can be written so: whole pages that have nothing of the committed chain of slots.
+struct whole_pages {
+  position first, last;
+  [[nodiscard]] std::uint64_t length() const { return last > first ? last - first : 0; }
+};
+whole_pages pages_of(const area& a) {
+  if (!a.is_one_slot) return {0, 0};
+  return {(a.begin + 8 + 4095) / 4096 * 4096, std::min(a.next + 8, a.end) / 4096 * 4096};
+}
 
 bool lies_in(const std::map<position, position>& areas, position p) {
   const auto after = areas.upper_bound(p);
@@ -158,18 +168,18 @@ void transaction::release_slot(position slot) {
 }
 
 // Announces what has been made in the area, and that the rest is free.
-void transaction::prepare_area(area& a) {
+void transaction::prepare_area(const area& a, bool in_bulk) {
   in_.free.write_free(a.next, a.end);
   const position end = std::min(a.next + 8, a.end);
-  const position first = (a.begin + 8 + 4095) / 4096 * 4096, last = end / 4096 * 4096;
-  if (!a.is_one_slot || last < first + bulk_bytes) {
+  const whole_pages pages = pages_of(a);
+  if (!in_bulk || pages.length() == 0) {
     tx_.set_range(in_.free.at(a.begin), end - a.begin);
     return;
   }
-  tx_.set_range(in_.free.at(a.begin), first - a.begin);
-  if (last != end) tx_.set_range(in_.free.at(last), end - last);
-  const std::span<const std::byte> pages{in_.free.at(first), last - first};
-  tx_.write_bulk(in_.region, first, {&pages, 1});
+  tx_.set_range(in_.free.at(a.begin), pages.first - a.begin);
+  if (pages.last != end) tx_.set_range(in_.free.at(pages.last), end - pages.last);
+  const std::span<const std::byte> bytes{in_.free.at(pages.first), pages.length()};
+  tx_.write_bulk(in_.region, pages.first, {&bytes, 1});
 }
 
 void transaction::prepare() {
@@ -191,7 +201,9 @@ void transaction::prepare() {
     if (p.slot != 0 && is_still(p)) release_slot(p.slot);
   for (const placed& p : taken_slots_) release_slot(p.slot);
   for (const position slot : finalized_) release_slot(slot);
-  for (auto& [begin, a] : areas_) prepare_area(a);
+  std::uint64_t whole = 0;
+  for (const auto& [begin, a] : areas_) whole += pages_of(a).length();
+  for (const auto& [begin, a] : areas_) prepare_area(a, whole >= bulk_bytes);
 }
 
 void transaction::commit() {

@@ -77,7 +77,7 @@ class transaction {
   void resolve(object o);
   void release_slot(position slot);
   void prepare();
-  void prepare_area(area& a);
+  void prepare_area(const area& a, bool in_bulk);
   void check_references() const;
   void finish(blocks& to_free);
   void undo(blocks& to_free);

@@ -61,6 +61,7 @@ void persistify(transaction& t, object o) {
   t.in().types.settle(o);
   if (t.in().is_strict()) check_typed(t.in(), stored(t.in(), o), 0, o.header().size);
   t.give_slot(o, t.make_slot(o.header().size, o.header().type));
+  t.persistified(o);
   write_image(t, stored(t.in(), o), 0, o.header().size);
 }
 

@@ -20,6 +20,12 @@ constexpr std::uint64_t largest_step = std::uint64_t{16} << 20;
 slot_word space::word_at(position p) const { return {load_word(at(p))}; }
 void space::set_word(position p, slot_word w) const { store_word(at(p), w.bits); }
 
+std::uint64_t space::next_serial(position p) {
+  constexpr std::uint64_t mask = (std::uint64_t{1} << slot_word::serial_bits) - 1;
+  if ((++serial_ & mask) == word_at(p).serial()) ++serial_;
+  return serial_ & mask;
+}
+
 void space::write_free(position begin, position end) const {
   while (begin != end) {
     const std::uint64_t length = std::min(end - begin, largest_free);
@@ -32,7 +38,6 @@ void space::write_free(position begin, position end) const {
 void space::remove(position begin, position end) {
   by_place_.erase(begin);
   by_size_.erase({end - begin, begin});
-  free_ -= end - begin;
 }
 
 void space::add(position begin, position end) {
@@ -53,7 +58,6 @@ void space::add(position begin, position end) {
   }
   by_place_.emplace(begin, end);
   by_size_.emplace(end - begin, begin);
-  free_ += end - begin;
 }
 
 area space::take(std::uint64_t length, std::uint64_t taken) {

@@ -48,7 +48,10 @@ class space {
   [[nodiscard]] area take(std::uint64_t length, std::uint64_t taken);
   // Writes the words that make [begin, end) free slots; the caller has declared 8 bytes at each largest_free from `begin`.
   void write_free(position begin, position end) const;
-  [[nodiscard]] std::uint64_t free_bytes() const { return free_; }
+  // For a new slot: another one than what was there last, and one that the slots before that are unlikely to have had.
+  [[nodiscard]] std::uint64_t next_serial(position p);
+  // Each execution begins elsewhere.
+  void begin_serials(std::uint64_t execution) { serial_ = execution * 0x9e3779b97f4a7c15 >> 32; }
 
  private:
   void remove(position begin, position end);
@@ -60,7 +63,7 @@ class space {
   std::string path_;
   std::pmr::map<position, position> by_place_;                  // begin, end
   std::pmr::set<std::pair<std::uint64_t, position>> by_size_;  // length, begin
-  std::uint64_t free_ = 0;
+  std::uint64_t serial_ = 0;
 };
 
 }  // namespace tenure::pobj

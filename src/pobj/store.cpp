@@ -81,6 +81,7 @@ store::store(const settings& wanted)
     initialize();
   else
     begin_execution();
+  free.begin_serials(execution);
   types.keep_with([this](std::uint32_t number, const type_description& t) { keep_type(number, t); });
 }
 

@@ -129,10 +129,13 @@ class store_lock {
 // The same, and throws POBJ_ESTATE if there is none, or in the child of a fork.
 [[nodiscard]] store& the_store();
 
-// Where the tests put a simulated disk; nullptr: the machine's own.
+// What tests change: a simulated disk (nullptr: the machine's own), and limits that are met earlier.
 struct test_hooks {
   static inline os::disk* disk = nullptr;
   static inline bool background = true;
+  // From so many bytes of whole pages on, a transaction writes straight to the segment: that costs two syncs more, and
+  // spares the bytes their way through the log.
+  static inline std::uint64_t bulk_bytes = std::uint64_t{4} << 20;
   // Ends the process's store as a crash would: nothing is written, only the objects' memory is given back.
   static void crash() noexcept;
 };

@@ -11,11 +11,7 @@ namespace tenure::pobj {
 
 namespace {
 
-// From so many bytes of whole pages on, areas are written straight to the segment: that costs two syncs more, and spares
-// the bytes their way through the log.
-constexpr std::uint64_t bulk_bytes = std::uint64_t{4} << 20;
-
-// What of an area can be written so: whole pages that have nothing of the committed chain of slots.
+// What of an area can be written straight to the segment: whole pages that have nothing of the committed chain of slots.
 struct whole_pages {
   position first, last;
   [[nodiscard]] std::uint64_t length() const { return last > first ? last - first : 0; }
@@ -61,7 +57,7 @@ position transaction::make_slot(std::uint64_t size, std::uint64_t type) {
   const position p = current_->next;
   current_->next += length;
   taken_ += length;
-  in_.free.set_word(p, slot_word::of(size, type, (in_.free.word_at(p).serial() + 1) & 0xfff));
+  in_.free.set_word(p, slot_word::of(size, type, in_.free.next_serial(p)));
   std::memset(in_.free.at(p + 8), 0, length - 8);
   return p;
 }
@@ -203,7 +199,7 @@ void transaction::prepare() {
   for (const position slot : finalized_) release_slot(slot);
   std::uint64_t whole = 0;
   for (const auto& [begin, a] : areas_) whole += pages_of(a).length();
-  for (const auto& [begin, a] : areas_) prepare_area(a, whole >= bulk_bytes);
+  for (const auto& [begin, a] : areas_) prepare_area(a, whole >= test_hooks::bulk_bytes);
 }
 
 void transaction::commit() {

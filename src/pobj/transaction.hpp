@@ -47,6 +47,8 @@ class transaction {
   void updated(object o) {
     if (!is_fresh(o.header().slot)) updated_.insert(o.address());
   }
+  // Should it have had another image before, in this transaction, that is what an abort goes back to.
+  void persistified(object o) { updated_.insert(o.address()); }
   // The object has got a type, which its slot gets, too; or one of its own, which becomes a shared one at the commit.
   void typed(object o);
   void being_typed(object o) { retyped_.push_back(o); }

@@ -1,7 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 #include "pobj/transaction.hpp"
 
-#include <array>
+#include <algorithm>
 #include <cstring>
 #include <string>
 
@@ -82,6 +82,13 @@ void transaction::give_slot(object o, position slot) {
   resolve(o);
 }
 
+// Whether the word is one of an image: not in what was freed, or left by an abort, where it may be anything, even the
+// committed chain's.
+bool transaction::is_in_image(position word) const {
+  if (const object o = in_.slots.object_before(word); o && word - (o.header().slot + 8) < o.header().size) return true;
+  return std::ranges::any_of(in_.statics.all(), [&](const auto& v) { return word - v->image() < v->size; });
+}
+
 // Images that refer to the object by its address, since it had none of its own, refer to its image now.
 void transaction::resolve(object o) {
   const auto waiting = in_.waiting.find(~o.address());
@@ -90,7 +97,8 @@ void transaction::resolve(object o) {
     // Not what another transaction is making: it looks for itself when it has ended.
     if (lies_in(in_.owned, word) && !is_fresh(word)) continue;
     const reference r{load_word(in_.free.at(word))};
-    if (!r.is_address() || in_.addresses.find(reinterpret_cast<const void*>(r.address())) != o) continue;
+    if (!r.is_address() || in_.addresses.find(reinterpret_cast<const void*>(r.address())) != o || !is_in_image(word))
+      continue;
     declare(word, 8);
     store_word(in_.free.at(word), encode(in_, r.address()).bits);
   }
@@ -254,7 +262,8 @@ void transaction::finish(blocks& to_free) {
   std::vector<std::pair<position, reference>> now_known;
   for (const position word : waiting_words_) {
     const reference r{load_word(in_.free.at(word))};
-    if (lies_in(in_.owned, word) || !r.is_address() || r.execution() != (in_.execution & 0x7fff)) continue;
+    if (lies_in(in_.owned, word) || !r.is_address() || r.execution() != (in_.execution & 0x7fff) || !is_in_image(word))
+      continue;
     if (const reference known = encode(in_, r.address()); !known.is_address()) now_known.emplace_back(word, known);
   }
   if (now_known.empty()) return;

@@ -76,6 +76,7 @@ class transaction {
   [[nodiscard]] const area* area_of(position p) const;
   [[nodiscard]] bool is_fresh(position p) const { return area_of(p) != nullptr; }
   [[nodiscard]] bool is_still(const placed& p) const;
+  [[nodiscard]] bool is_in_image(position word) const;
   void resolve(object o);
   void release_slot(position slot);
   void prepare();

@@ -85,7 +85,8 @@ typedef struct pobj_allocator {
 } pobj_allocator;
 
 /* Flags of pobj_options. */
-#define POBJ_STRICT 1u      /* look for mistakes at every update and commit, which costs time: POBJ_EUNTYPED, POBJ_EREFERENCED */
+#define POBJ_STRICT \
+  1u /* look for mistakes at every update and commit, which costs time: POBJ_EUNTYPED, POBJ_EREFERENCED */
 #define POBJ_ANY_PROGRAM 2u /* open the store of another program, too, and make it this one's */
 
 /* All zeros: the defaults. */
@@ -108,13 +109,13 @@ int pobj_init_with(const pobj_options* options);
 
 /* What the last initialization found. */
 typedef struct pobj_report {
-  int created;               /* 1: the first execution */
-  uint64_t objects;          /* reconstructed */
-  uint64_t object_bytes;     /* of these */
-  uint64_t statics;          /* anchors that have their values */
-  uint64_t unbound;          /* anchors whose variable this build does not have; see pobj_unbound */
-  uint64_t null_unknown;     /* references that are NULL because they pointed to what is no persistent object */
-  uint64_t null_dangling;    /* ... because the object they pointed to had been freed */
+  int created;            /* 1: the first execution */
+  uint64_t objects;       /* reconstructed */
+  uint64_t object_bytes;  /* of these */
+  uint64_t statics;       /* anchors that have their values */
+  uint64_t unbound;       /* anchors whose variable this build does not have; see pobj_unbound */
+  uint64_t null_unknown;  /* references that are NULL because they pointed to what is no persistent object */
+  uint64_t null_dangling; /* ... because the object they pointed to had been freed */
 } pobj_report;
 int pobj_get_report(pobj_report* report);
 

@@ -117,7 +117,8 @@ class module_file {
  private:
   template <class T>
   [[nodiscard]] const T* part(std::uint64_t offset, std::uint64_t count) const {
-    if (offset > bytes_.size() || count > (bytes_.size() - offset) / sizeof(T) || offset % alignof(T) != 0) return nullptr;
+    if (offset > bytes_.size() || count > (bytes_.size() - offset) / sizeof(T) || offset % alignof(T) != 0)
+      return nullptr;
     return reinterpret_cast<const T*>(bytes_.data() + offset);
   }
   std::span<const std::byte> bytes_;
@@ -131,12 +132,14 @@ std::optional<symbol_place> symbol_around(const void* address) {
   if (!wanted.found) return std::nullopt;
   const std::uint64_t at = wanted.address - wanted.found->base;
   std::optional<symbol_place> found;
-  module_file(wanted.found->path).for_each_variable([&](const Elf64_Sym& s, std::string_view name, std::string_view file) {
-    if (at - s.st_value >= s.st_size) return;
-    // Of several names of one variable the first in the alphabet: the order in the table is another one in another build.
-    symbol_place place{wanted.found->name, std::string(file), std::string(name), at - s.st_value};
-    if (!found || std::tie(place.file, place.symbol) < std::tie(found->file, found->symbol)) found = std::move(place);
-  });
+  module_file(wanted.found->path)
+      .for_each_variable([&](const Elf64_Sym& s, std::string_view name, std::string_view file) {
+        if (at - s.st_value >= s.st_size) return;
+        // Of several names of one variable the first in the alphabet: the order in the table is another one in another build.
+        symbol_place place{wanted.found->name, std::string(file), std::string(name), at - s.st_value};
+        if (!found || std::tie(place.file, place.symbol) < std::tie(found->file, found->symbol))
+          found = std::move(place);
+      });
   return found;
 }
 
@@ -146,12 +149,13 @@ symbol_address address_of_symbol(const std::string& module, const std::string& f
   if (!wanted.found) return {};
   symbol_address found;
   bool several = false;
-  module_file(wanted.found->path).for_each_variable([&](const Elf64_Sym& s, std::string_view name, std::string_view in) {
-    if (name != symbol || in != file) return;
-    auto* const at = reinterpret_cast<std::byte*>(wanted.found->base + s.st_value);
-    several = several || (found.address != nullptr && found.address != at);
-    found = {at, s.st_size};
-  });
+  module_file(wanted.found->path)
+      .for_each_variable([&](const Elf64_Sym& s, std::string_view name, std::string_view in) {
+        if (name != symbol || in != file) return;
+        auto* const at = reinterpret_cast<std::byte*>(wanted.found->base + s.st_value);
+        several = several || (found.address != nullptr && found.address != at);
+        found = {at, s.st_size};
+      });
   return several ? symbol_address{} : found;
 }
 

@@ -11,7 +11,8 @@
 namespace tenure::pobj {
 
 void* control_memory::do_allocate(std::size_t bytes, std::size_t alignment) {
-  void* const block = alignment <= alignof(std::uint64_t) || from_.malloc == &std::malloc ? from_.malloc(bytes) : nullptr;
+  void* const block =
+      alignment <= alignof(std::uint64_t) || from_.malloc == &std::malloc ? from_.malloc(bytes) : nullptr;
   if (block == nullptr) throw std::bad_alloc();
   return block;
 }
@@ -38,8 +39,7 @@ pobj_allocator completed(const pobj_allocator& given) {
 
 void* allocate_block(const pobj_allocator& from, std::size_t size, bool zeroed) {
   void* const block = zeroed && from.calloc != nullptr ? from.calloc(1, size) : from.malloc(size);
-  if (block == nullptr)
-    throw failure(POBJ_ENOMEM, "the memory manager has no " + std::to_string(size) + " bytes");
+  if (block == nullptr) throw failure(POBJ_ENOMEM, "the memory manager has no " + std::to_string(size) + " bytes");
   if (reinterpret_cast<std::uintptr_t>(block) % 8 != 0) {
     if (from.free != nullptr) from.free(block);
     throw failure(POBJ_EOPTION, "the memory manager gave " + hexadecimal(block) + ", which is not aligned to 8 bytes");

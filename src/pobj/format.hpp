@@ -74,8 +74,7 @@ struct reference {
 
   static constexpr reference to_image(position at, std::uint64_t serial) { return {at | serial << position_bits}; }
   static constexpr reference to_address(std::uint64_t address, std::uint64_t execution) {
-    return {address_flag | (execution & 0x7fff) << address_bits |
-            (address & ((std::uint64_t{1} << address_bits) - 1))};
+    return {address_flag | (execution & 0x7fff) << address_bits | (address & ((std::uint64_t{1} << address_bits) - 1))};
   }
   [[nodiscard]] constexpr bool is_null() const { return bits == 0; }
   [[nodiscard]] constexpr bool is_address() const { return (bits & address_flag) != 0; }

@@ -19,7 +19,8 @@ reference encode(const store& in, std::uint64_t word, object* transient) {
   const object to = in.addresses.find(address);
   if (to && to.is_persistent()) {
     const position slot = to.header().slot;
-    return reference::to_image(slot + 8 + static_cast<std::uint64_t>(address - to.handle), in.free.word_at(slot).serial());
+    return reference::to_image(slot + 8 + static_cast<std::uint64_t>(address - to.handle),
+                               in.free.word_at(slot).serial());
   }
   if (transient != nullptr) *transient = to;
   return reference::to_address(word, in.execution);

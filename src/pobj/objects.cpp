@@ -119,7 +119,8 @@ int pobj_is_object(const void* handle) {
   store* const in = open_store();
   if (in == nullptr) return 0;
   const store_lock lock(*in);
-  return in->addresses.is_handle(handle) && object{static_cast<std::byte*>(const_cast<void*>(handle))}.header().dying == 0;
+  return in->addresses.is_handle(handle) &&
+         object{static_cast<std::byte*>(const_cast<void*>(handle))}.header().dying == 0;
 }
 
 int pobj_is_persistent(const void* handle) {
@@ -143,7 +144,8 @@ size_t pobj_size(const void* handle) {
 }
 
 int pobj_persistify(void* handle) {
-  return guarded("pobj_persistify", [&] { transact([&](transaction& t) { persistify(t, t.in().object_of(handle)); }); });
+  return guarded("pobj_persistify",
+                 [&] { transact([&](transaction& t) { persistify(t, t.in().object_of(handle)); }); });
 }
 
 int pobj_unpersistify(void* handle) {

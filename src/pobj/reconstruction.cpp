@@ -36,7 +36,8 @@ class visible_blocks {
  public:
   visible_blocks(const pobj_allocator& from, std::size_t most)
       : from_(from), all_(static_cast<void**>(most == 0 ? nullptr : from.malloc(most * sizeof(void*)))) {
-    if (all_ == nullptr && most != 0) throw failure(POBJ_ENOMEM, "the memory manager for control structures has no memory");
+    if (all_ == nullptr && most != 0)
+      throw failure(POBJ_ENOMEM, "the memory manager for control structures has no memory");
   }
   ~visible_blocks() {
     if (all_ != nullptr && from_.free != nullptr) from_.free(static_cast<void*>(all_));
@@ -57,7 +58,8 @@ void store::load_type(position slot, slot_word word) {
   if (word.size() < sizeof start) damaged(*this, slot, "is too short for the description of a type");
   const std::byte* from = free.at(slot + 8);
   std::memcpy(&start, from, sizeof start);
-  const std::uint64_t references = sizeof start, transients = round_to_8(references + std::uint64_t{start.references} * 4),
+  const std::uint64_t references = sizeof start,
+                      transients = round_to_8(references + std::uint64_t{start.references} * 4),
                       name = transients + start.transients * sizeof(byte_range);
   if (name + start.name_length != word.size() || start.number >= slot_word::first_special)
     damaged(*this, slot, "has no description of a type");
@@ -153,7 +155,7 @@ void store::reconstruct() {
     fill_objects();
     for (const auto& v : statics.all()) {
       const auto named = v->name.given ? named_statics().find(v->name.symbol) : named_statics().end();
-      std::byte* const address = named == named_statics().end()        ? find_static(v->name, v->size)
+      std::byte* const address = named == named_statics().end()  ? find_static(v->name, v->size)
                                  : named->second.size == v->size ? named->second.address
                                                                  : nullptr;
       statics.bind(*v, address);

@@ -61,7 +61,7 @@ class space {
   rvm::memory& memory_;
   rvm::region& region_;
   std::string path_;
-  std::pmr::map<position, position> by_place_;                  // begin, end
+  std::pmr::map<position, position> by_place_;                 // begin, end
   std::pmr::set<std::pair<std::uint64_t, position>> by_size_;  // length, begin
   std::uint64_t serial_ = 0;
 };

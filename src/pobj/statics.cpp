@@ -24,11 +24,11 @@ static_name name_for(const void* variable) {
 }
 
 [[noreturn]] void wrong_size(const static_name& name, std::uint64_t stored_size, std::uint64_t size) {
-  throw failure(POBJ_ESTATIC, "the store has the static variable " + text_of(name) + " with " +
-                                  std::to_string(stored_size) + " bytes, and the program has it with " +
-                                  std::to_string(size) +
-                                  ": bind the stored one to a variable of its size (pobj_static_bind), or let the store "
-                                  "forget it (pobj_static_forget)");
+  throw failure(POBJ_ESTATIC,
+                "the store has the static variable " + text_of(name) + " with " + std::to_string(stored_size) +
+                    " bytes, and the program has it with " + std::to_string(size) +
+                    ": bind the stored one to a variable of its size (pobj_static_bind), or let the store "
+                    "forget it (pobj_static_forget)");
 }
 
 static_variable& make_static(transaction& t, const static_name& name, void* variable, std::uint64_t size,
@@ -155,7 +155,8 @@ int pobj_static_bind(const char* unbound, void* variable, size_t size) {
     static_variable& v = unbound_of(in, unbound);
     if (variable == nullptr || v.size != size) wrong_size(v.name, v.size, size);
     if (const static_variable* const other = in.statics.at(variable); other != nullptr)
-      throw failure(POBJ_ESTATIC, hexadecimal(variable) + " is bound to the anchor " + text_of(other->name) + " already");
+      throw failure(POBJ_ESTATIC,
+                    hexadecimal(variable) + " is bound to the anchor " + text_of(other->name) + " already");
     give_value(in, v, static_cast<std::byte*>(variable));
   });
 }

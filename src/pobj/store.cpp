@@ -44,8 +44,9 @@ rvm::memory store::open_memory() const {
   options.background = how.background;
   if (!disk.exists(log_of(how.path))) {
     if (disk.exists(objects_of(how.path)))
-      throw failure(POBJ_EDAMAGED, how.path + " has objects and no log: the log has been removed, and with it what was "
-                                              "committed last");
+      throw failure(POBJ_EDAMAGED, how.path +
+                                       " has objects and no log: the log has been removed, and with it what was "
+                                       "committed last");
     disk.make_directory(how.path);
   }
   return rvm::memory(log_of(how.path), options);
@@ -111,16 +112,17 @@ void store::begin_execution() {
   if (std::memcmp(h.magic, store_magic, sizeof store_magic) != 0)
     throw failure(POBJ_EDAMAGED, path + ": the first page does not begin as that of a store");
   if (h.version != store_version)
-    throw failure(POBJ_EDAMAGED, path + ": version " + std::to_string(h.version) + " of the format; this library knows " +
-                                     std::to_string(store_version));
+    throw failure(POBJ_EDAMAGED, path + ": version " + std::to_string(h.version) +
+                                     " of the format; this library knows " + std::to_string(store_version));
   if (h.end < first_slot || h.end > region.size() || h.end % 8 != 0)
     throw failure(POBJ_EDAMAGED, path + ": says that it has " + std::to_string(h.end) + " bytes, and has " +
                                      std::to_string(region.size()));
   const std::string program(h.program, ::strnlen(h.program, sizeof h.program));
   const std::string mine = how.program.substr(0, sizeof h.program - 1);
   if (program != mine && (how.flags & POBJ_ANY_PROGRAM) == 0)
-    throw failure(POBJ_EPROGRAM, how.path + " belongs to the program \"" + program + "\", and this is \"" + mine +
-                                     "\": open another path, or say POBJ_ANY_PROGRAM if it is the same by another name");
+    throw failure(POBJ_EPROGRAM,
+                  how.path + " belongs to the program \"" + program + "\", and this is \"" + mine +
+                      "\": open another path, or say POBJ_ANY_PROGRAM if it is the same by another name");
   execution = h.executions + 1;
   reconstruct();
 }
@@ -200,20 +202,21 @@ object store::object_of(const void* handle) const {
   if (handle == nullptr) throw failure(POBJ_EHANDLE, "NULL is no object");
   const object around = addresses.find(handle);
   if (around && handle != around.handle + around.header().size)
-    throw failure(POBJ_EHANDLE, hexadecimal(handle) + " lies inside of the object " + hexadecimal(around.handle) +
-                                    ", at offset " +
-                                    std::to_string(static_cast<const std::byte*>(handle) - around.handle) +
-                                    ": pass the handle");
-  throw failure(POBJ_EHANDLE, hexadecimal(handle) + " is no object: it was not allocated by this library, or it has been "
-                                                    "freed already");
+    throw failure(POBJ_EHANDLE,
+                  hexadecimal(handle) + " lies inside of the object " + hexadecimal(around.handle) + ", at offset " +
+                      std::to_string(static_cast<const std::byte*>(handle) - around.handle) + ": pass the handle");
+  throw failure(POBJ_EHANDLE, hexadecimal(handle) +
+                                  " is no object: it was not allocated by this library, or it has been "
+                                  "freed already");
 }
 
 std::uint64_t store::offset_of(object o, const void* field, std::uint64_t length) {
   const std::uint64_t size = o.header().size;
   const auto offset = static_cast<std::uint64_t>(static_cast<const std::byte*>(field) - o.handle);
   if (offset > size || length > size - offset)
-    throw failure(POBJ_ERANGE, std::to_string(length) + " bytes at " + hexadecimal(field) + " do not lie in the object " +
-                                   hexadecimal(o.handle) + ", which has " + std::to_string(size));
+    throw failure(POBJ_ERANGE, std::to_string(length) + " bytes at " + hexadecimal(field) +
+                                   " do not lie in the object " + hexadecimal(o.handle) + ", which has " +
+                                   std::to_string(size));
   return offset;
 }
 

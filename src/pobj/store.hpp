@@ -83,8 +83,8 @@ struct store {
   // Words of images that refer to a transient object, by its inverted handle: for when it becomes persistent.
   std::unordered_map<std::uintptr_t, std::set<position>> waiting;
   std::map<position, position> owned;  // areas of open transactions: begin, end
-  std::vector<object> to_finalize;  // by the thread that has the lock
-  std::vector<position> finalized;  // slots of objects that a collector has taken, to be freed by the next commit
+  std::vector<object> to_finalize;     // by the thread that has the lock
+  std::vector<position> finalized;     // slots of objects that a collector has taken, to be freed by the next commit
   std::uint64_t execution = 0;
   std::uint16_t mark = 0;  // of the last traversal
   std::atomic<std::uint64_t> open_transactions = 0;

@@ -228,7 +228,8 @@ void transaction::forget_object(object o, blocks& to_free) {
   in_.addresses.remove(o);
   in_.types.forget_own(o);
   in_.waiting.erase(~o.address());
-  if (const auto free = in_.allocators[o.header().allocator].free; free != nullptr) to_free.emplace_back(o.block(), free);
+  if (const auto free = in_.allocators[o.header().allocator].free; free != nullptr)
+    to_free.emplace_back(o.block(), free);
 }
 
 void transaction::free_all(const blocks& to_free) noexcept {

@@ -95,9 +95,7 @@ using namespace tenure::pobj;
 int pobj_update_recursive(void* handle, unsigned flags) {
   return guarded("pobj_update_recursive", [&] {
     if ((flags & ~POBJ_PERSISTIFY) != 0) throw failure(POBJ_EOPTION, "flags have bits that mean nothing");
-    transact([&](transaction& t) {
-      update_recursively(t, t.in().object_of(handle), (flags & POBJ_PERSISTIFY) != 0);
-    });
+    transact([&](transaction& t) { update_recursively(t, t.in().object_of(handle), (flags & POBJ_PERSISTIFY) != 0); });
   });
 }
 

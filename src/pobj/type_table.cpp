@@ -48,9 +48,9 @@ type_description checked_description(const char* name, std::uint64_t size, const
   for (; transients != nullptr && *transients != POBJ_END; transients += 2) {
     const byte_range r{transients[0], transients[1]};
     if (r.length == POBJ_END || r.length > size || r.offset > size - r.length)
-      throw failure(POBJ_ERANGE, std::string("type \"") + name + "\": a transient range of " + std::to_string(r.length) +
-                                     " bytes at offset " + std::to_string(r.offset) + " does not lie in " +
-                                     std::to_string(size));
+      throw failure(POBJ_ERANGE, std::string("type \"") + name + "\": a transient range of " +
+                                     std::to_string(r.length) + " bytes at offset " + std::to_string(r.offset) +
+                                     " does not lie in " + std::to_string(size));
     if (r.length != 0) t.transients.push_back(r);
   }
   std::ranges::sort(t.transients);

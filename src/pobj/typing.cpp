@@ -49,8 +49,7 @@ void set_reference(transaction& t, object o, std::uint64_t offset, bool is_refer
   const position image = o.header().slot + 8 + offset;
   if (const std::uint64_t stored_word = load_word(in.free.at(image)); stored_word != 0) {
     object transient;
-    const std::uint64_t converted =
-        is_reference ? encode(in, stored_word, &transient).bits : decode(in, {stored_word});
+    const std::uint64_t converted = is_reference ? encode(in, stored_word, &transient).bits : decode(in, {stored_word});
     t.declare(image, 8);
     store_word(in.free.at(image), converted);
     if (transient) t.waits(image, transient);

@@ -87,7 +87,9 @@ int pobj_set_char(void* object, char* field, char value) { return set_field("pob
 int pobj_set_uchar(void* object, unsigned char* field, unsigned char value) {
   return set_field("pobj_set_uchar", object, field, value);
 }
-int pobj_set_short(void* object, short* field, short value) { return set_field("pobj_set_short", object, field, value); }
+int pobj_set_short(void* object, short* field, short value) {
+  return set_field("pobj_set_short", object, field, value);
+}
 int pobj_set_ushort(void* object, unsigned short* field, unsigned short value) {
   return set_field("pobj_set_ushort", object, field, value);
 }
@@ -105,8 +107,12 @@ int pobj_set_llong(void* object, long long* field, long long value) {
 int pobj_set_ullong(void* object, unsigned long long* field, unsigned long long value) {
   return set_field("pobj_set_ullong", object, field, value);
 }
-int pobj_set_size(void* object, size_t* field, size_t value) { return set_field("pobj_set_size", object, field, value); }
-int pobj_set_float(void* object, float* field, float value) { return set_field("pobj_set_float", object, field, value); }
+int pobj_set_size(void* object, size_t* field, size_t value) {
+  return set_field("pobj_set_size", object, field, value);
+}
+int pobj_set_float(void* object, float* field, float value) {
+  return set_field("pobj_set_float", object, field, value);
+}
 int pobj_set_double(void* object, double* field, double value) {
   return set_field("pobj_set_double", object, field, value);
 }

@@ -24,14 +24,31 @@ TEST_F(pobj_library, nothing_works_before_initialization) {
   EXPECT_EQ(pobj_malloc(8), nullptr);
   expect_failure(POBJ_ESTATE, POBJ_ESTATE, {"pobj_malloc", "pobj_init"});
   EXPECT_EQ(pobj_malloc_transient(8), nullptr);
-  for (const int code :
-       {pobj_close(), pobj_get_report(&report), pobj_free(&byte), pobj_finalize(&byte), pobj_sweep(nullptr),
-        pobj_persistify(&byte), pobj_unpersistify(&byte), pobj_set_type(&byte, nullptr), pobj_ref_typify(&n, node_references),
-        pobj_ref_flag(&n, &n.next), pobj_ref_unflag(&n, &n.next), pobj_update(&n), pobj_update_range(&n, &n, 8),
-        pobj_update_recursive(&n, 0), pobj_memset(&n, &n, 0, 8), pobj_set_ref(&n, &n.next, nullptr), pobj_restore(&n),
-        pobj_static_set_ref(&anchor, nullptr), pobj_static_update_ref(&anchor),
-        pobj_static_update(&anchor, 8, nullptr), pobj_static_bind("x", &anchor, 8), pobj_static_forget("x"),
-        pobj_start(), pobj_end(), pobj_abort()})
+  for (const int code : {pobj_close(),
+                         pobj_get_report(&report),
+                         pobj_free(&byte),
+                         pobj_finalize(&byte),
+                         pobj_sweep(nullptr),
+                         pobj_persistify(&byte),
+                         pobj_unpersistify(&byte),
+                         pobj_set_type(&byte, nullptr),
+                         pobj_ref_typify(&n, node_references),
+                         pobj_ref_flag(&n, &n.next),
+                         pobj_ref_unflag(&n, &n.next),
+                         pobj_update(&n),
+                         pobj_update_range(&n, &n, 8),
+                         pobj_update_recursive(&n, 0),
+                         pobj_memset(&n, &n, 0, 8),
+                         pobj_set_ref(&n, &n.next, nullptr),
+                         pobj_restore(&n),
+                         pobj_static_set_ref(&anchor, nullptr),
+                         pobj_static_update_ref(&anchor),
+                         pobj_static_update(&anchor, 8, nullptr),
+                         pobj_static_bind("x", &anchor, 8),
+                         pobj_static_forget("x"),
+                         pobj_start(),
+                         pobj_end(),
+                         pobj_abort()})
     EXPECT_EQ(code, POBJ_ESTATE);
   EXPECT_EQ(pobj_is_object(&n), 0);
   EXPECT_EQ(pobj_is_persistent(&n), 0);

@@ -2,9 +2,9 @@
 //
 // A random program and its model, over many executions that end in different ways; then the same with the power failing at
 // every operation of the disk.
+#include "support/model.hpp"
 #include "pobj/scenario.hpp"
 #include "pobj/world.hpp"
-#include "support/model.hpp"
 
 namespace tenure::pobj {
 namespace {
@@ -85,7 +85,9 @@ TEST_F(pobj_model, crashes_at_every_operation) {
         SCOPED_TRACE("seed " + std::to_string(seed) + ", crash at operation " + std::to_string(at) + ", " +
                      std::to_string(k));
         ++crashes;
-        use(broken->crash(at + k, k == 0 ? sim::policy::drop_all : k == 1 ? sim::policy::keep_all : sim::policy::random));
+        use(broken->crash(at + k, k == 0   ? sim::policy::drop_all
+                                  : k == 1 ? sim::policy::keep_all
+                                           : sim::policy::random));
         world after = w;
         const pobj_options o = options();
         world::begin_process();

@@ -65,7 +65,8 @@ TEST_F(pobj_statics, of_any_type) {
   const node* const favourite = settings_variable.favourite;
   restart();
   EXPECT_EQ(settings_variable.favourite, favourite);
-  expect_failure(POBJ_ESTATIC, pobj_static_update(&settings_variable, 8, nullptr), {"settings_variable", "24 bytes", "with 8"});
+  expect_failure(POBJ_ESTATIC, pobj_static_update(&settings_variable, 8, nullptr),
+                 {"settings_variable", "24 bytes", "with 8"});
   expect_failure(POBJ_EOPTION, pobj_static_update(nullptr, 8, nullptr), {"address"});
 }
 
@@ -117,7 +118,8 @@ TEST_F(pobj_statics, with_names_of_the_programs_own) {
   EXPECT_EQ(report().unbound, 1u);
   EXPECT_STREQ(pobj_unbound(0), "tests.by_name");
   EXPECT_EQ(pobj_unbound(1), nullptr);
-  expect_failure(POBJ_ESTATIC, pobj_static_named("tests.by_name", &settings_variable, sizeof settings_variable, nullptr),
+  expect_failure(POBJ_ESTATIC,
+                 pobj_static_named("tests.by_name", &settings_variable, sizeof settings_variable, nullptr),
                  {"tests.by_name", "8 bytes", "24"});
   by_name = nullptr;
   EXPECT_OK(pobj_static_named("tests.by_name", &by_name, sizeof by_name, nullptr));

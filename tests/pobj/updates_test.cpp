@@ -156,7 +156,8 @@ struct tree {
 constexpr std::size_t tree_references[] = {0, 8, 16, POBJ_END};
 
 tree* new_tree(std::uint64_t value, bool persistent) {
-  auto* const t = static_cast<tree*>(persistent ? pobj_calloc(1, sizeof(tree)) : pobj_calloc_transient(1, sizeof(tree)));
+  auto* const t =
+      static_cast<tree*>(persistent ? pobj_calloc(1, sizeof(tree)) : pobj_calloc_transient(1, sizeof(tree)));
   t->value = value;
   EXPECT_OK(pobj_ref_typify(t, tree_references));
   return t;

@@ -16,13 +16,12 @@ namespace {
 thing* roots[6];
 std::uint64_t commits_stored;
 
-constexpr std::size_t thing_references[] = {offsetof(thing, to), offsetof(thing, to) + 8, offsetof(thing, to) + 16, POBJ_END};
+constexpr std::size_t thing_references[] = {offsetof(thing, to), offsetof(thing, to) + 8, offsetof(thing, to) + 16,
+                                            POBJ_END};
 constexpr std::size_t thing_transients[] = {offsetof(thing, scratch), 8, POBJ_END};
 constexpr std::size_t root_references[] = {0, 8, 16, 24, 32, 40, POBJ_END};
 
-const pobj_type* defined_type() {
-  return pobj_type_define("thing", sizeof(thing), thing_references, thing_transients);
-}
+const pobj_type* defined_type() { return pobj_type_define("thing", sizeof(thing), thing_references, thing_transients); }
 
 thing* inner(thing* t, int offset) { return reinterpret_cast<thing*>(reinterpret_cast<char*>(t) + offset); }
 
@@ -143,7 +142,8 @@ void world::update(int id, std::set<int>* updated) {
   if (updated != nullptr) need(pobj_update(e.at));
   if (!e.persistent) return;
   e.image = e.memory;
-  for (reference& r : e.image.to) r = r.id != 0 && state_.all.contains(r.id) ? reference_to(r.id, r.offset) : reference{};
+  for (reference& r : e.image.to)
+    r = r.id != 0 && state_.all.contains(r.id) ? reference_to(r.id, r.offset) : reference{};
   updated_.insert(id);
 }
 
@@ -219,9 +219,7 @@ void world::change() {
       e.persistent = false;
       return;
     case 9: return update_recursively(id, below(2) == 0);
-    case 10:
-      state_.roots[below(6)] = reference_to(id, 0);
-      return store_roots();
+    case 10: state_.roots[below(6)] = reference_to(id, 0); return store_roots();
     default:
       // A part.
       e.memory.content = e.at->content = random_();

@@ -127,7 +127,7 @@ void transaction::typed(object o) {
   if (!is_fresh(o.header().slot)) retyped_.push_back(o);
 }
 
-void transaction::updated_static(static_variable& v, std::vector<std::byte> before) {
+void transaction::updated_static(static_variable& v, std::vector<std::byte>&& before) {
   statics_.try_emplace(&v, std::move(before));
 }
 

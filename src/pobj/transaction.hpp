@@ -53,7 +53,7 @@ class transaction {
   void typed(object o);
   void being_typed(object o) { retyped_.push_back(o); }
   // Before the first change of a static variable in this transaction; `before`: its bytes, if it is a new one.
-  void updated_static(static_variable& v, std::vector<std::byte> before);
+  void updated_static(static_variable& v, std::vector<std::byte>&& before);
   // Frees the slot of a static variable that is unbound. In a transaction of its own.
   void forget_static(static_variable& v);
   // An image's word refers to a transient object.

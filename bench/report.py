@@ -19,7 +19,7 @@ matplotlib.rcParams["svg.hashsalt"] = "tenure"  # the same input gives the same 
 import matplotlib.pyplot as plt  # noqa: E402
 
 DOCS = pathlib.Path(__file__).resolve().parents[1] / "docs"
-MAIN = {"tx_per_s": "transactions/s", "milliseconds": "ms", "seconds": "s", "ns_per_tx": "ns a transaction"}  # the metric that a case is about
+MAIN = {"tx_per_s": "transactions/s", "milliseconds": "ms", "seconds": "s", "microseconds": "µs", "ns_per_tx": "ns a transaction"}  # the metric that a case is about
 # Others, as columns: a heading, and digits.
 MORE = {
     "cpu_us_per_tx": ("CPU µs/tx", 2),

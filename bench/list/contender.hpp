@@ -62,6 +62,7 @@ struct contender_kind {
 
 std::unique_ptr<contender> make_tenure(const std::filesystem::path& directory);
 std::unique_ptr<contender> make_heap(const std::filesystem::path& directory);
+std::unique_ptr<contender> make_pobj(const std::filesystem::path& directory);
 std::unique_ptr<contender> make_raw(const std::filesystem::path& directory);
 std::unique_ptr<contender> make_manual(const std::filesystem::path& directory);
 std::unique_ptr<contender> make_boost(const std::filesystem::path& directory);

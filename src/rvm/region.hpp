@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <tenure/rvm.hpp>
@@ -40,6 +42,8 @@ struct region_state {
   std::byte* shadow = nullptr;  // checking mode: the committed image
   std::unique_ptr<region_tracker>
       tracker;  // automatic tracking; kept when unmapped, because a fault handler may be in it
+  std::once_flag asked_ahead;
+  std::jthread reading_ahead;
 
   [[nodiscard]] bool contains(const std::byte* at) const {
     return at >= base && at < base + length.load(std::memory_order_acquire);

@@ -241,7 +241,7 @@ TEST_F(reachability, memory_of_objects_larger_than_a_zone_is_used_again) {
   const auto many = [&] {
     std::byte* highest = nullptr;
     s().transact([&] {
-      for (int n = 0; n < 80; ++n) {
+      for (int n = 0; n < 130; ++n) {
         root.many.push_back(s().make<large>());
         std::fill(std::begin(root.many.back()->bytes), std::end(root.many.back()->bytes), 'l');
         highest = std::max(highest, reinterpret_cast<std::byte*>(root.many.back()));

@@ -10,26 +10,6 @@
 
 #include "paging/options.hpp"
 
-namespace tenure::bench::paging {
-
-result program_options::line(const std::string& case_name, const std::string& metric, const std::string& unit,
-                             const std::vector<double>& values) const {
-  result made;
-  made.bench = "paging";
-  made.contender = "tenure";
-  made.case_name = case_name;
-  made.metric = metric;
-  made.unit = unit;
-  made.value = summarize(values);
-  made.extra = {{"kernel", machine.kernel},
-                {"file_system", machine.file_system},
-                {"huge_pages", machine.huge_pages},
-                {"quick", quick}};
-  return made;
-}
-
-}  // namespace tenure::bench::paging
-
 int main(int argc, char** argv) {
   using namespace tenure::bench;
   paging::program_options how;

@@ -2,15 +2,13 @@
 //
 // What the opening of a store costs, by the size of its database: each is a process of its own.
 #include <chrono>
-#include <exception>
 #include <stdexcept>
 
 #include <fmt/format.h>
 
 #include "harness/child.hpp"
-#include "harness/rounds.hpp"
 #include "paging/chain.hpp"
-#include "paging/options.hpp"
+#include "paging/figures.hpp"
 
 namespace tenure::bench::paging {
 namespace {
@@ -47,39 +45,41 @@ measurement open_cold(const program_options& how, std::uint64_t mib) {
 }
 
 std::vector<outcome> measure(const program_options& how, const std::vector<std::uint64_t>& sizes,
-                             measurement (*opening)(const program_options&, std::uint64_t),
-                             const std::string& compared) {
+                             measurement (*opening)(const program_options&, std::uint64_t), const std::string& compared,
+                             unsigned repeat) {
   std::vector<entrant> entrants;
   for (const std::uint64_t mib : sizes)
     entrants.push_back(
         {name_of(mib), [&how, opening, mib] { return opening(how, mib); }, mib == sizes[0] ? "" : name_of(sizes[0])});
   round_options rounds;
-  rounds.repeat = how.repeat;
+  rounds.repeat = repeat;
   rounds.compared = compared;
   auto all = run_rounds(entrants, {{name_of(sizes[0]), [&] { return opening(how, sizes[0]); }}}, rounds);
   all.resize(sizes.size());
   return all;
 }
 
-void report(const program_options& how, const outcome& of, const std::string& metric, const std::string& unit,
-            std::vector<std::string>& row, bool with_ratio = false) {
-  result line = how.line(of.name, metric, unit, of.values(metric));
-  row.push_back(number(line.value.median));
-  row.push_back(range(line.value));
-  if (with_ratio) {
-    const auto ratios = of.ratios(metric);
-    const summary ratio = summarize(ratios);
-    if (!ratios.empty()) {
-      line.of = of.baseline;
-      line.ratio = ratio.median;
-      line.extra["ratio_min"] = ratio.min;
-      line.extra["ratio_max"] = ratio.max;
-      line.extra["discarded"] = of.discarded;
-    }
-    row.push_back(ratios.empty() ? "" : number(ratio.median));
-    row.push_back(ratios.empty() ? "" : range(ratio));
+// The baseline first, whether it was asked for or not.
+std::vector<std::uint64_t> wanted_sizes(const program_options& how) {
+  std::vector<std::uint64_t> wanted;
+  for (const std::uint64_t mib : how.sizes)
+    if (how.wants(name_of(mib))) wanted.push_back(mib);
+  if (!wanted.empty() && wanted[0] != how.sizes[0]) wanted.insert(wanted.begin(), how.sizes[0]);
+  return wanted;
+}
+
+// Whether there is room for it.
+bool build(const program_options& how, std::uint64_t mib) {
+  if (std::filesystem::space(how.directory).available >> 20 < mib + mib / 4) {
+    fmt::print("  {} not run: the disk has too little space\n", name_of(mib));
+    return false;
   }
-  how.json.add(line);
+  std::filesystem::create_directories(place(how, mib));
+  const outcome built{name_of(mib), "", {run(how, "open-build", mib).get<measurement>()}, {}, 0, ""};
+  std::vector<std::string> row;
+  report(how, {"tenure", built.name, "build_s", "s"}, built, row);
+  fmt::print("  {}: built in {} s\n", built.name, row[0]);
+  return true;
 }
 
 }  // namespace
@@ -113,56 +113,37 @@ void run_opening_child(const child_options& what, const std::filesystem::path& d
 }
 
 bool run_openings(const program_options& how) {
+  const auto wanted = wanted_sizes(how);
+  if (wanted.empty()) return true;
+  fmt::print("open: opening a store by the bytes of objects in its database, in a process of its own\n");
+  fmt::print("  baseline: {}; aims: 1 ms warm, 1.2 of the baseline, 64 pages\n", name_of(wanted[0]));
   std::vector<std::uint64_t> sizes;
-  for (const std::uint64_t mib : how.sizes)
-    if (how.wants(name_of(mib)) || (how.wants("open-") && mib == how.sizes[0])) sizes.push_back(mib);
+  for (const std::uint64_t mib : wanted)
+    if (build(how, mib)) sizes.push_back(mib);
   if (sizes.empty()) return true;
-  fmt::print(
-      "open: opening a store by the bytes of objects in its database, in a process of its own; baseline: {}; aims: 1 "
-      "ms "
-      "warm, 1.2 of the baseline, 64 pages\n",
-      name_of(sizes[0]));
+  const auto warm = measure(how, sizes, open_warm, "open_ms", 5 * how.repeat);  // so short that much disturbs it
+  const auto cold = measure(how, sizes, open_cold, "cold_open_ms", how.repeat);
   bool good = true;
-  std::erase_if(sizes, [&](std::uint64_t mib) {
-    if (std::filesystem::space(how.directory).available >> 20 < mib + mib / 4) {
-      fmt::print("  {} not run: the disk has too little space\n", name_of(mib));
-      return true;
-    }
-    try {
-      std::filesystem::create_directories(place(how, mib));
-      const double seconds = run(how, "open-build", mib).at("build_s");
-      fmt::print("  {}: built in {} s\n", name_of(mib), number(seconds));
-      how.json.add(how.line(name_of(mib), "build_s", "s", {seconds}));
-      return false;
-    } catch (const std::exception& e) {
-      fmt::print("  {} FAILED: {}\n", name_of(mib), e.what());
-      good = false;
-      return true;
-    }
-  });
-  if (sizes.empty()) return good;
-  const auto warm = measure(how, sizes, open_warm, "open_ms");
-  const auto cold = measure(how, sizes, open_cold, "cold_open_ms");
   table rows{{"database", "warm ms", "[min .. max]", "ratio", "[min .. max]", "with an object", "[min .. max]",
               "cold ms", "[min .. max]", "with an object", "[min .. max]", "pages read", "[min .. max]"}};
   for (std::size_t i = 0; i < sizes.size(); ++i) {
-    for (const outcome* of : {&warm[i], &cold[i]})
-      if (!of->failure.empty()) {
-        fmt::print("  {} FAILED: {}\n", of->name, of->failure);
-        good = false;
-      }
-    if (!warm[i].failure.empty() || !cold[i].failure.empty()) continue;
-    std::vector<std::string> row{warm[i].name};
-    report(how, warm[i], "open_ms", "ms", row, true);
-    report(how, warm[i], "first_object_ms", "ms", row);
-    report(how, cold[i], "cold_open_ms", "ms", row);
-    report(how, cold[i], "cold_first_object_ms", "ms", row);
-    report(how, cold[i], "cold_pages", "pages", row);
+    const std::string name = name_of(sizes[i]);
+    if (const std::string failure = warm[i].failure + cold[i].failure; !failure.empty()) {
+      fmt::print("  {} FAILED: {}\n", name, failure);
+      good = false;
+      continue;
+    }
+    std::vector<std::string> row{name};
+    report(how, {"tenure", name, "open_ms", "ms", true}, warm[i], row);
+    report(how, {"tenure", name, "first_object_ms", "ms"}, warm[i], row);
+    report(how, {"tenure", name, "cold_open_ms", "ms"}, cold[i], row);
+    report(how, {"tenure", name, "cold_first_object_ms", "ms"}, cold[i], row);
+    report(how, {"tenure", name, "cold_pages", "pages"}, cold[i], row);
     rows.add(row);
   }
   rows.print();
   fmt::print("\n");
-  for (const std::uint64_t mib : how.sizes) std::filesystem::remove_all(place(how, mib));
+  for (const std::uint64_t mib : sizes) std::filesystem::remove_all(place(how, mib));
   return good;
 }
 

@@ -25,9 +25,6 @@ struct program_options {
   json_lines json;
 
   [[nodiscard]] bool wants(const std::string& name) const { return name.find(only) != std::string::npos; }
-  // A line of results, with what is said of all.
-  [[nodiscard]] result line(const std::string& case_name, const std::string& metric, const std::string& unit,
-                            const std::vector<double>& values) const;
 };
 
 // A process of its own.

@@ -13,9 +13,8 @@
 
 #include "harness/child.hpp"
 #include "harness/memory_limit.hpp"
-#include "harness/rounds.hpp"
 #include "paging/chain.hpp"
-#include "paging/options.hpp"
+#include "paging/figures.hpp"
 
 namespace tenure::bench::paging {
 namespace {
@@ -96,51 +95,26 @@ bool run_resident(const program_options& how) {
     for (const auto& file : files_in(directory)) (void)drop_from_cache(file);
     return run("resident", group).get<measurement>();
   };
-  try {
-    (void)run("resident-build", "");
-  } catch (const std::exception& e) {
-    fmt::print("  FAILED: {}\n", e.what());
-    return false;
-  }
+  (void)run("resident-build", "");
   round_options rounds;
   rounds.repeat = how.repeat;
   rounds.compared = "walk_ms";
   const auto outcomes = run_rounds({{"limited", [&] { return measure(limit->group()); }, "unlimited"}},
                                    {{"unlimited", [&] { return measure(""); }}}, rounds);
   bool good = true;
-  table rows{{"memory", "walk ms", "[min .. max]", "ratio", "[min .. max]", "major faults", "whole, cold: ms",
-              "[min .. max]", "ratio", "[min .. max]"}};
+  table rows{{"memory", "walk ms", "[min .. max]", "ratio", "[min .. max]", "major faults", "[min .. max]",
+              "whole, cold: ms", "[min .. max]", "ratio", "[min .. max]"}};
   for (const outcome& of : outcomes) {
     if (!of.failure.empty()) {
       fmt::print("  {} FAILED: {}\n", of.name, of.failure);
       good = false;
       continue;
     }
+    const std::string contender = "tenure-" + of.name;
     std::vector<std::string> row{of.name};
-    const auto report = [&](const std::string& metric, const std::string& unit, bool with_range) {
-      result line = how.line(name, metric, unit, of.values(metric));
-      line.contender = "tenure-" + of.name;
-      line.extra["memory"] = how.memory;
-      row.push_back(number(line.value.median));
-      if (with_range) {
-        row.push_back(range(line.value));
-        const auto ratios = of.ratios(metric);
-        const summary ratio = summarize(ratios);
-        row.push_back(ratios.empty() ? "" : number(ratio.median));
-        row.push_back(ratios.empty() ? "" : range(ratio));
-        if (!ratios.empty()) {
-          line.of = "tenure-" + of.baseline;
-          line.ratio = ratio.median;
-          line.extra["ratio_min"] = ratio.min;
-          line.extra["ratio_max"] = ratio.max;
-          line.extra["discarded"] = of.discarded;
-        }
-      }
-      how.json.add(line);
-    };
-    report("walk_ms", "ms", true);
-    report("faults", "1", false);
-    report("whole_ms", "ms", true);
+    report(how, {contender, name, "walk_ms", "ms", true}, of, row);
+    report(how, {contender, name, "faults", "1"}, of, row);
+    report(how, {contender, name, "whole_ms", "ms", true}, of, row);
     rows.add(row);
   }
   rows.print();

@@ -253,7 +253,7 @@ void memory_state::unmap(region_state& what) {
 
 void memory_state::unmap_memory(region_state& what) noexcept {
   what.explained = {};
-  what.reading_ahead = {};  // ends it
+  if (what.reading_ahead != nullptr) what.reading_ahead->end();
   if (what.tracker != nullptr) what.tracker->release();
   if (what.shadow != nullptr) os::unmap(what.shadow, what.capacity);
   if (what.base != nullptr) os::unmap(what.base, what.capacity);

@@ -8,13 +8,13 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <tenure/rvm.hpp>
 
 #include "os/fault.hpp"
 #include "rvm/part_set.hpp"
+#include "rvm/read_ahead.hpp"
 #include "rvm/segment.hpp"
 
 namespace tenure::rvm {
@@ -43,7 +43,7 @@ struct region_state {
   std::unique_ptr<region_tracker>
       tracker;  // automatic tracking; kept when unmapped, because a fault handler may be in it
   std::once_flag asked_ahead;
-  std::jthread reading_ahead;
+  std::shared_ptr<ahead_reader> reading_ahead;
 
   [[nodiscard]] bool contains(const std::byte* at) const {
     return at >= base && at < base + length.load(std::memory_order_acquire);

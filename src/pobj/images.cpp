@@ -99,14 +99,14 @@ bool write_image(transaction& t, const stored_memory& m, std::uint64_t from, std
   return changed;
 }
 
-void read_image(const store& in, const stored_memory& m) {
+void read_image(const store& in, const stored_memory& m, pobj_report* report) {
   std::array<std::byte, block_size> block;
   for (std::uint64_t from = 0; from < m.size; from += block_size) {
     const std::uint64_t length = std::min(block_size, m.size - from), end = from + length;
     std::memcpy(block.data(), in.free.at(m.image + from), length);
     m.type.for_each_reference(from, end, m.size, [&](std::uint64_t at) {
       std::byte* const word = block.data() + (at - from);
-      store_word(word, decode(in, {load_word(word)}));
+      store_word(word, decode(in, {load_word(word)}, report));
     });
     m.type.for_each_transient(from, end, m.size, [&](std::uint64_t begin, std::uint64_t until) {
       std::memcpy(block.data() + (begin - from), m.memory + begin, until - begin);

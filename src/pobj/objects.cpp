@@ -117,7 +117,7 @@ void pobj_finalize_block(void* block, void*) {
 
 int pobj_is_object(const void* handle) {
   store* const in = open_store();
-  if (in == nullptr) return 0;
+  if (in == nullptr || in->fork_generation != tenure::os::fork_generation()) return 0;
   const store_lock lock(*in);
   return in->addresses.is_handle(handle) &&
          object{static_cast<std::byte*>(const_cast<void*>(handle))}.header().dying == 0;
@@ -125,7 +125,7 @@ int pobj_is_object(const void* handle) {
 
 int pobj_is_persistent(const void* handle) {
   store* const in = open_store();
-  if (in == nullptr) return 0;
+  if (in == nullptr || in->fork_generation != tenure::os::fork_generation()) return 0;
   const store_lock lock(*in);
   if (!in->addresses.is_handle(handle)) return 0;
   const object o{static_cast<std::byte*>(const_cast<void*>(handle))};

@@ -168,7 +168,7 @@ void store::reconstruct() {
   }
   // Nothing fails any more: the program's variables get their values.
   for (const auto& v : statics.all())
-    if (v->address != nullptr) read_image(*this, {v->address, v->image(), v->size, types[v->type]});
+    if (v->address != nullptr) read_image(*this, {v->address, v->image(), v->size, types[v->type]}, &report);
 }
 
 }  // namespace tenure::pobj

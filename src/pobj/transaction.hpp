@@ -90,8 +90,9 @@ class transaction {
 
   store& in_;
   rvm::transaction tx_;
-  std::map<position, area> areas_;  // by their begin
-  area* current_ = nullptr;
+  std::map<position, area> areas_;       // by their begin
+  area* current_ = nullptr;              // the one that slots are carved from
+  mutable const area* found_ = nullptr;  // the one that was looked for last
   std::uint64_t taken_ = 0;
   std::vector<object> made_, retyped_;
   std::vector<placed> given_, taken_slots_, freed_;

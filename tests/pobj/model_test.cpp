@@ -16,12 +16,15 @@ class pobj_model : public pobj_test {
     test_hooks::bulk_bytes = std::uint64_t{4} << 20;
     defined_types::all().by_name.clear();
   }
-  [[nodiscard]] static pobj_options options() {
-    pobj_options o = small_options();
-    o.log_size = 64 << 10;
-    return o;
-  }
 };
+
+// Small, so that the store grows and the log goes around.
+pobj_options options() {
+  pobj_options o = small_options();
+  o.initial_size = 64 << 10;
+  o.log_size = 64 << 10;
+  return o;
+}
 
 TEST_F(pobj_model, many_executions) {
   const auto seeds = static_cast<std::uint64_t>(6 * rvm::testing::test_scale());
@@ -49,11 +52,7 @@ TEST_F(pobj_model, many_executions) {
 // Two executions; the second goes on with what the first has left.
 void work(world& w, int steps) {
   for (int execution = 0; execution < 2; ++execution) {
-    const pobj_options o = [] {
-      pobj_options small = small_options();
-      small.log_size = 64 << 10;
-      return small;
-    }();
+    const pobj_options o = options();
     world::begin_process();
     if (pobj_init_with(&o) != POBJ_OK) return;
     w.expect_found();

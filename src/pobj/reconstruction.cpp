@@ -63,12 +63,14 @@ void store::load_type(position slot, slot_word word) {
                       name = transients + start.transients * sizeof(byte_range);
   if (name + start.name_length != word.size() || start.number >= slot_word::first_special)
     damaged(*this, slot, "has no description of a type");
+  const auto copy = [&](auto& to, std::uint32_t count, std::uint64_t offset) {
+    to.resize(count);
+    if (count != 0) std::memcpy(to.data(), from + offset, count * sizeof to[0]);
+  };
   type_description t;
   t.size = start.size;
-  t.references.resize(start.references);
-  std::memcpy(t.references.data(), from + references, start.references * sizeof(std::uint32_t));
-  t.transients.resize(start.transients);
-  std::memcpy(t.transients.data(), from + transients, start.transients * sizeof(byte_range));
+  copy(t.references, start.references, references);
+  copy(t.transients, start.transients, transients);
   t.name.assign(reinterpret_cast<const char*>(from + name), start.name_length);
   if (!types.load(start.number, std::move(t))) damaged(*this, slot, "describes a type that another one describes, too");
 }

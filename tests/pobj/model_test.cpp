@@ -102,5 +102,32 @@ TEST_F(pobj_model, crashes_at_every_operation) {
   std::printf("    crashes: %lu\n", static_cast<unsigned long>(crashes));
 }
 
+// Calls that fail, one after the other: the program ends there, and nothing that was acknowledged is lost.
+TEST_F(pobj_model, failures_of_every_operation) {
+  std::uint64_t operations = 0;
+  {
+    use(std::make_unique<sim::disk>());
+    world w(200);
+    work(w, 12);
+    operations = disk->operations() + disk->reads();
+  }
+  ASSERT_FALSE(HasFailure());
+  for (std::uint64_t nth = 1; nth <= operations; ++nth) {
+    SCOPED_TRACE("failure " + std::to_string(nth));
+    use(std::make_unique<sim::disk>());
+    disk->inject({.nth = nth});
+    world w(200);
+    work(w, 12);
+    if (HasFailure()) return;
+    use(disk->crash(nth, nth % 2 == 0 ? sim::policy::drop_all : sim::policy::random));
+    const pobj_options o = options();
+    world::begin_process();
+    ASSERT_OK(pobj_init_with(&o));
+    w.expect_found();
+    if (HasFailure()) return;
+    EXPECT_TRUE(w.run(2, true)) << pobj_error();
+  }
+}
+
 }  // namespace
 }  // namespace tenure::pobj

@@ -2,6 +2,7 @@
 //
 // Objects from images, in the beginning of an execution [pobj 4.3]: recovery is that of the recoverable memory; then the
 // slots are gone through, every object is allocated, and then filled: by then it is known where all others are.
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -31,7 +32,8 @@ void for_each_slot(const store& in, F&& f) {
   }
 }
 
-// Blocks of objects that nothing else refers to yet, where the program's collector sees them.
+// Blocks of objects that nothing else refers to yet, where the program's collector sees them; none if there is none: libc is
+// no collector.
 class visible_blocks {
  public:
   visible_blocks(const pobj_allocator& from, std::size_t most)
@@ -123,14 +125,14 @@ void store::scan() {
     if (v->type >= types.count()) damaged(*this, v->slot, "has a type that does not exist");
 }
 
-// Writes every block to `blocks`, before the next is allocated.
+// Writes every block to `blocks`, if that is given, before the next is allocated.
 void store::make_objects(void** blocks) {
   for_each_slot(*this, [&](position at, slot_word word) {
     if (word.type() >= slot_word::first_special) return;
     if (word.type() >= types.count()) damaged(*this, at, "has a type that does not exist");
     auto* const block = static_cast<std::byte*>(
         allocate_block(how.objects, sizeof(object_header) + static_cast<std::size_t>(word.size()), false));
-    *blocks++ = block;
+    if (blocks != nullptr) *blocks++ = block;
     const object o{block + sizeof(object_header)};
     o.begin(at, word.size(), word.type(), 0);
     addresses.add(o);
@@ -151,7 +153,7 @@ void store::fill_objects() {
 void store::reconstruct() {
   scan();
   for (const auto& [name, t] : defined_types::all().by_name) types.compare(t);
-  const visible_blocks kept(how.control, report.objects);
+  const visible_blocks kept(how.control, how.objects.malloc == &std::malloc ? 0 : report.objects);
   try {
     make_objects(kept.data());
     fill_objects();

@@ -35,8 +35,7 @@ thread_state& this_thread() {
 
 transaction::~transaction() { abort(); }
 
-const area* transaction::area_of(position p) const {
-  if (found_ != nullptr && p >= found_->begin && p < found_->end) return found_;
+const area* transaction::look_for_area(position p) const {
   const auto after = areas_.upper_bound(p);
   if (after == areas_.begin()) return nullptr;
   const area& a = std::prev(after)->second;

@@ -73,7 +73,10 @@ class transaction {
   // Blocks to be given back when the lock is not held.
   using blocks = std::vector<std::pair<void*, void (*)(void*)>>;
 
-  [[nodiscard]] const area* area_of(position p) const;
+  [[nodiscard]] const area* area_of(position p) const {
+    return found_ != nullptr && p >= found_->begin && p < found_->end ? found_ : look_for_area(p);
+  }
+  [[nodiscard]] const area* look_for_area(position p) const;
   [[nodiscard]] bool is_fresh(position p) const { return area_of(p) != nullptr; }
   [[nodiscard]] bool is_still(const placed& p) const;
   [[nodiscard]] bool is_in_image(position word) const;

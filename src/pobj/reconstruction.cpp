@@ -130,8 +130,7 @@ void store::make_objects(void** blocks) {
   for_each_slot(*this, [&](position at, slot_word word) {
     if (word.type() >= slot_word::first_special) return;
     if (word.type() >= types.count()) damaged(*this, at, "has a type that does not exist");
-    auto* const block = static_cast<std::byte*>(
-        allocate_block(how.objects, sizeof(object_header) + static_cast<std::size_t>(word.size()), false));
+    auto* const block = static_cast<std::byte*>(allocate_block(how.objects, block_size(word.size()), false));
     if (blocks != nullptr) *blocks++ = block;
     const object o{block + sizeof(object_header)};
     o.begin(at, word.size(), word.type(), 0);

@@ -41,18 +41,18 @@ stage_package() {
 # Not the programs: what they do is in tools_test, and the benchmarks' answers are no different here.
 stage_asan() {
   cmake --preset asan
-  cmake --build --preset asan --target os_test rvm_test classic_test types_test containers_test heap_test tools_test \
+  cmake --build --preset asan --target os_test rvm_test classic_test types_test containers_test heap_test pobj_test tools_test \
     vtable_exchange_1 vtable_exchange_2 replays
-  fixed_addresses ctest --preset asan -E '^every_name|_NOT_BUILT$'
+  fixed_addresses ctest --preset asan -E '^every_|^pobj_lines|_NOT_BUILT$'
 }
 
 # Only what threads share: types, containers and tools have no state of their own between them, and the tests that take
 # crashes and damage one after the other have a single thread; they are half of the time.
 stage_tsan() {
-  local single='every_name|each/failing|.*crash|crashing|exhaustive|log_damage|store_damage|batch|redo'
+  local single='every_|pobj_lines|each/failing|.*crash|crashing|exhaustive|log_damage|store_damage|batch|redo'
   cmake --preset tsan
-  cmake --build --preset tsan --target os_test rvm_test heap_test classic_test
-  fixed_addresses ctest --preset tsan -L '^(os|rvm|heap|classic)$' -R "${TSAN_TESTS:-.}" -E "^($single)"
+  cmake --build --preset tsan --target os_test rvm_test heap_test classic_test pobj_test
+  fixed_addresses ctest --preset tsan -L '^(os|rvm|heap|classic|pobj)$' -R "${TSAN_TESTS:-.}" -E "^($single)"
 }
 
 stage_mutations() {

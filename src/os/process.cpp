@@ -71,4 +71,6 @@ std::string absolute_path(const std::string& path) {
   return result.string();
 }
 
+std::string program_name() { return ::program_invocation_short_name; }
+
 }  // namespace tenure::os

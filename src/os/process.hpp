@@ -19,6 +19,9 @@ namespace tenure::os {
 // From the kernel's generator.
 void random_bytes(std::span<std::byte> into);
 
+// The file name by which the program was started, without its directory.
+[[nodiscard]] std::string program_name();
+
 // The absolute, normalised form of a path (symbolic links are kept).
 [[nodiscard]] std::string absolute_path(const std::string& path);
 

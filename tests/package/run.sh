@@ -4,8 +4,8 @@
 #     tests/package/run.sh BUILD_DIR
 #
 # Installs the build into a temporary directory, builds the program beside this script against it in every way there is,
-# through CMake and through pkg-config, static and shared, and runs each. The same with a program in C, which is C++ too,
-# for the classic interface.
+# through CMake and through pkg-config, static and shared, and runs each. The same with programs in C, which are C++ too,
+# for the classic interface and for pobj.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "$1" && pwd)
@@ -17,7 +17,7 @@ check() {  # LINKAGE PROGRAM: it works, and has the library inside or outside as
   local linkage=$1 program=$2 store found=static
   store=$(mktemp -d "$work/store.XXXXXX")
   LD_LIBRARY_PATH=$libdir "$program" "$store"
-  if readelf -d "$program" | grep -qE 'NEEDED.*lib(tenure|rvm)\.'; then found=shared; fi
+  if readelf -d "$program" | grep -qE 'NEEDED.*lib(tenure|rvm|pobj)\.'; then found=shared; fi
   if [[ $found != "$linkage" ]]; then
     echo "$program is linked $found, not $linkage" >&2
     exit 1
@@ -69,12 +69,33 @@ if nm -D --defined-only "$libdir/librvm.so" | awk '{print $3}' | grep -vE '^(rvm
   exit 1
 fi
 
+# The same for pobj.
+check shared "$work/cmake/pobj_shared"
+check static "$work/cmake/pobj_static"
+program=$here/../pobj/every_call.c
+read -ra pobj_cflags < <(pkg-config --cflags pobj)
+read -ra pobj_shared_libs < <(pkg-config --libs pobj)
+read -ra pobj_static_libs < <(pkg-config --static --libs pobj)
+for language in c c++; do
+  compile=("${CC:-cc}" -std=c99 -pedantic)
+  if [[ $language == c++ ]]; then compile=("${CXX:-c++}" -std=c++17); fi
+  compile+=(-Wall -Wextra -Werror "${pobj_cflags[@]}" -x "$language" "$program" -x none)
+  "${compile[@]}" "${pobj_shared_libs[@]}" -o "$work/pobj_${language}_shared"
+  "${compile[@]}" "${pobj_static_libs[@]/#-lpobj/-l:libpobj.a}" -o "$work/pobj_${language}_static"
+  check shared "$work/pobj_${language}_shared"
+  check static "$work/pobj_${language}_static"
+done
+if nm -D --defined-only "$libdir/libpobj.so" | awk '{print $3}' | grep -vE '^pobj_'; then
+  echo "libpobj.so exports other names" >&2
+  exit 1
+fi
+
 # Every public header stands on its own, and so do the classic ones in C.
 while read -r header; do
   echo "#include <$header>" | "${CXX:-c++}" -std=c++20 -Wall -Wextra -Werror -fsyntax-only "${cflags[@]}" -x c++ -
 done < <(cd "$prefix/include" && find . -name '*.hpp' -printf '%P\n' -o -name '*.h' -printf '%P\n')
-for header in "$prefix"/include/rvm/*.h; do
-  echo "#include <rvm/${header##*/}>" |
+for header in "$prefix"/include/{rvm,tenure}/*.h; do
+  echo "#include <${header#"$prefix/include/"}>" |
     "${CC:-cc}" -std=gnu11 -Wall -Wextra -Werror -fsyntax-only "${classic_cflags[@]}" -x c -
 done
 

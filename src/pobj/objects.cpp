@@ -1,0 +1,161 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Allocation, and switching between persistent and transient [pobj 3.5.2, 3.5.3].
+#include <cstring>
+#include <string>
+
+#include "pobj/images.hpp"
+#include "pobj/transaction.hpp"
+
+namespace tenure::pobj {
+
+namespace {
+
+// The object's header; with the store's lock.
+object make_object(store& in, void* block, std::uint64_t size, std::uint64_t allocator) {
+  const object o{static_cast<std::byte*>(block) + sizeof(object_header)};
+  o.begin(0, size, 0, allocator);
+  in.addresses.add(o);
+  return o;
+}
+
+void require_size(std::size_t size) {
+  if (size > slot_word::largest_size)
+    throw failure(POBJ_ETOOBIG, "an object of " + std::to_string(size) + " bytes; at most " +
+                                    std::to_string(slot_word::largest_size) + " are possible");
+}
+
+void* allocate(std::size_t count, std::size_t each, bool zeroed, bool persistent, const pobj_allocator* adhoc) {
+  std::size_t size = 0;
+  if (__builtin_mul_overflow(count, each, &size)) size = SIZE_MAX;
+  require_size(size);
+  store& in = the_store();
+  const pobj_allocator from = adhoc != nullptr ? completed(*adhoc) : in.how.objects;
+  if (this_thread().doomed && persistent)
+    throw failure(POBJ_EABORTED, "the transaction has been aborted by a nested pobj_abort; end it first");
+  void* const block = allocate_block(from, block_size(size), zeroed);
+  object made;
+  try {
+    if (!persistent) {
+      const store_lock lock(in);
+      return make_object(in, block, size, in.allocators.number_of(from)).handle;
+    }
+    transact([&](transaction& t) {
+      const std::uint64_t allocator = in.allocators.number_of(from);
+      const position slot = t.make_slot(size, 0);
+      made = make_object(in, block, size, allocator);
+      t.made_object(made);
+      t.give_slot(made, slot);
+    });
+  } catch (...) {
+    // Once it is an object, the abort has freed it.
+    if (!made && from.free != nullptr) from.free(block);
+    throw;
+  }
+  return made.handle;
+}
+
+}  // namespace
+
+void persistify(transaction& t, object o) {
+  if (o.is_persistent()) return;
+  t.in().types.settle(o);
+  if (t.in().is_strict()) check_typed(t.in(), stored(t.in(), o), 0, o.header().size);
+  t.give_slot(o, t.make_slot(o.header().size, o.header().type));
+  t.persistified(o);
+  write_image(t, stored(t.in(), o), 0, o.header().size);
+}
+
+}  // namespace tenure::pobj
+
+using namespace tenure::pobj;
+
+void* pobj_malloc(size_t size) {
+  return guarded_pointer("pobj_malloc", [&] { return allocate(1, size, false, true, nullptr); });
+}
+void* pobj_calloc(size_t count, size_t size) {
+  return guarded_pointer("pobj_calloc", [&] { return allocate(count, size, true, true, nullptr); });
+}
+void* pobj_malloc_transient(size_t size) {
+  return guarded_pointer("pobj_malloc_transient", [&] { return allocate(1, size, false, false, nullptr); });
+}
+void* pobj_calloc_transient(size_t count, size_t size) {
+  return guarded_pointer("pobj_calloc_transient", [&] { return allocate(count, size, true, false, nullptr); });
+}
+
+namespace {
+
+void* allocate_adhoc(std::size_t count, std::size_t size, bool zeroed, bool persistent, const pobj_allocator* from) {
+  if (from == nullptr || from->malloc == nullptr)
+    throw failure(POBJ_EOPTION, "an ad hoc allocation needs a memory manager with a malloc");
+  return allocate(count, size, zeroed, persistent, from);
+}
+
+}  // namespace
+
+void* pobj_malloc_adhoc(size_t size, const pobj_allocator* from) {
+  return guarded_pointer("pobj_malloc_adhoc", [&] { return allocate_adhoc(1, size, false, true, from); });
+}
+void* pobj_calloc_adhoc(size_t count, size_t size, const pobj_allocator* from) {
+  return guarded_pointer("pobj_calloc_adhoc", [&] { return allocate_adhoc(count, size, true, true, from); });
+}
+void* pobj_malloc_transient_adhoc(size_t size, const pobj_allocator* from) {
+  return guarded_pointer("pobj_malloc_transient_adhoc", [&] { return allocate_adhoc(1, size, false, false, from); });
+}
+
+int pobj_free(void* handle) {
+  if (handle == nullptr) return POBJ_OK;
+  return guarded("pobj_free", [&] { transact([&](transaction& t) { t.free_object(t.in().object_of(handle)); }); });
+}
+
+int pobj_finalize(void* handle) {
+  return guarded("pobj_finalize", [&] { the_store().finalize(handle); });
+}
+
+void pobj_finalize_block(void* block, void*) {
+  if (open_store() != nullptr) (void)pobj_finalize(static_cast<std::byte*>(block) + sizeof(object_header));
+}
+
+int pobj_is_object(const void* handle) {
+  store* const in = open_store();
+  if (in == nullptr || in->fork_generation != tenure::os::fork_generation()) return 0;
+  const store_lock lock(*in);
+  return in->addresses.is_handle(handle) &&
+         object{static_cast<std::byte*>(const_cast<void*>(handle))}.header().dying == 0;
+}
+
+int pobj_is_persistent(const void* handle) {
+  store* const in = open_store();
+  if (in == nullptr || in->fork_generation != tenure::os::fork_generation()) return 0;
+  const store_lock lock(*in);
+  if (!in->addresses.is_handle(handle)) return 0;
+  const object o{static_cast<std::byte*>(const_cast<void*>(handle))};
+  return o.header().dying == 0 && o.is_persistent() ? 1 : 0;
+}
+
+size_t pobj_size(const void* handle) {
+  size_t size = 0;
+  if (guarded("pobj_size", [&] {
+        store& in = the_store();
+        const store_lock lock(in);
+        size = in.object_of(handle).header().size;
+      }) != POBJ_OK)
+    return 0;
+  return size;
+}
+
+int pobj_persistify(void* handle) {
+  return guarded("pobj_persistify",
+                 [&] { transact([&](transaction& t) { persistify(t, t.in().object_of(handle)); }); });
+}
+
+int pobj_unpersistify(void* handle) {
+  return guarded("pobj_unpersistify", [&] {
+    transact([&](transaction& t) {
+      const object o = t.in().object_of(handle);
+      if (!o.is_persistent()) return;
+      t.in().types.settle(o);
+      t.take_slot(o);
+    });
+  });
+}

@@ -1,0 +1,75 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Which object has its image where. Slots in use have at least 16 bytes, so no two of them begin in the same 16 bytes of
+// the store [pobj.table.granule], and an array with a word for each 16 bytes finds the object in one step. The store's lock
+// guards it.
+#pragma once
+
+#include <cstdint>
+#include <memory_resource>
+#include <vector>
+
+#include "pobj/object.hpp"
+
+namespace tenure::pobj {
+
+class slot_table {
+ public:
+  explicit slot_table(std::pmr::memory_resource* in) : chunks_(in), in_(in) {}
+
+  void set(position slot, object o) {
+    const std::size_t n = slot / chunk_bytes;
+    if (n >= chunks_.size()) chunks_.resize(n + 1, chunk(in_));
+    if (chunks_[n].empty()) chunks_[n].resize(chunk_bytes / granule);
+    entry& e = chunks_[n][slot % chunk_bytes / granule];
+    count_ += e == 0 ? 1 : 0;
+    e = hidden(o);
+  }
+  void erase(position slot) {
+    const std::size_t n = slot / chunk_bytes;
+    if (n >= chunks_.size() || chunks_[n].empty()) return;
+    entry& e = chunks_[n][slot % chunk_bytes / granule];
+    count_ -= e == 0 ? 0 : 1;
+    e = 0;
+  }
+  // The object whose slot begins exactly there.
+  [[nodiscard]] object object_at(position slot) const {
+    const std::size_t n = slot / chunk_bytes;
+    if (n >= chunks_.size() || chunks_[n].empty()) return {};
+    const object o = shown(chunks_[n][slot % chunk_bytes / granule]);
+    return o && o.header().slot == slot ? o : object{};
+  }
+  // The object with the last slot that begins at or before `at`.
+  [[nodiscard]] object object_before(position at) const {
+    for (std::size_t n = std::min(at / chunk_bytes + 1, chunks_.size()); n-- > 0;) {
+      if (chunks_[n].empty()) continue;
+      const std::size_t last = n == at / chunk_bytes ? at % chunk_bytes / granule : chunk_bytes / granule - 1;
+      for (std::size_t g = last + 1; g-- > 0;)
+        if (const object o = shown(chunks_[n][g]); o && o.header().slot <= at) return o;
+    }
+    return {};
+  }
+  [[nodiscard]] std::size_t size() const { return count_; }
+  // In the order of the slots. The call may erase.
+  template <class F>
+  void for_each(F&& call) const {
+    for (std::size_t n = 0; n < chunks_.size(); ++n)
+      for (std::size_t g = 0; g < chunks_[n].size(); ++g)
+        if (const object o = shown(chunks_[n][g])) call(o);
+  }
+
+ private:
+  // Inverted, so that no garbage collector takes them for pointers to what it could otherwise free.
+  using entry = std::uint64_t;
+  using chunk = std::pmr::vector<entry>;
+  static constexpr std::uint64_t granule = 16, chunk_bytes = std::uint64_t{1} << 20;
+
+  static entry hidden(object o) { return ~static_cast<entry>(o.address()); }
+  static object shown(entry e) { return {e == 0 ? nullptr : reinterpret_cast<std::byte*>(~e)}; }
+
+  std::pmr::vector<chunk> chunks_;
+  std::pmr::memory_resource* in_;
+  std::size_t count_ = 0;
+};
+
+}  // namespace tenure::pobj

@@ -1,0 +1,143 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// An open store, and what is known of its objects in this process.
+//
+// One lock guards all of it, the headers of objects included, and is held for what needs no disk: commits wait without it,
+// and the program's memory managers are called without it, since a garbage collector may run finalizers there [pobj.lock].
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <tenure/pobj.h>
+
+#include <tenure/rvm.hpp>
+
+#include "os/file.hpp"
+#include "os/process.hpp"
+#include "pobj/address_map.hpp"
+#include "pobj/control_memory.hpp"
+#include "pobj/slot_table.hpp"
+#include "pobj/space.hpp"
+#include "pobj/static_table.hpp"
+#include "pobj/type_table.hpp"
+
+namespace tenure::pobj {
+
+// pobj_options with everything filled in.
+struct settings {
+  std::string path, program;
+  pobj_allocator objects, control;
+  unsigned flags;
+  std::uint64_t initial_size, max_size, log_size;
+  os::disk* disk;
+  bool background;
+};
+
+struct store {
+  // Opens or makes it, and reconstructs. Throws; then nothing is left of it but the files.
+  explicit store(const settings& how);
+  // Gives nothing back to the program's memory managers: close() does, or discard().
+  ~store() = default;
+  store(const store&) = delete;
+  store& operator=(const store&) = delete;
+
+  // Throws while transactions are open.
+  void require_closable() const;
+  // Frees the finalized, and closes the files.
+  void close();
+  // Gives back the objects' memory; nobody may use the store any more.
+  void discard() noexcept;
+
+  // --- Checks of what a program passes. With the lock. ---
+
+  [[nodiscard]] object object_of(const void* handle) const;
+  // The offset of a field of `length` bytes. Throws POBJ_ERANGE.
+  [[nodiscard]] static std::uint64_t offset_of(object o, const void* field, std::uint64_t length);
+  // The object is being taken by a collector: forgets it. From within any call.
+  void finalize(const void* handle);
+  // With the lock.
+  void finalize(object o);
+  [[nodiscard]] bool is_strict() const { return (how.flags & POBJ_STRICT) != 0; }
+
+  [[nodiscard]] const store_header& header() const { return region.at<store_header>(0); }
+
+  settings how;
+  const std::uint32_t fork_generation = os::fork_generation();
+  mutable std::mutex mutex;
+  control_memory control;
+  allocator_table allocators;
+  rvm::memory memory;
+  rvm::region region;
+  space free;
+  address_map addresses;
+  slot_table slots;
+  type_table types;
+  static_table statics;
+  // Words of images that refer to a transient object, by its inverted handle: for when it becomes persistent.
+  std::unordered_map<std::uintptr_t, std::set<position>> waiting;
+  std::map<position, position> owned;  // areas of open transactions: begin, end
+  std::vector<object> to_finalize;     // by the thread that has the lock
+  std::vector<position> finalized;     // slots of objects that a collector has taken, to be freed by the next commit
+  std::uint64_t execution = 0;
+  std::uint16_t mark = 0;  // of the last traversal
+  std::atomic<std::uint64_t> open_transactions = 0;
+  pobj_report report = {};
+
+ private:
+  [[nodiscard]] rvm::memory open_memory() const;
+  [[nodiscard]] rvm::region open_region();
+  void initialize();
+  void begin_execution();
+  void note_execution();
+  void keep_type(std::uint32_t number, const type_description& t);
+  // reconstruction.cpp
+  void reconstruct();
+  void scan();
+  void load_type(position slot, slot_word word);
+  void load_static(position slot, slot_word word);
+  void make_objects(void** blocks);
+  void fill_objects();
+};
+
+// The store's lock. A garbage collector may run finalizers when the library allocates for itself: those of a thread that has
+// the lock wait until it gives it up.
+class store_lock {
+ public:
+  explicit store_lock(store& of) : of_(of) { lock(); }
+  ~store_lock() {
+    if (held_) unlock();
+  }
+  store_lock(const store_lock&) = delete;
+  store_lock& operator=(const store_lock&) = delete;
+  void lock();
+  void unlock();
+
+ private:
+  store& of_;
+  bool held_ = false;
+};
+
+// The process's store; nullptr: none is open. Changed by pobj_init and pobj_close only.
+[[nodiscard]] store* open_store() noexcept;
+// The same, and throws POBJ_ESTATE if there is none, or in the child of a fork.
+[[nodiscard]] store& the_store();
+
+// What tests change: a simulated disk (nullptr: the machine's own), and limits that are met earlier.
+struct test_hooks {
+  static inline os::disk* disk = nullptr;
+  static inline bool background = true;
+  // From so many bytes of whole pages on, a transaction writes straight to the segment: that costs two syncs more, and
+  // spares the bytes their way through the log.
+  static inline std::uint64_t bulk_bytes = std::uint64_t{4} << 20;
+  // Ends the process's store as a crash would: nothing is written, only the objects' memory is given back.
+  static void crash() noexcept;
+};
+
+}  // namespace tenure::pobj

@@ -1,0 +1,136 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// A thread's transaction: one of recoverable memory, and what an abort must undo, or a commit do, in the memory of the
+// process.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include <tenure/rvm.hpp>
+
+#include "pobj/errors.hpp"
+#include "pobj/store.hpp"
+
+namespace tenure::pobj {
+
+class transaction {
+ public:
+  // Without the store's lock, as commit() and abort(); everything else with it.
+  explicit transaction(store& in) : in_(in), tx_(in.memory.begin()) { ++in.open_transactions; }
+  ~transaction();
+  transaction(const transaction&) = delete;
+  transaction& operator=(const transaction&) = delete;
+
+  [[nodiscard]] store& in() const { return in_; }
+
+  // --- Bytes of the store ---
+
+  // A new slot of zeros. Throws POBJ_ETOOBIG.
+  position make_slot(std::uint64_t size, std::uint64_t type);
+  // [p, p+length) is about to change.
+  void declare(position p, std::uint64_t length);
+  void set_word(position p, slot_word w);
+
+  // --- Notes: what has been done, for the end ---
+
+  void made_object(object o) { made_.push_back(o); }
+  // The object has got an image: its header, the table and references that have waited for it.
+  void give_slot(object o, position slot);
+  void take_slot(object o);
+  void free_object(object o);
+  void updated(object o) {
+    if (!is_fresh(o.header().slot)) updated_.insert(o.address());
+  }
+  // Should it have had another image before, in this transaction, that is what an abort goes back to.
+  void persistified(object o) { updated_.insert(o.address()); }
+  // The object has got a type, which its slot gets, too; or one of its own, which becomes a shared one at the commit.
+  void typed(object o);
+  void being_typed(object o) { retyped_.push_back(o); }
+  // Before the first change of a static variable in this transaction; `before`: its bytes, if it is a new one.
+  void updated_static(static_variable& v, std::vector<std::byte>&& before);
+  // Frees the slot of a static variable that is unbound. In a transaction of its own.
+  void forget_static(static_variable& v);
+  // An image's word refers to a transient object.
+  void waits(position word, object target);
+
+  // --- The end ---
+
+  // Throws; then the transaction is still open.
+  void commit();
+  void abort() noexcept;
+
+ private:
+  struct placed {
+    object what;
+    position slot;
+  };
+  // Blocks to be given back when the lock is not held.
+  using blocks = std::vector<std::pair<void*, void (*)(void*)>>;
+
+  [[nodiscard]] const area* area_of(position p) const {
+    return found_ != nullptr && p >= found_->begin && p < found_->end ? found_ : look_for_area(p);
+  }
+  [[nodiscard]] const area* look_for_area(position p) const;
+  [[nodiscard]] bool is_fresh(position p) const { return area_of(p) != nullptr; }
+  [[nodiscard]] bool is_still(const placed& p) const;
+  [[nodiscard]] bool is_in_image(position word) const;
+  void resolve(object o);
+  void release_slot(position slot);
+  void prepare();
+  void prepare_area(const area& a, bool in_bulk);
+  void check_references() const;
+  void finish(blocks& to_free);
+  void undo(blocks& to_free);
+  void undo_statics();
+  void forget_object(object o, blocks& to_free);
+  static void free_all(const blocks& to_free) noexcept;
+
+  store& in_;
+  rvm::transaction tx_;
+  std::map<position, area> areas_;       // by their begin
+  area* current_ = nullptr;              // the one that slots are carved from
+  mutable const area* found_ = nullptr;  // the one that was looked for last
+  std::uint64_t taken_ = 0;
+  std::vector<object> made_, retyped_;
+  std::vector<placed> given_, taken_slots_, freed_;
+  std::vector<position> finalized_, waiting_words_;
+  std::unordered_set<std::uintptr_t> updated_;
+  std::unordered_map<static_variable*, std::vector<std::byte>> statics_;  // with the bytes before, of new ones
+  static_variable* forgotten_ = nullptr;
+  bool over_ = false;
+};
+
+// A thread's transaction and its nesting.
+struct thread_state {
+  std::unique_ptr<transaction> open;
+  int depth = 0;
+  bool doomed = false;  // aborted by a nested one
+};
+[[nodiscard]] thread_state& this_thread();
+
+// Runs f(transaction) with the store's lock, in this thread's transaction or one of its own, which aborts if f throws.
+template <class F>
+void transact(F&& f) {
+  store& in = the_store();
+  thread_state& thread = this_thread();
+  if (thread.doomed)
+    throw failure(POBJ_EABORTED, "the transaction has been aborted by a nested pobj_abort: end it with pobj_end");
+  if (thread.open) {
+    const store_lock lock(in);
+    return std::forward<F>(f)(*thread.open);
+  }
+  transaction own(in);
+  {
+    const store_lock lock(in);
+    std::forward<F>(f)(own);
+  }
+  own.commit();
+}
+
+}  // namespace tenure::pobj

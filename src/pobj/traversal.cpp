@@ -1,0 +1,117 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// From object to object: recursive updates [pobj 4.4], and freeing what no anchor leads to [pobj 3.4].
+//
+// Each object's header has the number of the last traversal that met it, so that a traversal needs no memory for what it
+// has seen: only for what it has still to look at.
+#include <vector>
+
+#include "pobj/images.hpp"
+#include "pobj/transaction.hpp"
+
+namespace tenure::pobj {
+
+namespace {
+
+// A number that no object has.
+std::uint16_t next_mark(store& in) {
+  if (++in.mark == 0) {
+    in.addresses.for_each([](object o) { o.header().mark = 0; });
+    in.mark = 1;
+  }
+  return in.mark;
+}
+
+// First in, first out.
+class queue {
+ public:
+  explicit queue(store& in) : mark_(next_mark(in)) {}
+  void add(object o) {
+    if (o.header().mark == mark_) return;
+    o.header().mark = mark_;
+    waiting_.push_back(o);
+  }
+  [[nodiscard]] bool has_met(object o) const { return o.header().mark == mark_; }
+  // None when all have been taken.
+  [[nodiscard]] object take() {
+    if (next_ == waiting_.size()) return {};
+    const object o = waiting_[next_++];
+    if (next_ == waiting_.size() || next_ == 4096) {
+      waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(next_));
+      next_ = 0;
+    }
+    return o;
+  }
+
+ private:
+  const std::uint16_t mark_;
+  std::vector<object> waiting_;
+  std::size_t next_ = 0;
+};
+
+void update_recursively(transaction& t, object start, bool persist) {
+  store& in = t.in();
+  queue to_do(in);
+  const auto meet = [&](object o) {
+    if (!o || o.header().dying != 0 || to_do.has_met(o)) return;
+    if (persist)
+      persistify(t, o);
+    else if (!o.is_persistent())
+      return;
+    to_do.add(o);
+  };
+  meet(start);
+  while (const object o = to_do.take()) {
+    const stored_memory m = stored(in, o);
+    // First all that it refers to, so that they have images to be referred to.
+    m.type.for_each_reference(0, m.size, m.size, [&](std::uint64_t at) {
+      meet(in.addresses.find(reinterpret_cast<const void*>(load_word(m.memory + at))));
+    });
+    update(t, o, 0, m.size);
+  }
+}
+
+// Persistent objects that images lead to from the anchors.
+queue reachable(store& in) {
+  queue met(in);
+  const auto follow = [&](const stored_memory& m) {
+    m.type.for_each_reference(0, m.size, m.size, [&](std::uint64_t at) {
+      const std::uint64_t pointer = decode(in, {load_word(in.free.at(m.image + at))});
+      const object to = in.addresses.find(reinterpret_cast<const void*>(pointer));
+      if (to && to.is_persistent()) met.add(to);
+    });
+  };
+  for (const auto& v : in.statics.all()) follow({v->address, v->image(), v->size, in.types[v->type]});
+  while (const object o = met.take()) follow(stored(in, o));
+  return met;
+}
+
+}  // namespace
+
+}  // namespace tenure::pobj
+
+using namespace tenure::pobj;
+
+int pobj_update_recursive(void* handle, unsigned flags) {
+  return guarded("pobj_update_recursive", [&] {
+    if ((flags & ~POBJ_PERSISTIFY) != 0) throw failure(POBJ_EOPTION, "flags have bits that mean nothing");
+    transact([&](transaction& t) { update_recursively(t, t.in().object_of(handle), (flags & POBJ_PERSISTIFY) != 0); });
+  });
+}
+
+int pobj_sweep(uint64_t* freed) {
+  return guarded("pobj_sweep", [&] {
+    store& in = the_store();
+    in.require_closable();
+    std::uint64_t count = 0;
+    transact([&](transaction& t) {
+      const queue met = reachable(in);
+      in.slots.for_each([&](object o) {
+        if (met.has_met(o)) return;
+        t.free_object(o);
+        ++count;
+      });
+    });
+    if (freed != nullptr) *freed = count;
+  });
+}

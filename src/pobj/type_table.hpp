@@ -1,0 +1,123 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Types: which words of an object are references, and which bytes are transient [pobj 4.1, 7]. Each has a number, in a
+// program as in its store; 0 has no references. Those that a program defines have names; those that come from typing
+// single objects are shared by all objects that are typed alike. The store's lock guards them.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "pobj/object.hpp"
+
+namespace tenure::pobj {
+
+struct byte_range {
+  std::uint64_t offset, length;
+  [[nodiscard]] std::uint64_t end() const { return offset + length; }
+  friend auto operator<=>(const byte_range&, const byte_range&) = default;
+};
+
+struct type_description {
+  std::string name;                       // empty: made by typing single objects
+  std::uint64_t size = 0;                 // of an element; the description repeats after it. 0: it does not
+  std::vector<std::uint32_t> references;  // words, ascending
+  std::vector<byte_range> transients;     // ascending, disjoint
+
+  friend auto operator<=>(const type_description&, const type_description&) = default;
+
+  [[nodiscard]] bool has_reference_at(std::uint64_t offset) const;
+  // Calls f(offset) for each reference word that has a byte in [from, to) of an object of `length` bytes, in order.
+  template <class F>
+  void for_each_reference(std::uint64_t from, std::uint64_t to, std::uint64_t length, F&& f) const {
+    if (references.empty() || from >= to) return;
+    const std::uint64_t element = size == 0 ? length : size;
+    for (std::uint64_t base = from / element * element; base < to; base += element) {
+      auto at = references.begin();
+      if (base < from) at = std::lower_bound(at, references.end(), (from - base) / 8);
+      for (; at != references.end(); ++at) {
+        const std::uint64_t offset = base + std::uint64_t{*at} * 8;
+        if (offset >= to || offset + 8 > length) break;
+        f(offset);
+      }
+    }
+  }
+  // Calls f(begin, end) for each transient range, as far as it is in [from, to).
+  template <class F>
+  void for_each_transient(std::uint64_t from, std::uint64_t to, std::uint64_t length, F&& f) const {
+    if (transients.empty() || from >= to) return;
+    const std::uint64_t element = size == 0 ? length : size;
+    for (std::uint64_t base = from / element * element; base < to; base += element)
+      for (const byte_range& r : transients) {
+        const std::uint64_t begin = std::max(from, base + r.offset), end = std::min(to, base + r.end());
+        if (begin < end) f(begin, end);
+      }
+  }
+};
+
+// Checks offsets as a program gives them, up to POBJ_END; throws POBJ_ETYPE, POBJ_ERANGE. `size`: of what they lie in.
+[[nodiscard]] std::vector<std::uint32_t> checked_references(const std::size_t* offsets, std::uint64_t size);
+// A whole description.
+[[nodiscard]] type_description checked_description(const char* name, std::uint64_t size, const std::size_t* references,
+                                                   const std::size_t* transients);
+// "type \"node\" (16 bytes, references at 0, 8)"
+[[nodiscard]] std::string text_of(const type_description& t);
+
+class type_table {
+ public:
+  // `keep` writes a new type to the store, so that whatever commits afterwards finds it there.
+  using keeper = std::function<void(std::uint32_t number, const type_description&)>;
+
+  type_table();
+
+  // A type of the store, when it is opened. False if the number is taken.
+  [[nodiscard]] bool load(std::uint32_t number, type_description description);
+  // False: a number below the last is missing.
+  [[nodiscard]] bool is_whole() const { return numbers_.size() + 1 == all_.size(); }
+  void keep_with(keeper k) { keep_ = std::move(k); }
+
+  [[nodiscard]] std::size_t count() const { return all_.size(); }
+  [[nodiscard]] const type_description& operator[](std::uint64_t number) const { return *all_[number]; }
+  [[nodiscard]] const type_description& of(object o) const {
+    const object_header& h = o.header();
+    return h.own_type != 0 ? own_.at(~o.address()) : *all_[h.type];
+  }
+  // The number of a type, which is kept if it is new. Throws POBJ_ETYPE if another one has the name.
+  [[nodiscard]] std::uint32_t intern(const type_description& wanted);
+  // Throws POBJ_ETYPE if another one has the name.
+  void compare(const type_description& wanted) const;
+
+  // An object's own type, to be changed word by word: that costs in proportion to the changes, as long as it is not made
+  // one of the shared ones again.
+  [[nodiscard]] type_description& own(object o);
+  // Makes it one of the shared ones.
+  void settle(object o);
+  // The object has gone, or is typed as a whole.
+  void forget_own(object o);
+
+ private:
+  std::vector<const type_description*> all_;  // by number
+  std::map<type_description, std::uint32_t> numbers_;
+  std::map<std::string, std::uint32_t, std::less<>> names_;
+  std::unordered_map<std::uintptr_t, type_description> own_;  // by inverted handle
+  keeper keep_;
+};
+
+// Types that the program has defined, before and between stores. A pobj_type is one of these descriptions.
+struct defined_types {
+  [[nodiscard]] static defined_types& all();
+  std::mutex mutex;  // guards what follows; taken before a store's lock
+  // The one that is defined, which stays where it is. Throws POBJ_ETYPE.
+  const type_description& define(type_description wanted);
+  std::map<std::string, type_description, std::less<>> by_name;
+};
+
+}  // namespace tenure::pobj

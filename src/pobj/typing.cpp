@@ -1,0 +1,128 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Saying which words are references [pobj 3.5.4].
+#include "pobj/typing.hpp"
+
+#include <algorithm>
+#include <mutex>
+#include <string>
+
+#include "pobj/images.hpp"
+
+namespace tenure::pobj {
+
+namespace {
+
+// A defined type's references are what its definition says.
+void require_single(const store& in, object o) {
+  if (const type_description& t = in.types.of(o); !t.name.empty())
+    throw failure(POBJ_ETYPE, "the object " + hexadecimal(o.handle) + " is of " + text_of(t) +
+                                  ": give it another type with pobj_set_type or pobj_ref_typify");
+}
+
+void set_type(transaction& t, object o, const type_description& wanted) {
+  store& in = t.in();
+  const std::uint32_t number = in.types.intern(wanted);
+  if (o.header().own_type == 0 && o.header().type == number) return;
+  if (o.is_persistent()) convert_words(t, stored(in, o), in.types[number]);
+  in.types.forget_own(o);
+  o.set_type(number);
+  if (o.is_persistent()) t.typed(o);
+}
+
+}  // namespace
+
+void set_reference(transaction& t, object o, std::uint64_t offset, bool is_reference) {
+  store& in = t.in();
+  if (in.types.of(o).has_reference_at(offset) == is_reference) return;
+  require_single(in, o);
+  const bool is_first = o.header().own_type == 0;
+  type_description& own = in.types.own(o);
+  const auto word = static_cast<std::uint32_t>(offset / 8);
+  const auto at = std::ranges::lower_bound(own.references, word);
+  if (is_reference)
+    own.references.insert(at, word);
+  else
+    own.references.erase(at);
+  if (!o.is_persistent()) return;
+  if (is_first) t.being_typed(o);
+  const position image = o.header().slot + 8 + offset;
+  if (const std::uint64_t stored_word = load_word(in.free.at(image)); stored_word != 0) {
+    object transient;
+    const std::uint64_t converted = is_reference ? encode(in, stored_word, &transient).bits : decode(in, {stored_word});
+    t.declare(image, 8);
+    store_word(in.free.at(image), converted);
+    if (transient) t.waits(image, transient);
+  }
+}
+
+void unflag_range(transaction& t, object o, std::uint64_t from, std::uint64_t to) {
+  std::vector<std::uint64_t> flagged;
+  t.in().types.of(o).for_each_reference(from, to, o.header().size, [&](std::uint64_t at) { flagged.push_back(at); });
+  for (const std::uint64_t at : flagged) set_reference(t, o, at, false);
+}
+
+std::uint64_t reference_offset(object o, const void* field) {
+  const std::uint64_t offset = store::offset_of(o, field, 8);
+  if (offset % 8 != 0)
+    throw failure(POBJ_ERANGE, hexadecimal(field) + " is at offset " + std::to_string(offset) + " of the object " +
+                                   hexadecimal(o.handle) + ": references lie at multiples of 8");
+  return offset;
+}
+
+}  // namespace tenure::pobj
+
+using namespace tenure::pobj;
+
+const pobj_type* pobj_type_define(const char* name, size_t size, const size_t* references, const size_t* transients) {
+  return guarded_pointer("pobj_type_define", [&]() -> const pobj_type* {
+    const type_description wanted = checked_description(name, size, references, transients);
+    const std::scoped_lock lock(defined_types::all().mutex);
+    if (store* const in = open_store(); in != nullptr) {
+      const store_lock inner(*in);
+      in->types.compare(wanted);
+    }
+    return reinterpret_cast<const pobj_type*>(&defined_types::all().define(wanted));
+  });
+}
+
+int pobj_set_type(void* handle, const pobj_type* type) {
+  return guarded("pobj_set_type", [&] {
+    transact([&](transaction& t) {
+      const object o = t.in().object_of(handle);
+      if (type == nullptr) return set_type(t, o, {});
+      const auto& wanted = reinterpret_cast<const type_description&>(*type);
+      if (o.header().size % wanted.size != 0)
+        throw failure(POBJ_ERANGE, "the object " + hexadecimal(handle) + " has " + std::to_string(o.header().size) +
+                                       " bytes, which is no multiple of the size of " + text_of(wanted));
+      set_type(t, o, wanted);
+    });
+  });
+}
+
+int pobj_ref_typify(void* handle, const size_t* references) {
+  return guarded("pobj_ref_typify", [&] {
+    transact([&](transaction& t) {
+      const object o = t.in().object_of(handle);
+      set_type(t, o, {"", 0, checked_references(references, o.header().size), {}});
+    });
+  });
+}
+
+int pobj_ref_flag(void* handle, void* field) {
+  return guarded("pobj_ref_flag", [&] {
+    transact([&](transaction& t) {
+      const object o = t.in().object_of(handle);
+      set_reference(t, o, reference_offset(o, field), true);
+    });
+  });
+}
+
+int pobj_ref_unflag(void* handle, void* field) {
+  return guarded("pobj_ref_unflag", [&] {
+    transact([&](transaction& t) {
+      const object o = t.in().object_of(handle);
+      set_reference(t, o, reference_offset(o, field), false);
+    });
+  });
+}

@@ -1,0 +1,259 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Updates of whole objects and of parts; fields that are set; recursive updates.
+#include <limits>
+#include <vector>
+
+#include "pobj/scenario.hpp"
+
+namespace tenure::pobj {
+namespace {
+
+class pobj_updates : public pobj_test {};
+
+void* anchor;
+
+TEST_F(pobj_updates, of_ranges) {
+  start();
+  auto* const text = static_cast<char*>(pobj_calloc(1, 100));
+  EXPECT_OK(pobj_static_set_ref(&anchor, text));
+  std::memset(text, 'x', 100);
+  EXPECT_OK(pobj_update_range(text, text + 16, 8));
+  EXPECT_OK(pobj_update_range(text, text + 97, 3));
+  EXPECT_OK(pobj_update_range(text, text + 50, 0));
+  expect_failure(POBJ_ERANGE, pobj_update_range(text, text + 97, 4), {"4 bytes", "100"});
+  expect_failure(POBJ_ERANGE, pobj_update_range(text, text - 1, 4), {"4 bytes", "100"});
+  restart();
+  const std::string found(static_cast<char*>(anchor), 100);
+  EXPECT_EQ(found.substr(16, 8), "xxxxxxxx");
+  EXPECT_EQ(found.substr(97), "xxx");
+  EXPECT_EQ(found.substr(0, 16), std::string(16, '\0'));
+  EXPECT_EQ(found.substr(24, 72), std::string(72, '\0'));
+}
+
+TEST_F(pobj_updates, cost_what_has_changed) {
+  start();
+  auto* const large = static_cast<char*>(pobj_calloc(1, 1 << 20));
+  EXPECT_OK(pobj_static_set_ref(&anchor, large));
+  const rvm::memory& memory = open_store()->memory;
+  const auto logged = [&](auto&& act) {
+    const auto before = memory.stats().bytes_logged;
+    act();
+    return memory.stats().bytes_logged - before;
+  };
+  large[500'000] = 'x';
+  EXPECT_LE(logged([&] { EXPECT_OK(pobj_update_range(large, large + 500'000, 1)); }), 8u);
+  large[500'001] = 'y';
+  EXPECT_LE(logged([&] { EXPECT_OK(pobj_update(large)); }), 8u);
+  EXPECT_EQ(logged([&] { EXPECT_OK(pobj_update(large)); }), 0u);
+  // Coalesced within a transaction.
+  EXPECT_LE(logged([&] {
+              EXPECT_OK(pobj_start());
+              for (char i = 0; i < 100; ++i) EXPECT_OK(pobj_set_char(large, large + 8, i));
+              EXPECT_OK(pobj_end());
+            }),
+            8u);
+  restart();
+  EXPECT_EQ(static_cast<char*>(anchor)[500'001], 'y');
+}
+
+struct fields {
+  char c;
+  unsigned char uc;
+  short s;
+  unsigned short us;
+  int i;
+  unsigned u;
+  long l;
+  unsigned long ul;
+  long long ll;
+  unsigned long long ull;
+  std::size_t z;
+  float f;
+  double d;
+  fields* r;
+  char text[20];
+};
+
+TEST_F(pobj_updates, fields_that_are_set) {
+  start();
+  auto* const p = static_cast<fields*>(pobj_calloc(1, sizeof(fields)));
+  EXPECT_OK(pobj_static_set_ref(&anchor, p));
+  EXPECT_OK(pobj_set_char(p, &p->c, 'c'));
+  EXPECT_OK(pobj_set_uchar(p, &p->uc, 200));
+  EXPECT_OK(pobj_set_short(p, &p->s, -3));
+  EXPECT_OK(pobj_set_ushort(p, &p->us, 60'000));
+  EXPECT_OK(pobj_set_int(p, &p->i, -5));
+  EXPECT_OK(pobj_set_uint(p, &p->u, 4'000'000'000));
+  EXPECT_OK(pobj_set_long(p, &p->l, std::numeric_limits<long>::min()));
+  EXPECT_OK(pobj_set_ulong(p, &p->ul, 8));
+  EXPECT_OK(pobj_set_llong(p, &p->ll, -9));
+  EXPECT_OK(pobj_set_ullong(p, &p->ull, 10));
+  EXPECT_OK(pobj_set_size(p, &p->z, 11));
+  EXPECT_OK(pobj_set_float(p, &p->f, 1.5F));
+  EXPECT_OK(pobj_set_double(p, &p->d, 2.5));
+  EXPECT_OK(pobj_set_ref(p, &p->r, p));
+  EXPECT_OK(pobj_memcpy(p, p->text, "a text", 7));
+  EXPECT_OK(pobj_memset(p, p->text + 10, '!', 3));
+  EXPECT_OK(pobj_memset(p, p->text, 0, 0));
+  int outside = 0;
+  expect_failure(POBJ_ERANGE, pobj_set_int(p, &outside, 1), {"do not lie in"});
+  expect_failure(POBJ_ERANGE, pobj_memcpy(p, p->text + 20, "abcdef", 6), {"do not lie in"});
+  EXPECT_EQ(outside, 0);
+  restart();
+  const auto* const q = static_cast<fields*>(anchor);
+  EXPECT_EQ(q->c, 'c');
+  EXPECT_EQ(q->uc, 200);
+  EXPECT_EQ(q->s, -3);
+  EXPECT_EQ(q->us, 60'000);
+  EXPECT_EQ(q->i, -5);
+  EXPECT_EQ(q->u, 4'000'000'000);
+  EXPECT_EQ(q->l, std::numeric_limits<long>::min());
+  EXPECT_EQ(q->ul, 8u);
+  EXPECT_EQ(q->ll, -9);
+  EXPECT_EQ(q->ull, 10u);
+  EXPECT_EQ(q->z, 11u);
+  EXPECT_EQ(q->f, 1.5F);
+  EXPECT_EQ(q->d, 2.5);
+  EXPECT_EQ(q->r, q);
+  EXPECT_STREQ(q->text, "a text");
+  EXPECT_EQ(q->text[12], '!');
+}
+
+// The calls that set a field say what it is, too.
+TEST_F(pobj_updates, a_field_that_changes_its_kind) {
+  start();
+  auto* const p = static_cast<node*>(pobj_calloc(1, sizeof(node)));
+  EXPECT_OK(pobj_static_set_ref(&anchor, p));
+  EXPECT_OK(pobj_set_ref(p, &p->next, p));
+  EXPECT_OK(pobj_set_ulong(p, reinterpret_cast<unsigned long*>(&p->next), 12345));
+  restart();
+  auto* const q = static_cast<node*>(anchor);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(q->next), 12345u);
+  EXPECT_OK(pobj_set_ref(q, &q->next, q));
+  restart();
+  EXPECT_EQ(static_cast<node*>(anchor)->next, anchor);
+}
+
+TEST_F(pobj_updates, restoring_one_object) {
+  start();
+  node* const n = new_node(5);
+  n->value = 6;
+  n->next = n;
+  EXPECT_OK(pobj_restore(n));
+  EXPECT_EQ(n->value, 5u);
+  EXPECT_EQ(n->next, nullptr);
+  auto* const transient = static_cast<node*>(pobj_calloc_transient(1, sizeof(node)));
+  transient->value = 3;
+  EXPECT_OK(pobj_restore(transient));
+  EXPECT_EQ(transient->value, 3u);
+}
+
+struct tree {
+  tree* child[3];
+  std::uint64_t value;
+};
+constexpr std::size_t tree_references[] = {0, 8, 16, POBJ_END};
+
+tree* new_tree(std::uint64_t value, bool persistent) {
+  auto* const t =
+      static_cast<tree*>(persistent ? pobj_calloc(1, sizeof(tree)) : pobj_calloc_transient(1, sizeof(tree)));
+  t->value = value;
+  EXPECT_OK(pobj_ref_typify(t, tree_references));
+  return t;
+}
+
+TEST_F(pobj_updates, recursive_ones_stop_at_transient_objects) {
+  start();
+  tree* const root = new_tree(1, true);
+  tree* const left = new_tree(2, true);
+  tree* const hidden = new_tree(3, true);
+  tree* const transient = new_tree(4, false);
+  *root = {{left, transient, root}, 1};
+  left->child[0] = root;
+  transient->child[0] = hidden;
+  EXPECT_OK(pobj_static_set_ref(&anchor, root));
+  EXPECT_OK(pobj_update_recursive(root, 0));
+  EXPECT_EQ(pobj_is_persistent(transient), 0);
+  expect_failure(POBJ_EOPTION, pobj_update_recursive(root, 4), {"flags"});
+  restart();
+  const auto* const found = static_cast<tree*>(anchor);
+  EXPECT_EQ(found->value, 1u);
+  EXPECT_EQ(found->child[0]->value, 2u);
+  EXPECT_EQ(found->child[0]->child[0], found);
+  EXPECT_EQ(found->child[1], nullptr);
+  EXPECT_EQ(found->child[2], found);
+}
+
+TEST_F(pobj_updates, recursive_ones_make_persistent_what_they_meet) {
+  start();
+  // Cycles, shared children, and pointers into the middle.
+  tree* const root = new_tree(1, false);
+  tree* const a = new_tree(2, false);
+  tree* const b = new_tree(3, true);
+  *root = {{a, b, reinterpret_cast<tree*>(&a->child[1])}, 1};
+  *a = {{root, b, a}, 2};
+  *b = {{a, nullptr, root}, 3};
+  EXPECT_OK(pobj_start());
+  EXPECT_OK(pobj_update_recursive(root, POBJ_PERSISTIFY));
+  EXPECT_OK(pobj_static_set_ref(&anchor, root));
+  EXPECT_OK(pobj_end());
+  restart();
+  EXPECT_EQ(report().objects, 3u);
+  auto* const r = static_cast<tree*>(anchor);
+  tree* const c = r->child[0];
+  EXPECT_EQ(c->value, 2u);
+  EXPECT_EQ(c->child[2], c);
+  EXPECT_EQ(c->child[1], r->child[1]);
+  EXPECT_EQ(r->child[1]->value, 3u);
+  EXPECT_EQ(reinterpret_cast<tree**>(r->child[2]), &c->child[1]);
+}
+
+TEST_F(pobj_updates, recursive_ones_skip_what_has_not_changed) {
+  start();
+  node* list = nullptr;
+  EXPECT_OK(pobj_start());
+  for (std::uint64_t i = 0; i < 3000; ++i) list = new_node(i, list);
+  EXPECT_OK(pobj_static_set_ref(&anchor, list));
+  EXPECT_OK(pobj_end());
+  list->next->next->value = 77;
+  const auto before = open_store()->memory.stats();
+  EXPECT_OK(pobj_update_recursive(list, 0));
+  const auto after = open_store()->memory.stats();
+  EXPECT_LE(after.bytes_logged - before.bytes_logged, 8u);
+  // More often than there are marks: they begin again.
+  open_store()->mark = 0xfffe;
+  for (std::uint64_t i = 1; i < 4; ++i) {
+    list->next->value = 100 + i;
+    EXPECT_OK(pobj_update_recursive(list, 0));
+  }
+  restart();
+  EXPECT_EQ(static_cast<node*>(anchor)->next->value, 103u);
+  EXPECT_EQ(static_cast<node*>(anchor)->next->next->value, 77u);
+}
+
+// Saved in one transaction that is larger than the log is made: written straight to the segment.
+TEST_F(pobj_updates, a_long_list) {
+  start();
+  constexpr std::uint64_t count = 300'000;
+  EXPECT_OK(pobj_start());
+  node* list = nullptr;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    auto* const n = static_cast<node*>(pobj_malloc(sizeof(node)));
+    *n = {list, i};
+    pobj_ref_typify(n, node_references);
+    list = n;
+  }
+  EXPECT_OK(pobj_update_recursive(list, 0));
+  EXPECT_OK(pobj_static_set_ref(&anchor, list));
+  EXPECT_OK(pobj_end());
+  EXPECT_GT(open_store()->memory.stats().bulk_bytes, count * 16);
+  crash_and_restart();
+  EXPECT_EQ(report().objects, count);
+  std::uint64_t expected = count;
+  for (const auto* n = static_cast<node*>(anchor); n != nullptr; n = n->next) ASSERT_EQ(n->value, --expected);
+  EXPECT_EQ(expected, 0u);
+}
+
+}  // namespace
+}  // namespace tenure::pobj

@@ -33,6 +33,22 @@ MORE = {
     "pages_written": ("pages written", 0),
 }
 
+# Programs with a table of their own, and what their metrics are.
+FIGURES = {
+    "tracking": {"cpu": "processor time"},
+    "paging": {
+        "build_s": "building",
+        "open_ms": "opening, warm",
+        "first_object_ms": "opening and the first object, warm",
+        "cold_open_ms": "opening, cold",
+        "cold_first_object_ms": "opening and the first object, cold",
+        "cold_pages": "pages read by a cold opening",
+        "walk_ms": "a walk",
+        "faults": "major faults a walk",
+        "whole_ms": "the first walk through all, cold",
+    },
+}
+
 
 def number(value):
     if abs(value) >= 1000:
@@ -149,6 +165,18 @@ def more(bench, size, lines, out):
                    f"{number(l['value'])} | {number(l['min'])} … {number(l['max'])} |")
 
 
+def figures(bench, lines, out):
+    """Programs whose cases are not comparisons of systems: a table for all, a row a figure."""
+    out += ["", f"## {bench}", "", "| case | figure | value | min … max | runs | ratio |",
+            "| --- | --- | ---: | ---: | ---: | ---: |"]
+    for l in lines:
+        who = "" if l["contender"] == "tenure" else f", {l['contender'].removeprefix('tenure-')}"
+        unit = "" if l["unit"] == "1" else f" {l['unit']}"
+        ratio = f"**{number(l['ratio'])}** of {l['of']} ({number(l['ratio_min'])} … {number(l['ratio_max'])})" if "of" in l else ""
+        out.append(f"| {l['case']}{who} | {FIGURES[bench][l['metric']]} | {number(l['value'])}{unit} | "
+                   f"{number(l['min'])} … {number(l['max'])} | {l['n']} | {ratio} |")
+
+
 def sweep(lines, out, plots):
     """Table 1, figures 8 and 9 of the RVM paper: by the ratio of recoverable memory to memory."""
     by = collections.defaultdict(dict)  # (pattern, contender, metric) -> {ratio: value}
@@ -237,7 +265,7 @@ def main():
     for bench in ("oo1", "oo7"):
         of_objects[bench] = {case: lines for (name, case), lines in cases.items() if name == bench}
     for (bench, case), lines in cases.items():
-        if bench in of_objects:
+        if bench in of_objects or bench in FIGURES:
             continue
         metric, text = table(case, lines)
         name = f"{bench}-{case}.svg"
@@ -252,6 +280,10 @@ def main():
     for bench, found in of_objects.items():
         if found:
             objects(bench, found, out, plots)
+    for bench in FIGURES:
+        found = [line for (name, _), lines in cases.items() if name == bench for line in lines]
+        if found:
+            figures(bench, found, out)
     if sweeps:
         sweep(sweeps, out, plots)
     if tables_2:

@@ -35,7 +35,7 @@ int main(int count, char** arguments) {
 
     for (std::string text; std::getline(std::cin, text);)
       store.transact([&] {  // transaction { ... } [pobj 5.2.3]
-        push(all, store.make<line>(line{tenure::string(text.c_str())}));
+        push(all, store.make<line>(line{tenure::string(text)}));
         store.transact([&] { all.first->times_shown = 1; });  // nested: part of the outermost
       });
 

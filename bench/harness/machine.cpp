@@ -74,17 +74,24 @@ class descriptor {
   int fd_;
 };
 
-double cached_share(int fd, std::size_t length) {
-  if (length == 0) return 0;
-  void* mapped = ::mmap(nullptr, length, PROT_READ, MAP_SHARED, fd, 0);
-  if (mapped == MAP_FAILED) return 0;
+struct page_count {
+  std::uint64_t all = 0, cached = 0;
+};
+
+page_count count_pages(const descriptor& file, const std::filesystem::path& path) {
+  struct stat found = {};
+  if (::fstat(file.get(), &found) != 0) throw std::system_error(errno, std::generic_category(), path.string());
+  const auto length = static_cast<std::size_t>(found.st_size);
+  if (length == 0) return {};
+  void* mapped = ::mmap(nullptr, length, PROT_READ, MAP_SHARED, file.get(), 0);
+  if (mapped == MAP_FAILED) return {};
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   std::vector<unsigned char> pages((length + page - 1) / page);
   const bool known = ::mincore(mapped, length, pages.data()) == 0;
   ::munmap(mapped, length);
-  if (!known) return 0;
+  if (!known) return {};
   const auto cached = std::count_if(pages.begin(), pages.end(), [](unsigned char p) { return (p & 1U) != 0; });
-  return static_cast<double>(cached) / static_cast<double>(pages.size());
+  return {pages.size(), static_cast<std::uint64_t>(cached)};
 }
 
 }  // namespace
@@ -146,11 +153,14 @@ scratch_directory::~scratch_directory() {
 
 double drop_from_cache(const std::filesystem::path& file) {
   const descriptor opened{file, O_RDONLY};
-  struct stat found = {};
-  if (::fstat(opened.get(), &found) != 0 || ::fdatasync(opened.get()) != 0)
-    throw std::system_error(errno, std::generic_category(), file.string());
+  if (::fdatasync(opened.get()) != 0) throw std::system_error(errno, std::generic_category(), file.string());
   ::posix_fadvise(opened.get(), 0, 0, POSIX_FADV_DONTNEED);
-  return cached_share(opened.get(), static_cast<std::size_t>(found.st_size));
+  const page_count left = count_pages(opened, file);
+  return left.all == 0 ? 0 : static_cast<double>(left.cached) / static_cast<double>(left.all);
+}
+
+std::uint64_t pages_in_cache(const std::filesystem::path& file) {
+  return count_pages(descriptor{file, O_RDONLY}, file).cached;
 }
 
 void load_into_cache(const std::filesystem::path& file) {

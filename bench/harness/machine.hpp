@@ -52,6 +52,8 @@ class scratch_directory {
 // Writes the file's dirty pages and asks the kernel to forget the clean ones. Returns the share of its pages that is in
 // the page cache afterwards, 0 to 1: not 0 where somebody has it mapped or the kernel keeps it.
 double drop_from_cache(const std::filesystem::path& file);
+// How many of the file's pages are in the page cache.
+[[nodiscard]] std::uint64_t pages_in_cache(const std::filesystem::path& file);
 // Reads the whole file, so that it is in the page cache.
 void load_into_cache(const std::filesystem::path& file);
 

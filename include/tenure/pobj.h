@@ -32,9 +32,9 @@
  * failure pobj_error() says what happened, where, and what to do. A call that fails has changed nothing, save where said
  * otherwise, and nothing that was committed is lost.
  *
- * Threads. All calls may be made by any number of threads at once; each thread has a transaction of its own. The library
- * guards what is its own; threads that share objects must keep each other out of them until the transaction that changes
- * them has ended [pobj 3.3].
+ * Threads. All calls but pobj_init and pobj_close may be made by any number of threads at once; each thread has a
+ * transaction of its own, which is aborted if the thread ends before it. The library guards what is its own; threads that
+ * share objects must keep each other out of them until the transaction that changes them has ended [pobj 3.3].
  *
  * Fork. A child has no part in the store of its parent: calls fail.
  */
@@ -77,7 +77,8 @@ const char* pobj_error(void);
 /* Ends every list of offsets. */
 #define POBJ_END ((size_t)-1)
 
-/* A memory manager. Blocks must be aligned to 8 bytes. It is never called with a lock of the library held. */
+/* A memory manager. Blocks must be aligned to 8 bytes. That for objects is called without any lock of the library; that for
+ * control structures with one, and may call nothing of the library but pobj_finalize. */
 typedef struct pobj_allocator {
   void* (*malloc)(size_t size);
   void* (*calloc)(size_t count, size_t size); /* NULL: malloc, then zeros */
@@ -206,7 +207,7 @@ int pobj_update_range(void* object, const void* field, size_t length);
 #define POBJ_PERSISTIFY 1u
 int pobj_update_recursive(void* object, unsigned flags);
 
-/* Sets bytes of an object, and their image. */
+/* Sets bytes of an object, and their image. (After POBJ_EUNTYPED memory is set, and the image is not.) */
 int pobj_memcpy(void* object, void* field, const void* from, size_t length);
 int pobj_memset(void* object, void* field, int value, size_t length);
 /* Sets a reference, types the word as one, and updates it. */

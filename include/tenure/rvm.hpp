@@ -279,6 +279,9 @@ struct map_options {
   // true: the region takes address space up to the segment's max_length and grows with it (grow_segment). `length` must be
   // 0. What lies beyond size() cannot be touched.
   bool reserve = false;
+  // true: until region::read_ahead is called, a page that is touched is read from the disk alone, and none around it: for
+  // programs that look at little before they know what they want.
+  bool sparse = false;
   fresh_space fresh = fresh_space::file;
   // automatic: set_range is not needed, and errc::wrong_tracking in other than automatic transactions. Not with copy_in, and
   // with fresh_space::file only.
@@ -356,6 +359,11 @@ class region {
   [[nodiscard]] const std::string& segment_path() const;
   [[nodiscard]] std::uint64_t offset() const noexcept;  // of data() in the segment
   [[nodiscard]] explicit operator bool() const noexcept { return state_ != nullptr; }
+
+  // Reads the first `length` bytes from the disk in a thread of its own, for a program that will soon want most of them.
+  // Returns at once. Does not read if that is more than a quarter of the memory that the process may use, the second time,
+  // or without options::background. In any case map_options::sparse has an end.
+  void read_ahead(std::size_t length);
 
   // The object of type T that is stored at `offset` bytes from data(). T must mean something without its constructor.
   template <class T>

@@ -86,6 +86,9 @@ struct store_options {
   // begin(), which takes it back and throws errc::stray_write. true: none stays writable, so every stray write ends the
   // process where it happens.
   bool strict_tracking = false;
+  // Databases of at most this many bytes that fit a quarter of memory are read from the disk as a whole, in the background,
+  // when the store is first used; of larger ones, what is touched and what the kernel reads with it. 0: of all.
+  std::uint64_t read_ahead = std::uint64_t{256} << 20;
   // How modified pages are found; for tests and measurements.
   rvm::tracking_mechanism mechanism = rvm::tracking_mechanism::choose;
 };

@@ -185,6 +185,7 @@ bool nursery::fill_again(area& in) {
 }
 
 nursery::run nursery::choose(std::uint64_t least, std::uint64_t most) {
+  if (least > blocks_in_zone - bookkeeping_blocks) return choose_zones(least);
   look_at_old_blocks();
   for (auto at = free_.begin(); at != free_.end(); ++at) {
     const auto [first, blocks] = *at;
@@ -195,6 +196,28 @@ nursery::run nursery::choose(std::uint64_t least, std::uint64_t most) {
     return {first, taken, false};
   }
   return choose_fresh(least, most);
+}
+
+// What is larger than a zone begins where one does, and goes on over the bookkeeping of those that follow: they must be unused.
+nursery::run nursery::choose_zones(std::uint64_t blocks) {
+  while (look_from_ < look_end_) look_at_old_blocks();
+  const std::uint64_t following = (blocks + bookkeeping_blocks - 1) / blocks_in_zone;
+  const auto is_free = [&](std::uint64_t zone) {
+    const auto at = free_.find(zone * blocks_in_zone + bookkeeping_blocks);
+    return at != free_.end() && at->second == blocks_in_zone - bookkeeping_blocks;
+  };
+  for (const auto& [first, length] : free_) {
+    const std::uint64_t zone = first / blocks_in_zone;
+    if (!is_free(zone)) continue;
+    std::uint64_t found = 0;
+    while (found < following && map_.kind_of_zone(zone + found + 1) == zone_kind::unused && is_free(zone + found + 1))
+      ++found;
+    if (found < following) continue;
+    const std::uint64_t begin = first;
+    for (std::uint64_t z = zone; z <= zone + following; ++z) free_.erase(z * blocks_in_zone + bookkeeping_blocks);
+    return {begin, blocks, false};
+  }
+  return choose_fresh(blocks, blocks);
 }
 
 nursery::run nursery::choose_fresh(std::uint64_t least, std::uint64_t most) {
@@ -230,6 +253,13 @@ void nursery::give_back(run& which) {
 }
 
 void nursery::give_back(std::uint64_t first, std::uint64_t blocks) {
+  // Of the zones that a large object went on into nothing else was in use.
+  const std::uint64_t end = first + blocks;
+  if (const std::uint64_t zone = first / blocks_in_zone; (end - 1) / blocks_in_zone != zone) {
+    for (std::uint64_t z = zone + 1; z * blocks_in_zone < end; ++z)
+      give_back(z * blocks_in_zone + bookkeeping_blocks, blocks_in_zone - bookkeeping_blocks);
+    blocks = (zone + 1) * blocks_in_zone - first;
+  }
   auto after = free_.upper_bound(first);
   // A block whose last objects, persistent and transient, go in one commit is given back for both.
   if (after != free_.begin() && std::prev(after)->first + std::prev(after)->second > first) return;
@@ -353,7 +383,7 @@ void nursery::committed(const std::unordered_set<address>& retired, const std::v
     // look_at_old_blocks() comes to those that it has not seen.
     if (map_.young(block) != nullptr || (block >= look_from_ && block < look_end_)) continue;
     const block_entry& e = map_.entry(block);
-    if (e.kind == block_kind::unused)
+    if (map_.kind_of_zone(block / blocks_in_zone) == zone_kind::unused || e.kind == block_kind::unused)
       give_back(block, 1);
     else if (e.kind == block_kind::small && e.used <= worth_filling)
       sparse_.push_back(block);

@@ -89,6 +89,7 @@ class nursery {
   void leave_block(area& in, bool inside);
   // Blocks that nobody has; they are the caller's.
   run choose(std::uint64_t least, std::uint64_t most);
+  run choose_zones(std::uint64_t blocks);
   run choose_fresh(std::uint64_t least, std::uint64_t most);
   // Without the lock: memory for the blocks.
   void open(const run& which);

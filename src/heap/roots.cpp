@@ -106,6 +106,7 @@ void* database::root_object(std::string_view root_name, const type& of, void* (*
   store.require_usable();
   {
     const reading while_found(store);
+    store.use();
     if (const root_entry* const found = state_->find_root(root_name)) return require_root(*state_, *found, of);
   }
   if (make_it == nullptr) return nullptr;

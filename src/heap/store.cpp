@@ -272,6 +272,14 @@ const std::string& database::name() const { return state_->name; }
 std::uint64_t database::home() const { return state_->home; }
 std::uint64_t database::reservation() const { return state_->reservation; }
 
+void store_state::read_ahead() {
+  constexpr std::uint64_t least = 256 << 10;  // less is there as fast without
+  for (const auto& d : databases) {
+    const std::uint64_t length = std::min<std::uint64_t>(d->header().blocks_end * block_size, d->region.size());
+    d->region.read_ahead(length >= least && length <= how.read_ahead ? static_cast<std::size_t>(length) : 0);
+  }
+}
+
 // --- Transactions --------------------------------------------------------------------------------------------------------
 
 transaction store::begin() {
@@ -283,6 +291,7 @@ read_transaction store::begin_read() const {
   state_->require_usable();
   state_->memory->require_usable();
   state_->gate.enter_to_read();
+  state_->use();
   {
     const std::scoped_lock lock(state_->statistics_mutex);
     ++state_->counts.read_transactions;

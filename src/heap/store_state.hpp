@@ -6,6 +6,7 @@
 // index's; those of rvm. The writer needs no lock for persistent objects.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -61,8 +62,16 @@ struct store_state final : rvm::participant {
   void committed(rvm::transaction&) noexcept override {}
   void aborted(rvm::transaction&) noexcept override {}
 
+  // Called inside the gate, before objects are touched. Starts reading, the first time [heap.read-ahead].
+  void use() {
+    if (!used.load(std::memory_order_relaxed) && !used.exchange(true)) [[unlikely]]
+      read_ahead();
+  }
+  void read_ahead();
+
   void close();
 
+  std::atomic<bool> used{false};
   const std::string directory;
   store_options how;
   bool read_only = false, closed = false;

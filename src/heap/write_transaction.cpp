@@ -23,6 +23,7 @@ void store_state::begin() {
     return;
   }
   gate.enter_to_write();
+  use();
   reopen();
   transaction_begun(*this);
 }

@@ -304,7 +304,12 @@ void advise_random(void* address, std::size_t length) noexcept { ::madvise(addre
 
 void advise_by_size(void* address, std::size_t length) noexcept {
   static const std::uint64_t usable = usable_memory();
-  if (length > usable / 2) advise_random(address, length);
+  ::madvise(address, length, length > usable / 2 ? MADV_RANDOM : MADV_NORMAL);
+}
+
+void populate(void* address, std::size_t length) noexcept {
+  constexpr int populate_read = 22;  // MADV_POPULATE_READ, which older headers do not have
+  ::madvise(address, length, populate_read);
 }
 
 std::uint64_t usable_memory() noexcept {

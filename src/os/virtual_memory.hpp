@@ -37,10 +37,13 @@ void reserve_again(void* at, std::size_t length) noexcept;
 
 // Access advice. Failures are ignored: advice is not needed for correctness.
 void advise_random(void* address, std::size_t length) noexcept;
-// Which pages of a mapped file are read together with one that is touched: as the kernel likes, or nothing else where the
-// mapping is larger than half of the memory that this process may use. Reading ahead helps data that fits; data that does
-// not would be pushed out by what nobody has asked for.
+// Which pages of a mapped file are read together with one that is touched: none, or by size: as the kernel likes, or none
+// where the mapping is larger than half of the memory that this process may use. Reading ahead helps data that fits; data
+// that does not would be pushed out by what nobody has asked for.
 void advise_by_size(void* address, std::size_t length) noexcept;
+// Brings pages of a mapped file into memory and into the page table, as reading a byte of each would. Where the kernel cannot
+// (before Linux 5.14), does nothing.
+void populate(void* address, std::size_t length) noexcept;
 // Bytes of memory that this process may use: the machine's, or less under a control group's limit.
 [[nodiscard]] std::uint64_t usable_memory() noexcept;
 

@@ -9,8 +9,7 @@ constexpr std::uint64_t large_size = 4096;
 
 }  // namespace
 
-const address_map::page_bits* address_map::look_up(std::uintptr_t page) const {
-  if (page == last_page_ && last_bits_ != nullptr) return last_bits_;
+const address_map::page_bits* address_map::look_up_anew(std::uintptr_t page) const {
   const auto at = pages_.find(page);
   if (at == pages_.end()) return nullptr;
   last_page_ = page;
@@ -62,13 +61,6 @@ void address_map::remove(object o) {
   }
 }
 
-bool address_map::is_handle(const void* address) const {
-  const auto at = reinterpret_cast<std::uintptr_t>(address);
-  if (at % 8 != 0) return false;
-  const page_bits* const bits = look_up(at >> page_shift);
-  return bits != nullptr && ((*bits)[at % 4096 / 512] >> at / 8 % 64 & 1) != 0;
-}
-
 object address_map::last_in(std::uintptr_t page, std::size_t last) const {
   const page_bits* const bits = look_up(page);
   if (bits == nullptr) return {};
@@ -81,9 +73,7 @@ object address_map::last_in(std::uintptr_t page, std::size_t last) const {
   return {};
 }
 
-object address_map::find(const void* address) const {
-  if (is_handle(address)) return {static_cast<std::byte*>(const_cast<void*>(address))};
-  const auto at = reinterpret_cast<std::uintptr_t>(address);
+object address_map::find_around(std::uintptr_t at) const {
   const auto holds = [&](object o) { return at - o.address() <= o.header().size; };
   const std::uintptr_t page = at >> page_shift;
   object o = last_in(page, at % 4096 / 8);

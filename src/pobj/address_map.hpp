@@ -27,9 +27,17 @@ class address_map {
   // without a word.
   void add(object o);
   void remove(object o);
-  [[nodiscard]] bool is_handle(const void* address) const;
+  [[nodiscard]] bool is_handle(const void* address) const {
+    const auto at = reinterpret_cast<std::uintptr_t>(address);
+    if (at % 8 != 0) return false;
+    const page_bits* const bits = look_up(at >> page_shift);
+    return bits != nullptr && ((*bits)[at % 4096 / 512] >> at / 8 % 64 & 1) != 0;
+  }
   // The object that the address is in, or just behind; none.
-  [[nodiscard]] object find(const void* address) const;
+  [[nodiscard]] object find(const void* address) const {
+    if (is_handle(address)) return {static_cast<std::byte*>(const_cast<void*>(address))};
+    return find_around(reinterpret_cast<std::uintptr_t>(address));
+  }
   [[nodiscard]] std::size_t size() const { return count_; }
   // In no order. The call may not add or remove.
   template <class F>
@@ -45,7 +53,11 @@ class address_map {
   static constexpr std::size_t words = 8;  // of 64 bits, for 4096 bytes
   using page_bits = std::array<std::uint64_t, words>;
 
-  [[nodiscard]] const page_bits* look_up(std::uintptr_t page) const;
+  [[nodiscard]] const page_bits* look_up(std::uintptr_t page) const {
+    return page == last_page_ && last_bits_ != nullptr ? last_bits_ : look_up_anew(page);
+  }
+  [[nodiscard]] const page_bits* look_up_anew(std::uintptr_t page) const;
+  [[nodiscard]] object find_around(std::uintptr_t at) const;
   // The last handle in the page that is not above `last` (a number of a bit), or none.
   [[nodiscard]] object last_in(std::uintptr_t page, std::size_t last) const;
   void forget(std::uintptr_t from, std::uintptr_t to);

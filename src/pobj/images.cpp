@@ -9,7 +9,7 @@ namespace tenure::pobj {
 
 namespace {
 
-constexpr std::uint64_t block_size = 512;  // bytes that are compared, and logged, at a time
+constexpr std::uint64_t step = 512;  // bytes that are compared, and logged, at a time
 
 }  // namespace
 
@@ -66,12 +66,12 @@ bool write_image(transaction& t, const stored_memory& m, std::uint64_t from, std
   store& in = t.in();
   if (from == to) return false;
   bool changed = false;
-  std::array<std::byte, block_size> block;
+  std::array<std::byte, step> block;
   // References are whole words.
   from = from / 8 * 8;
   to = std::min(round_to_8(to), m.size);
-  for (; from < to; from += block_size) {
-    const std::uint64_t length = std::min(block_size, to - from), end = from + length;
+  for (; from < to; from += step) {
+    const std::uint64_t length = std::min(step, to - from), end = from + length;
     std::memcpy(block.data(), m.memory + from, length);
     m.type.for_each_transient(from, end, m.size, [&](std::uint64_t begin, std::uint64_t until) {
       std::memset(block.data() + (begin - from), 0, until - begin);
@@ -99,14 +99,14 @@ bool write_image(transaction& t, const stored_memory& m, std::uint64_t from, std
   return changed;
 }
 
-void read_image(const store& in, const stored_memory& m) {
-  std::array<std::byte, block_size> block;
-  for (std::uint64_t from = 0; from < m.size; from += block_size) {
-    const std::uint64_t length = std::min(block_size, m.size - from), end = from + length;
+void read_image(const store& in, const stored_memory& m, pobj_report* report) {
+  std::array<std::byte, step> block;
+  for (std::uint64_t from = 0; from < m.size; from += step) {
+    const std::uint64_t length = std::min(step, m.size - from), end = from + length;
     std::memcpy(block.data(), in.free.at(m.image + from), length);
     m.type.for_each_reference(from, end, m.size, [&](std::uint64_t at) {
       std::byte* const word = block.data() + (at - from);
-      store_word(word, decode(in, {load_word(word)}));
+      store_word(word, decode(in, {load_word(word)}, report));
     });
     m.type.for_each_transient(from, end, m.size, [&](std::uint64_t begin, std::uint64_t until) {
       std::memcpy(block.data() + (begin - from), m.memory + begin, until - begin);

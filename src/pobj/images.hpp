@@ -31,8 +31,8 @@ struct stored_memory {
 void check_typed(const store& in, const stored_memory& m, std::uint64_t from, std::uint64_t to);
 // Brings [from, to) of the image up to date; writes what differs. True if anything did.
 bool write_image(transaction& t, const stored_memory& m, std::uint64_t from, std::uint64_t to);
-// Brings memory back to the image, but for transient bytes.
-void read_image(const store& in, const stored_memory& m);
+// Brings memory back to the image, but for transient bytes. `report` as for decode.
+void read_image(const store& in, const stored_memory& m, pobj_report* report = nullptr);
 // Words become references, or are none any more: so must the image have them.
 void convert_words(transaction& t, const stored_memory& m, const type_description& to);
 

@@ -22,6 +22,11 @@ struct object_header {
 };
 static_assert(sizeof(object_header) == 16);
 
+// What a memory manager is asked for. A byte at least, so that no handle is the next block's begin.
+[[nodiscard]] constexpr std::size_t block_size(std::uint64_t size) {
+  return sizeof(object_header) + static_cast<std::size_t>(size == 0 ? 1 : size);
+}
+
 // An object in memory, which is known to be one.
 struct object {
   std::byte* handle = nullptr;

@@ -12,9 +12,9 @@ namespace tenure::pobj {
 namespace {
 
 // The object's header; with the store's lock.
-object make_object(store& in, void* block, std::uint64_t size, const pobj_allocator& from) {
+object make_object(store& in, void* block, std::uint64_t size, std::uint64_t allocator) {
   const object o{static_cast<std::byte*>(block) + sizeof(object_header)};
-  o.begin(0, size, 0, in.allocators.number_of(from));
+  o.begin(0, size, 0, allocator);
   in.addresses.add(o);
   return o;
 }
@@ -33,16 +33,17 @@ void* allocate(std::size_t count, std::size_t each, bool zeroed, bool persistent
   const pobj_allocator from = adhoc != nullptr ? completed(*adhoc) : in.how.objects;
   if (this_thread().doomed && persistent)
     throw failure(POBJ_EABORTED, "the transaction has been aborted by a nested pobj_abort; end it first");
-  void* const block = allocate_block(from, sizeof(object_header) + size, zeroed);
+  void* const block = allocate_block(from, block_size(size), zeroed);
   object made;
   try {
     if (!persistent) {
       const store_lock lock(in);
-      return make_object(in, block, size, from).handle;
+      return make_object(in, block, size, in.allocators.number_of(from)).handle;
     }
     transact([&](transaction& t) {
+      const std::uint64_t allocator = in.allocators.number_of(from);
       const position slot = t.make_slot(size, 0);
-      made = make_object(in, block, size, from);
+      made = make_object(in, block, size, allocator);
       t.made_object(made);
       t.give_slot(made, slot);
     });
@@ -117,7 +118,7 @@ void pobj_finalize_block(void* block, void*) {
 
 int pobj_is_object(const void* handle) {
   store* const in = open_store();
-  if (in == nullptr) return 0;
+  if (in == nullptr || in->fork_generation != tenure::os::fork_generation()) return 0;
   const store_lock lock(*in);
   return in->addresses.is_handle(handle) &&
          object{static_cast<std::byte*>(const_cast<void*>(handle))}.header().dying == 0;
@@ -125,7 +126,7 @@ int pobj_is_object(const void* handle) {
 
 int pobj_is_persistent(const void* handle) {
   store* const in = open_store();
-  if (in == nullptr) return 0;
+  if (in == nullptr || in->fork_generation != tenure::os::fork_generation()) return 0;
   const store_lock lock(*in);
   if (!in->addresses.is_handle(handle)) return 0;
   const object o{static_cast<std::byte*>(const_cast<void*>(handle))};

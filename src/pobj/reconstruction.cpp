@@ -2,6 +2,7 @@
 //
 // Objects from images, in the beginning of an execution [pobj 4.3]: recovery is that of the recoverable memory; then the
 // slots are gone through, every object is allocated, and then filled: by then it is known where all others are.
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -31,7 +32,8 @@ void for_each_slot(const store& in, F&& f) {
   }
 }
 
-// Blocks of objects that nothing else refers to yet, where the program's collector sees them.
+// Blocks of objects that nothing else refers to yet, where the program's collector sees them; none if there is none: libc is
+// no collector.
 class visible_blocks {
  public:
   visible_blocks(const pobj_allocator& from, std::size_t most)
@@ -63,12 +65,14 @@ void store::load_type(position slot, slot_word word) {
                       name = transients + start.transients * sizeof(byte_range);
   if (name + start.name_length != word.size() || start.number >= slot_word::first_special)
     damaged(*this, slot, "has no description of a type");
+  const auto copy = [&](auto& to, std::uint32_t count, std::uint64_t offset) {
+    to.resize(count);
+    if (count != 0) std::memcpy(to.data(), from + offset, count * sizeof to[0]);
+  };
   type_description t;
   t.size = start.size;
-  t.references.resize(start.references);
-  std::memcpy(t.references.data(), from + references, start.references * sizeof(std::uint32_t));
-  t.transients.resize(start.transients);
-  std::memcpy(t.transients.data(), from + transients, start.transients * sizeof(byte_range));
+  copy(t.references, start.references, references);
+  copy(t.transients, start.transients, transients);
   t.name.assign(reinterpret_cast<const char*>(from + name), start.name_length);
   if (!types.load(start.number, std::move(t))) damaged(*this, slot, "describes a type that another one describes, too");
 }
@@ -121,14 +125,13 @@ void store::scan() {
     if (v->type >= types.count()) damaged(*this, v->slot, "has a type that does not exist");
 }
 
-// Writes every block to `blocks`, before the next is allocated.
+// Writes every block to `blocks`, if that is given, before the next is allocated.
 void store::make_objects(void** blocks) {
   for_each_slot(*this, [&](position at, slot_word word) {
     if (word.type() >= slot_word::first_special) return;
     if (word.type() >= types.count()) damaged(*this, at, "has a type that does not exist");
-    auto* const block = static_cast<std::byte*>(
-        allocate_block(how.objects, sizeof(object_header) + static_cast<std::size_t>(word.size()), false));
-    *blocks++ = block;
+    auto* const block = static_cast<std::byte*>(allocate_block(how.objects, block_size(word.size()), false));
+    if (blocks != nullptr) *blocks++ = block;
     const object o{block + sizeof(object_header)};
     o.begin(at, word.size(), word.type(), 0);
     addresses.add(o);
@@ -149,7 +152,7 @@ void store::fill_objects() {
 void store::reconstruct() {
   scan();
   for (const auto& [name, t] : defined_types::all().by_name) types.compare(t);
-  const visible_blocks kept(how.control, report.objects);
+  const visible_blocks kept(how.control, how.objects.malloc == &std::malloc ? 0 : report.objects);
   try {
     make_objects(kept.data());
     fill_objects();
@@ -168,7 +171,7 @@ void store::reconstruct() {
   }
   // Nothing fails any more: the program's variables get their values.
   for (const auto& v : statics.all())
-    if (v->address != nullptr) read_image(*this, {v->address, v->image(), v->size, types[v->type]});
+    if (v->address != nullptr) read_image(*this, {v->address, v->image(), v->size, types[v->type]}, &report);
 }
 
 }  // namespace tenure::pobj

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "pobj/errors.hpp"
-#include "pobj/object.hpp"
 
 namespace tenure::pobj {
 
@@ -16,9 +15,6 @@ constexpr std::uint64_t small = std::uint64_t{64} << 10;
 constexpr std::uint64_t largest_step = std::uint64_t{16} << 20;
 
 }  // namespace
-
-slot_word space::word_at(position p) const { return {load_word(at(p))}; }
-void space::set_word(position p, slot_word w) const { store_word(at(p), w.bits); }
 
 std::uint64_t space::next_serial(position p) {
   constexpr std::uint64_t mask = (std::uint64_t{1} << slot_word::serial_bits) - 1;

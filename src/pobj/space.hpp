@@ -19,7 +19,7 @@
 
 #include <tenure/rvm.hpp>
 
-#include "pobj/format.hpp"
+#include "pobj/object.hpp"
 
 namespace tenure::pobj {
 
@@ -33,12 +33,12 @@ struct area {
 class space {
  public:
   space(rvm::memory& memory, rvm::region& region, std::string path, std::pmr::memory_resource* in)
-      : memory_(memory), region_(region), path_(std::move(path)), by_place_(in), by_size_(in) {}
+      : memory_(memory), region_(region), base_(region.data()), path_(std::move(path)), by_place_(in), by_size_(in) {}
 
-  [[nodiscard]] std::byte* at(position p) const { return region_.data() + p; }
-  [[nodiscard]] slot_word word_at(position p) const;
+  [[nodiscard]] std::byte* at(position p) const { return base_ + p; }
+  [[nodiscard]] slot_word word_at(position p) const { return {load_word(at(p))}; }
   // Writes the word; the caller has declared it.
-  void set_word(position p, slot_word w) const;
+  void set_word(position p, slot_word w) const { store_word(at(p), w.bits); }
   [[nodiscard]] rvm::region& region() const { return region_; }
 
   // Notes free space; merges it with its neighbours.
@@ -60,6 +60,7 @@ class space {
 
   rvm::memory& memory_;
   rvm::region& region_;
+  std::byte* const base_;  // stays, also when the region grows
   std::string path_;
   std::pmr::map<position, position> by_place_;                 // begin, end
   std::pmr::set<std::pair<std::uint64_t, position>> by_size_;  // length, begin

@@ -20,7 +20,7 @@ static_name name_of_static(const void* variable) {
     throw failure(POBJ_ESTATIC, hexadecimal(variable) +
                                     " is in no static variable of a symbol table: is it on the stack, or the program "
                                     "stripped? pobj_static_named names a variable without its symbol");
-  const static_name name{false, found->module, found->file, found->symbol, found->offset};
+  static_name name{false, found->module, found->file, found->symbol, found->offset};
   if (os::address_of_symbol(name.module, name.file, name.symbol).address !=
       static_cast<const std::byte*>(variable) - found->offset)
     throw failure(POBJ_ESTATIC, text_of(name) +

@@ -35,12 +35,12 @@ thread_state& this_thread() {
 
 transaction::~transaction() { abort(); }
 
-const area* transaction::area_of(position p) const {
-  if (current_ != nullptr && p >= current_->begin && p < current_->end) return current_;
+const area* transaction::look_for_area(position p) const {
   const auto after = areas_.upper_bound(p);
   if (after == areas_.begin()) return nullptr;
   const area& a = std::prev(after)->second;
-  return p < a.end ? &a : nullptr;
+  if (p >= a.end) return nullptr;
+  return found_ = &a;
 }
 
 position transaction::make_slot(std::uint64_t size, std::uint64_t type) {
@@ -331,7 +331,8 @@ void transaction::undo(blocks& to_free) {
 }
 
 void transaction::abort() noexcept {
-  if (over_) return;
+  // The child of a fork has no part in it, nor the store's memory.
+  if (over_ || in_.fork_generation != os::fork_generation()) return;
   blocks to_free;
   {
     const store_lock lock(in_);

@@ -73,7 +73,10 @@ class transaction {
   // Blocks to be given back when the lock is not held.
   using blocks = std::vector<std::pair<void*, void (*)(void*)>>;
 
-  [[nodiscard]] const area* area_of(position p) const;
+  [[nodiscard]] const area* area_of(position p) const {
+    return found_ != nullptr && p >= found_->begin && p < found_->end ? found_ : look_for_area(p);
+  }
+  [[nodiscard]] const area* look_for_area(position p) const;
   [[nodiscard]] bool is_fresh(position p) const { return area_of(p) != nullptr; }
   [[nodiscard]] bool is_still(const placed& p) const;
   [[nodiscard]] bool is_in_image(position word) const;
@@ -90,8 +93,9 @@ class transaction {
 
   store& in_;
   rvm::transaction tx_;
-  std::map<position, area> areas_;  // by their begin
-  area* current_ = nullptr;
+  std::map<position, area> areas_;       // by their begin
+  area* current_ = nullptr;              // the one that slots are carved from
+  mutable const area* found_ = nullptr;  // the one that was looked for last
   std::uint64_t taken_ = 0;
   std::vector<object> made_, retyped_;
   std::vector<placed> given_, taken_slots_, freed_;

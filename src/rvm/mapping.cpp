@@ -128,7 +128,12 @@ std::shared_ptr<region_state> memory_state::map(const std::string& segment_path,
     os::exclude_from_fork(made->base, made->capacity);
     if (want.copy_in) in.read(want.offset, {made->base, static_cast<std::size_t>(length)});
     made->length = static_cast<std::size_t>(length);
-    if (made->backed_by_file) os::advise_by_size(made->base, made->length);
+    if (made->backed_by_file) {
+      if (want.sparse)
+        os::advise_random(made->base, made->length);
+      else
+        os::advise_by_size(made->base, made->length);
+    }
     if (tracked && !read_only) made->tracker = std::make_unique<region_tracker>(*tracking, *made, want);
     made->explained =
         os::fault_range(made->base, made->capacity, in.path(), in.data_offset() + want.offset, made->tracker.get());
@@ -248,6 +253,7 @@ void memory_state::unmap(region_state& what) {
 
 void memory_state::unmap_memory(region_state& what) noexcept {
   what.explained = {};
+  if (what.reading_ahead != nullptr) what.reading_ahead->end();
   if (what.tracker != nullptr) what.tracker->release();
   if (what.shadow != nullptr) os::unmap(what.shadow, what.capacity);
   if (what.base != nullptr) os::unmap(what.base, what.capacity);

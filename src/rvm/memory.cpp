@@ -248,6 +248,11 @@ void region::check_range(std::size_t offset, std::size_t length) const {
                                          ", does not lie in the region, which has " + std::to_string(size) + " bytes");
 }
 
+void region::read_ahead(std::size_t length) {
+  check_range(0, 0);
+  state_->owner->read_ahead(*state_, length);
+}
+
 std::size_t region::back_with_file(std::size_t offset, std::size_t length) {
   check_range(offset, length);
   return state_->owner->back_with_file(*state_, offset, length);

@@ -101,6 +101,9 @@ struct memory_state final : truncation_host {
   // Gives back pages that truncation has written, if none is in progress now, or this is it. With the automatic right.
   void give_back_written_pages(bool in_truncation) noexcept;
 
+  // read_ahead.cpp
+  void read_ahead(region_state& what, std::size_t length);
+
   // transaction.cpp
   transaction_state* begin(restore_mode mode);
   // One that nobody uses, for an open transaction.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 
 #include "os/fault.hpp"
 #include "rvm/part_set.hpp"
+#include "rvm/read_ahead.hpp"
 #include "rvm/segment.hpp"
 
 namespace tenure::rvm {
@@ -40,6 +42,8 @@ struct region_state {
   std::byte* shadow = nullptr;  // checking mode: the committed image
   std::unique_ptr<region_tracker>
       tracker;  // automatic tracking; kept when unmapped, because a fault handler may be in it
+  std::once_flag asked_ahead;
+  std::shared_ptr<ahead_reader> reading_ahead;
 
   [[nodiscard]] bool contains(const std::byte* at) const {
     return at >= base && at < base + length.load(std::memory_order_acquire);

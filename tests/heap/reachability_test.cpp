@@ -28,6 +28,16 @@ struct holder {
   void* anything;
   const char* text;
 };
+struct large {
+  char bytes[1 << 20];
+};
+struct huge {
+  char bytes[70 << 20];
+};
+struct large_ones {
+  huge* one;
+  tenure::vector<large*> many;
+};
 struct buffer {
   char bytes[100000];
   buffer* next;
@@ -209,6 +219,65 @@ TEST_F(reachability, destroyed_memory_is_used_again_after_the_commit) {
         commit_mode::lazy);
   EXPECT_EQ(s().stats().objects_destroyed - size.objects_destroyed, 1000u);
   reopen();
+}
+
+// They go on over the bookkeeping of zones, which others use when they are gone, and they where those are gone.
+TEST_F(reachability, memory_of_objects_larger_than_a_zone_is_used_again) {
+  how.create.reservation = std::uint64_t{1} << 29;
+  how.create.home = next_home(how.create.reservation);
+  opened.reset();
+  path = dir / "large";
+  open();
+  large_ones& root = s().root<large_ones>("large");
+  const auto fill = [&](char with) {
+    s().transact([&] {
+      root.one = s().make<huge>();
+      std::fill(std::begin(root.one->bytes), std::end(root.one->bytes), with);
+    });
+    return root.one;
+  };
+  const auto remove = [&] { s().transact([&] { s().destroy(std::exchange(root.one, nullptr)); }); };
+  // Enough for all that the huge one had; the last of them lie where it had its end.
+  const auto many = [&] {
+    std::byte* highest = nullptr;
+    s().transact([&] {
+      for (int n = 0; n < 130; ++n) {
+        root.many.push_back(s().make<large>());
+        std::fill(std::begin(root.many.back()->bytes), std::end(root.many.back()->bytes), 'l');
+        highest = std::max(highest, reinterpret_cast<std::byte*>(root.many.back()));
+      }
+    });
+    expect_sound(s());
+    for (const large* const each : root.many) EXPECT_EQ(std::ranges::count(each->bytes, 'l'), std::ssize(each->bytes));
+    s().transact([&] {
+      for (large* const each : root.many) s().destroy(each);
+      root.many.clear();
+    });
+    expect_sound(s());
+    return highest;
+  };
+  huge* aborted = nullptr;
+  {
+    transaction tx = s().begin();
+    aborted = s().make<huge>();
+    std::fill(std::begin(aborted->bytes), std::end(aborted->bytes), 'a');
+    tx.abort();
+  }
+  EXPECT_LT(many(), reinterpret_cast<std::byte*>(aborted + 1) + (64 << 20)) << "memory of the aborted one is used";
+  const void* highest = nullptr;
+  for (int round = 0; round < 3; ++round) {
+    const huge* const first = fill('1');
+    expect_sound(s());
+    remove();
+    expect_sound(s());
+    const huge* const second = fill('2');
+    EXPECT_EQ(std::ranges::count(second->bytes, '2'), std::ssize(second->bytes));
+    remove();
+    const void* const top = std::max<const void*>({first, second, many()});
+    if (round < 2) highest = std::max(highest, top);  // a small object may have kept a zone from the huge ones
+    EXPECT_LE(top, highest) << "round " << round;
+    reopen();
+  }
 }
 
 TEST_F(reachability, an_abort_brings_back_what_was_destroyed) {

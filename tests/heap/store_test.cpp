@@ -9,6 +9,8 @@
 
 #include <tenure/tenure.hpp>
 
+#include "os/virtual_memory.hpp"
+#include "os/write_tracking.hpp"
 #include "support/child_process.hpp"
 #include "support/expect_error.hpp"
 #include "support/test_store.hpp"
@@ -24,6 +26,9 @@ struct node {
 };
 struct pair_of_nodes {
   node *first, *second;
+};
+struct table {
+  std::uint64_t numbers[1 << 18];
 };
 struct package {
   tenure::string name;
@@ -133,6 +138,28 @@ TEST_F(store_test, an_abort_spans_databases) {
 
 TEST_F(store_test, one_process_at_a_time) {
   expect_error(errc::in_use, {"log"}, [&] { (void)store(path, how); });
+}
+
+// Opening looks at a few pages. A program that uses the store then need not wait for each page that it touches.
+TEST_F(store_test, is_read_when_it_is_used) {
+  (void)s().root<table>("table");
+  s().close();
+  open();
+  const auto count = [&] {
+    const auto home = reinterpret_cast<std::byte*>(s().databases().front().home());
+    return os::write_tracking().count_present(home, sizeof(table), ~std::uint64_t{0});
+  };
+  if (count() == ~std::uint64_t{0}) GTEST_SKIP() << "the kernel does not tell which pages are in memory";
+  const std::size_t all = sizeof(table) / os::page_size();
+  EXPECT_LT(count(), all / 2);
+  (void)s().find_root<table>("table");
+  while (count() < all) std::this_thread::yield();
+
+  s().close();
+  how.read_ahead = sizeof(table) / 2;
+  open();
+  (void)s().find_root<table>("table");
+  EXPECT_LT(count(), all / 2) << "larger than what is to be read ahead";
 }
 
 TEST_F(store_test, reading_only) {

@@ -7,6 +7,7 @@
 
 #include "os/process.hpp"
 #include "pobj/scenario.hpp"
+#include "pobj/transaction.hpp"
 #include "support/child_process.hpp"
 #include "support/temp_dir.hpp"
 
@@ -185,12 +186,17 @@ TEST_F(pobj_library, damaged_slots) {
 TEST_F(pobj_library, fork_has_no_part_in_it) {
   start();
   node* const n = new_node(1);
+  EXPECT_OK(pobj_start());
+  EXPECT_OK(pobj_set_ulong(n, &n->value, 2));
   support::child_process child([&] {
+    if (pobj_is_object(n) != 0 || pobj_is_persistent(n) != 0) return 3;
+    this_thread() = {};  // as when the thread ends
     if (pobj_update(n) != POBJ_ESTATE || pobj_malloc(8) != nullptr || pobj_start() != POBJ_ESTATE) return 1;
     return std::string(pobj_error()).find("parent") != std::string::npos ? 0 : 2;
   });
   const auto end = child.wait();
   EXPECT_TRUE(end.exited_with(0)) << end.output;
+  EXPECT_OK(pobj_end());
 }
 
 TEST_F(pobj_library, on_the_machines_own_disk) {

@@ -16,12 +16,15 @@ class pobj_model : public pobj_test {
     test_hooks::bulk_bytes = std::uint64_t{4} << 20;
     defined_types::all().by_name.clear();
   }
-  [[nodiscard]] static pobj_options options() {
-    pobj_options o = small_options();
-    o.log_size = 64 << 10;
-    return o;
-  }
 };
+
+// Small, so that the store grows and the log goes around.
+pobj_options options() {
+  pobj_options o = small_options();
+  o.initial_size = 64 << 10;
+  o.log_size = 64 << 10;
+  return o;
+}
 
 TEST_F(pobj_model, many_executions) {
   const auto seeds = static_cast<std::uint64_t>(6 * rvm::testing::test_scale());
@@ -49,11 +52,7 @@ TEST_F(pobj_model, many_executions) {
 // Two executions; the second goes on with what the first has left.
 void work(world& w, int steps) {
   for (int execution = 0; execution < 2; ++execution) {
-    const pobj_options o = [] {
-      pobj_options small = small_options();
-      small.log_size = 64 << 10;
-      return small;
-    }();
+    const pobj_options o = options();
     world::begin_process();
     if (pobj_init_with(&o) != POBJ_OK) return;
     w.expect_found();
@@ -101,6 +100,33 @@ TEST_F(pobj_model, crashes_at_every_operation) {
     }
   }
   std::printf("    crashes: %lu\n", static_cast<unsigned long>(crashes));
+}
+
+// Calls that fail, one after the other: the program ends there, and nothing that was acknowledged is lost.
+TEST_F(pobj_model, failures_of_every_operation) {
+  std::uint64_t operations = 0;
+  {
+    use(std::make_unique<sim::disk>());
+    world w(200);
+    work(w, 12);
+    operations = disk->operations() + disk->reads();
+  }
+  ASSERT_FALSE(HasFailure());
+  for (std::uint64_t nth = 1; nth <= operations; ++nth) {
+    SCOPED_TRACE("failure " + std::to_string(nth));
+    use(std::make_unique<sim::disk>());
+    disk->inject({.nth = nth});
+    world w(200);
+    work(w, 12);
+    if (HasFailure()) return;
+    use(disk->crash(nth, nth % 2 == 0 ? sim::policy::drop_all : sim::policy::random));
+    const pobj_options o = options();
+    world::begin_process();
+    ASSERT_OK(pobj_init_with(&o));
+    w.expect_found();
+    if (HasFailure()) return;
+    EXPECT_TRUE(w.run(2, true)) << pobj_error();
+  }
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <thread>
 
 #include <fcntl.h>
 #include <linux/loop.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include "os/virtual_memory.hpp"
+#include "os/write_tracking.hpp"
 #include "sim/disk.hpp"
 #include "support/child_process.hpp"
 #include "support/expect_error.hpp"
@@ -106,6 +108,32 @@ TEST(mapping, copied_in_region_does_not_depend_on_the_file) {
   m.truncate();
   EXPECT_EQ(get(r, 60 * kib, 7), "changed");
   EXPECT_EQ(m.stats().private_pages_dropped + m.stats().private_pages_kept, 0u);
+}
+
+TEST(mapping, reading_ahead_brings_in_what_was_asked_for) {
+  temp_dir dir;
+  { memory(dir / "log", small_log()).create_segment(dir / "seg", {.length = 8 * mib}); }
+  const auto until_present = [](const region& r, std::size_t bytes) {
+    os::write_tracking notes;
+    const auto count = [&] { return notes.count_present(r.data(), r.size(), ~std::uint64_t{0}); };
+    while (count() < bytes / os::page_size()) std::this_thread::yield();
+    EXPECT_EQ(count(), bytes / os::page_size());
+  };
+  memory m(dir / "log", small_log());
+  for (const bool tracked : {false, true}) {
+    region r = m.map(dir / "seg", {.sparse = true,
+                                   .tracking = tracked ? tracking_mode::automatic : tracking_mode::explicit_ranges,
+                                   .force_mechanism = tracking_mechanism::scan});
+    if (os::write_tracking().count_present(r.data(), r.size(), ~std::uint64_t{0}) == ~std::uint64_t{0})
+      GTEST_SKIP() << "the kernel does not tell which pages are in memory";
+    until_present(r, 0);
+    r.read_ahead(6 * mib);
+    until_present(r, 6 * mib);
+    r.read_ahead(r.size());  // once only
+  }
+  region ended = m.map(dir / "seg");
+  ended.read_ahead(ended.size());
+  ended = {};  // at once
 }
 
 TEST(mapping, truncated_pages_are_given_back_and_show_the_same) {

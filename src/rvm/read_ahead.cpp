@@ -1,0 +1,64 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "rvm/read_ahead.hpp"
+
+#include <algorithm>
+#include <system_error>
+#include <thread>
+
+#include "os/virtual_memory.hpp"
+#include "rvm/memory_state.hpp"
+
+namespace tenure::rvm {
+
+namespace {
+
+// What is read before the thread looks whether it should end; and how much the disk is asked for beyond that.
+constexpr std::size_t step = 2 << 20, ahead = 4 * step;
+
+}  // namespace
+
+// Nobody waits for the thread in a program that just ends.
+std::shared_ptr<ahead_reader> ahead_reader::start(segment& in, std::uint64_t offset, std::byte* base,
+                                                  std::size_t length) {
+  try {
+    auto made = std::make_shared<ahead_reader>();
+    std::thread([made, &in, offset, base, length] {
+      made->read(in, offset, base, length);
+      made->done_ = true;
+      made->done_.notify_all();
+    }).detach();
+    return made;
+  } catch (const std::system_error&) {  // pages are read when they are touched
+    return nullptr;
+  }
+}
+
+void ahead_reader::end() noexcept {
+  stop_ = true;
+  done_.wait(false);
+}
+
+void ahead_reader::read(segment& in, std::uint64_t offset, std::byte* base, std::size_t length) {
+  if (length > os::usable_memory() / 4) return;
+  const auto ask = [&](std::size_t from, std::size_t to) {
+    to = std::min(to, length);
+    if (from < to) in.read_ahead(offset + from, to - from);
+  };
+  ask(0, ahead);
+  for (std::size_t at = 0; at < length && !stop_; at += step) {
+    ask(at + ahead, at + ahead + step);
+    os::populate(base + at, std::min(step, length - at));
+  }
+}
+
+void memory_state::read_ahead(region_state& what, std::size_t length) {
+  require_own_process();
+  if (!what.backed_by_file) return;
+  os::advise_by_size(what.base, what.length);
+  if (!how.background || length == 0) return;
+  length = std::min(round_down(length + os::page_size() - 1, os::page_size()), what.length.load());
+  std::call_once(what.asked_ahead,
+                 [&] { what.reading_ahead = ahead_reader::start(*what.in, what.offset, what.base, length); });
+}
+
+}  // namespace tenure::rvm

@@ -361,8 +361,8 @@ class region {
   [[nodiscard]] explicit operator bool() const noexcept { return state_ != nullptr; }
 
   // Reads the first `length` bytes from the disk in a thread of its own, for a program that will soon want most of them.
-  // Returns at once. Does not read if that is more than a quarter of the memory that the process may use, the second time,
-  // or without options::background. In any case map_options::sparse has an end.
+  // Returns at once. If that is more than a quarter of the memory that the process may use, or without options::background,
+  // or for 0 bytes, it only ends map_options::sparse. Does nothing the second time.
   void read_ahead(std::size_t length);
 
   // The object of type T that is stored at `offset` bytes from data(). T must mean something without its constructor.

@@ -39,7 +39,7 @@ void ahead_reader::end() noexcept {
 }
 
 void ahead_reader::read(segment& in, std::uint64_t offset, std::byte* base, std::size_t length) {
-  if (length > os::usable_memory() / 4) return;
+  if (length > os::usable_memory() / 4) return os::advise_by_size(base, length);
   const auto ask = [&](std::size_t from, std::size_t to) {
     to = std::min(to, length);
     if (from < to) in.read_ahead(offset + from, to - from);
@@ -54,8 +54,8 @@ void ahead_reader::read(segment& in, std::uint64_t offset, std::byte* base, std:
 void memory_state::read_ahead(region_state& what, std::size_t length) {
   require_own_process();
   if (!what.backed_by_file) return;
-  os::advise_by_size(what.base, what.length);
-  if (!how.background || length == 0) return;
+  // While all is read, a page that is touched meanwhile need not wait for others.
+  if (!how.background || length == 0) return os::advise_by_size(what.base, what.length);
   length = std::min(round_down(length + os::page_size() - 1, os::page_size()), what.length.load());
   std::call_once(what.asked_ahead,
                  [&] { what.reading_ahead = ahead_reader::start(*what.in, what.offset, what.base, length); });

@@ -19,7 +19,7 @@ matplotlib.rcParams["svg.hashsalt"] = "tenure"  # the same input gives the same 
 import matplotlib.pyplot as plt  # noqa: E402
 
 DOCS = pathlib.Path(__file__).resolve().parents[1] / "docs"
-MAIN = {"tx_per_s": "transactions/s", "milliseconds": "ms", "seconds": "s", "microseconds": "µs", "ns_per_tx": "ns a transaction"}  # the metric that a case is about
+MAIN = {"tx_per_s": "transactions/s", "milliseconds": "ms", "seconds": "s", "ns_per_tx": "ns a transaction"}  # the metric that a case is about
 # Others, as columns: a heading, and digits.
 MORE = {
     "cpu_us_per_tx": ("CPU µs/tx", 2),
@@ -221,6 +221,41 @@ def sweep(lines, out, plots):
                 f"{name.replace('-', ' ').capitalize()}: {title}, {' and '.join(shown)} access."]
 
 
+def pobj_figures(cases, out, plots):
+    """Figures 7 to 9 of the pobj paper: microseconds by operations in a transaction, or by bytes of the object."""
+    for name, figure_number, axis in [("allocate", 7, "objects made in a transaction"),
+                                      ("write", 8, "words written in a transaction"),
+                                      ("partial", 9, "bytes of the object")]:
+        by = {int(case.rsplit("-", 1)[1]): {l["contender"]: l for l in lines}
+              for case, lines in cases.items() if case.startswith(name + "-")}
+        if not by:
+            continue
+        xs = sorted(by)
+        contenders = list(dict.fromkeys(who for x in xs for who in by[x]))
+        out += ["", f"## objects: {name}", "", f"Microseconds for each, by {axis}; medians of {by[xs[0]][contenders[0]]['n']} "
+                "runs, with their ranges.", "", f"| {axis} | " + " | ".join(contenders) + " |",
+                "| ---: |" + " ---: |" * len(contenders)]
+        figure, axes = plt.subplots(figsize=(7, 3.5))
+        for x in xs:
+            cells = [f"{number(l['value'])} ({number(l['min'])} … {number(l['max'])})" for l in (by[x][who] for who in contenders)]
+            out.append(f"| {number(x)} | " + " | ".join(cells) + " |")
+        for i, who in enumerate(contenders):
+            own = who.startswith("tenure-pobj")
+            axes.plot(xs, [by[x][who]["value"] for x in xs], marker=".", label=who, color="#c44e52" if own else f"C{i}",
+                      linestyle={"tenure-pobj-once": "--", "tenure-pobj-whole": ":"}.get(who, "-"))
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xlabel(axis)
+        axes.set_ylabel("µs")
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(fontsize=7, frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
+        figure.savefig(plots / f"objects-{name}.svg", metadata={"Date": None}, bbox_inches="tight")
+        plt.close(figure)
+        settings = sorted({(l["contender"], l["setting"]) for x in xs for l in by[x].values()})
+        out += ["", f"![{name}](plots/objects-{name}.svg)", "", f"Figure {figure_number} of the paper. Settings: " +
+                "; ".join(f"{who}: {how}" for who, how in settings) + "."]
+
+
 def savings(lines, out):
     """Table 2 of the RVM paper."""
     out += ["", "## rvm: Table 2", "", "| trace | transactions | bytes to the log | intra | inter | together |",
@@ -265,7 +300,7 @@ def main():
     for bench in ("oo1", "oo7"):
         of_objects[bench] = {case: lines for (name, case), lines in cases.items() if name == bench}
     for (bench, case), lines in cases.items():
-        if bench in of_objects or bench in FIGURES:
+        if bench in of_objects or bench in FIGURES or bench == "objects":
             continue
         metric, text = table(case, lines)
         name = f"{bench}-{case}.svg"
@@ -280,6 +315,7 @@ def main():
     for bench, found in of_objects.items():
         if found:
             objects(bench, found, out, plots)
+    pobj_figures({case: lines for (name, case), lines in cases.items() if name == "objects"}, out, plots)
     for bench in FIGURES:
         found = [line for (name, _), lines in cases.items() if name == bench for line in lines]
         if found:

@@ -101,9 +101,11 @@ def copy_tree(mutations):
     wanted = [re.compile(name.split("/")[-1 if name.startswith("*") else 0].replace("*", ".*") + r"$")
               for name in suites_needed(mutations)]
     for directory in sorted({"os"} | {program.removesuffix("_test") for program in programs_needed(mutations)}):
-        for source in sorted((ROOT / "tests" / directory).rglob("*.?pp")):
+        for source in sorted((ROOT / "tests" / directory).rglob("*.*")):
+            if source.suffix not in (".c", ".cpp", ".hpp"):
+                continue
             suites = re.findall(r"^\s*(?:TEST|TEST_F|TEST_P|TYPED_TEST)\((\w+),", source.read_text(), flags=re.M)
-            if source.suffix == ".hpp" or any(w.match(s) for w in wanted for s in suites):
+            if not suites or any(w.match(s) for w in wanted for s in suites):
                 take(source)
     for target in list(TREE.rglob("*")):
         if target.is_file() and target not in kept:

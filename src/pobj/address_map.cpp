@@ -26,6 +26,7 @@ void address_map::forget(std::uintptr_t from, std::uintptr_t to) {
       std::uint64_t mask = ~std::uint64_t{0};
       if (w == first / 64) mask &= ~std::uint64_t{0} << first % 64;
       if (w == last / 64) mask &= ~std::uint64_t{0} >> (63 - last % 64);
+      if (((*bits)[w] & mask) == 0) continue;
       count_ -= static_cast<std::size_t>(std::popcount((*bits)[w] & mask));
       (*bits)[w] &= ~mask;
     }

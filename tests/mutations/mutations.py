@@ -310,7 +310,7 @@ MUTATIONS = [
      [("if (at >= to || at + w.length > size) break;", "if (at >= to || at + w.length >= size) break;")],
      "heap_test reachability.*", "what only the last member of an object refers to is not stored"),
     ("only_first_element_looked_at", "heap/stabilizer.cpp",
-     [("for (std::uint64_t element = from / stride * stride; element < to; element += stride) {",
+     [("for (std::uint64_t element = from == 0 ? 0 : from / stride * stride; element < to; element += stride) {",
        "for (std::uint64_t element = from / stride * stride; element < std::min(to, stride); element += stride) {")],
      HEAP, "what the other elements of an array refer to is not stored"),
     ("promoted_objects_not_followed", "heap/stabilizer.cpp",

@@ -162,6 +162,8 @@ bool nursery::fill_again(area& in) {
   while (!sparse_.empty()) {
     const std::uint64_t block = sparse_.back();
     sparse_.pop_back();
+    // The zone may have been emptied since, and a large object may lie where its bookkeeping was.
+    if (map_.kind_of_zone(block / blocks_in_zone) != zone_kind::ordinary) continue;
     const block_entry& e = map_.entry(block);
     if (e.kind != block_kind::small || e.used > worth_filling || map_.young(block) != nullptr) continue;
     in.holes.clear();

@@ -16,7 +16,9 @@ const address_map::page_bits* address_map::look_up_anew(std::uintptr_t page) con
   return last_bits_ = &at->second;  // elements of the map stay where they are
 }
 
-void address_map::forget(std::uintptr_t from, std::uintptr_t to) {
+void address_map::forget(object o) {
+  const std::uintptr_t from = o.address() - sizeof(object_header),
+                       to = o.address() + std::max<std::uint64_t>(o.header().size, 1);
   for (std::uintptr_t page = from >> page_shift; page <= (to - 1) >> page_shift; ++page) {
     auto* const bits = const_cast<page_bits*>(look_up(page));
     if (bits == nullptr) continue;
@@ -36,7 +38,6 @@ void address_map::forget(std::uintptr_t from, std::uintptr_t to) {
 
 void address_map::add(object o) {
   const std::uintptr_t at = o.address();
-  forget(at - sizeof(object_header), at + std::max<std::uint64_t>(o.header().size, 1));
   const std::uintptr_t page = at >> page_shift;
   auto* bits = const_cast<page_bits*>(look_up(page));
   if (bits == nullptr) {

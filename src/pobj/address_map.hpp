@@ -23,9 +23,10 @@ class address_map {
  public:
   explicit address_map(std::pmr::memory_resource* in) : pages_(in), large_(in) {}
 
-  // The object's header is in place. What was noted in its memory before is forgotten: a garbage collector has taken it
-  // without a word.
+  // The object's header is in place, and nothing is noted in its memory.
   void add(object o);
+  // For memory that a garbage collector may have taken without a word: forgets what was noted there.
+  void forget(object o);
   void remove(object o);
   [[nodiscard]] bool is_handle(const void* address) const {
     const auto at = reinterpret_cast<std::uintptr_t>(address);
@@ -60,7 +61,6 @@ class address_map {
   [[nodiscard]] object find_around(std::uintptr_t at) const;
   // The last handle in the page that is not above `last` (a number of a bit), or none.
   [[nodiscard]] object last_in(std::uintptr_t page, std::size_t last) const;
-  void forget(std::uintptr_t from, std::uintptr_t to);
 
   std::pmr::unordered_map<std::uintptr_t, page_bits> pages_;
   std::pmr::map<std::uintptr_t, std::uint64_t> large_;  // handle / 8, which no collector takes for a pointer; size

@@ -62,26 +62,36 @@ void check_typed(const store& in, const stored_memory& m, std::uint64_t from, st
   }
 }
 
-bool write_image(transaction& t, const stored_memory& m, std::uint64_t from, std::uint64_t to) {
+namespace {
+
+// What [from, to) of the image shall be.
+void write_as_image(transaction& t, const stored_memory& m, std::uint64_t from, std::uint64_t to, std::byte* out) {
+  std::memcpy(out, m.memory + from, to - from);
+  m.type.for_each_transient(from, to, m.size, [&](std::uint64_t begin, std::uint64_t until) {
+    std::memset(out + (begin - from), 0, until - begin);
+  });
+  m.type.for_each_reference(from, to, m.size, [&](std::uint64_t at) {
+    object transient;
+    std::byte* const word = out + (at - from);
+    store_word(word, encode(t.in(), load_word(word), &transient).bits);
+    if (transient) t.waits(m.image + at, transient);
+  });
+}
+
+}  // namespace
+
+void write_image(transaction& t, const stored_memory& m, std::uint64_t from, std::uint64_t to) {
   store& in = t.in();
-  if (from == to) return false;
-  bool changed = false;
-  std::array<std::byte, step> block;
+  if (from == to) return;
   // References are whole words.
   from = from / 8 * 8;
   to = std::min(round_to_8(to), m.size);
+  // Nothing to compare with, and nothing to declare.
+  if (t.is_fresh(m.image)) return write_as_image(t, m, from, to, in.free.at(m.image + from));
+  std::array<std::byte, step> block;
   for (; from < to; from += step) {
-    const std::uint64_t length = std::min(step, to - from), end = from + length;
-    std::memcpy(block.data(), m.memory + from, length);
-    m.type.for_each_transient(from, end, m.size, [&](std::uint64_t begin, std::uint64_t until) {
-      std::memset(block.data() + (begin - from), 0, until - begin);
-    });
-    m.type.for_each_reference(from, end, m.size, [&](std::uint64_t at) {
-      object transient;
-      std::byte* const word = block.data() + (at - from);
-      store_word(word, encode(in, load_word(word), &transient).bits);
-      if (transient) t.waits(m.image + at, transient);
-    });
+    const std::uint64_t length = std::min(step, to - from);
+    write_as_image(t, m, from, from + length, block.data());
     std::byte* const image = in.free.at(m.image + from);
     std::uint64_t first = 0, last = length;
     while (first < length && block[first] == image[first]) {
@@ -92,11 +102,9 @@ bool write_image(transaction& t, const stored_memory& m, std::uint64_t from, std
     }
     if (first == length) continue;
     while (block[last - 1] == image[last - 1]) --last;
-    changed = true;
     t.declare(m.image + from + first, last - first);
     std::memcpy(image + first, block.data() + first, last - first);
   }
-  return changed;
 }
 
 void read_image(const store& in, const stored_memory& m, pobj_report* report) {

@@ -29,8 +29,8 @@ struct stored_memory {
 
 // Throws POBJ_EUNTYPED if a handle lies in [from, to) where the type has no reference.
 void check_typed(const store& in, const stored_memory& m, std::uint64_t from, std::uint64_t to);
-// Brings [from, to) of the image up to date; writes what differs. True if anything did.
-bool write_image(transaction& t, const stored_memory& m, std::uint64_t from, std::uint64_t to);
+// Brings [from, to) of the image up to date; writes what differs.
+void write_image(transaction& t, const stored_memory& m, std::uint64_t from, std::uint64_t to);
 // Brings memory back to the image, but for transient bytes. `report` as for decode.
 void read_image(const store& in, const stored_memory& m, pobj_report* report = nullptr);
 // Words become references, or are none any more: so must the image have them.

@@ -15,8 +15,19 @@ namespace {
 object make_object(store& in, void* block, std::uint64_t size, std::uint64_t allocator) {
   const object o{static_cast<std::byte*>(block) + sizeof(object_header)};
   o.begin(0, size, 0, allocator);
+  if (!in.object_blocks.takes_back(o)) in.addresses.forget(o);
   in.addresses.add(o);
   return o;
+}
+
+object make_pooled_object(store& in, std::uint64_t size, bool zeroed) {
+  void* const block = in.object_blocks.take(block_size(size), zeroed);
+  try {
+    return make_object(in, block, size, 0);
+  } catch (...) {
+    in.object_blocks.give_back(block, block_size(size));
+    throw;
+  }
 }
 
 void require_size(std::size_t size) {
@@ -30,26 +41,31 @@ void* allocate(std::size_t count, std::size_t each, bool zeroed, bool persistent
   if (__builtin_mul_overflow(count, each, &size)) size = SIZE_MAX;
   require_size(size);
   store& in = the_store();
-  const pobj_allocator from = adhoc != nullptr ? completed(*adhoc) : in.how.objects;
+  const pobj_allocator* const from = adhoc != nullptr ? adhoc : in.object_blocks.has_pool() ? nullptr : &in.how.objects;
   if (this_thread().doomed && persistent)
     throw failure(POBJ_EABORTED, "the transaction has been aborted by a nested pobj_abort; end it first");
-  void* const block = allocate_block(from, block_size(size), zeroed);
+  // The program's memory managers are called without the lock.
+  void* const block = from != nullptr ? allocate_block(*from, block_size(size), zeroed) : nullptr;
   object made;
+  const auto make = [&] {
+    made = from != nullptr ? make_object(in, block, size, in.object_blocks.number_of(*from))
+                           : make_pooled_object(in, size, zeroed);
+  };
   try {
     if (!persistent) {
       const store_lock lock(in);
-      return make_object(in, block, size, in.allocators.number_of(from)).handle;
+      make();
+      return made.handle;
     }
     transact([&](transaction& t) {
-      const std::uint64_t allocator = in.allocators.number_of(from);
       const position slot = t.make_slot(size, 0);
-      made = make_object(in, block, size, allocator);
+      make();
       t.made_object(made);
       t.give_slot(made, slot);
     });
   } catch (...) {
     // Once it is an object, the abort has freed it.
-    if (!made && from.free != nullptr) from.free(block);
+    if (!made && from != nullptr && from->free != nullptr) from->free(block);
     throw;
   }
   return made.handle;

@@ -1,7 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
 // Objects from images, in the beginning of an execution [pobj 4.3]: recovery is that of the recoverable memory; then the
-// slots are gone through, every object is allocated, and then filled: by then it is known where all others are.
+// slots are gone through, every object is allocated, and filled once it is known where those are that it refers to.
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -32,8 +32,7 @@ void for_each_slot(const store& in, F&& f) {
   }
 }
 
-// Blocks of objects that nothing else refers to yet, where the program's collector sees them; none if there is none: libc is
-// no collector.
+// Blocks of objects that nothing else refers to yet, where the program's collector sees them.
 class visible_blocks {
  public:
   visible_blocks(const pobj_allocator& from, std::size_t most)
@@ -52,6 +51,13 @@ class visible_blocks {
   const pobj_allocator& from_;
   void** all_;
 };
+
+// In memory that is as the image.
+void decode_references(const store& in, const stored_memory& m, pobj_report& report) {
+  m.type.for_each_reference(0, m.size, m.size, [&](std::uint64_t at) {
+    store_word(m.memory + at, decode(in, {load_word(m.memory + at)}, &report));
+  });
+}
 
 }  // namespace
 
@@ -125,37 +131,43 @@ void store::scan() {
     if (v->type >= types.count()) damaged(*this, v->slot, "has a type that does not exist");
 }
 
-// Writes every block to `blocks`, if that is given, before the next is allocated.
+// Writes every block to `blocks`, if that is given, before the next is allocated. Objects that refer to later ones are
+// filled when all have been made.
 void store::make_objects(void** blocks) {
+  std::vector<object> to_fill;
   for_each_slot(*this, [&](position at, slot_word word) {
     if (word.type() >= slot_word::first_special) return;
     if (word.type() >= types.count()) damaged(*this, at, "has a type that does not exist");
-    auto* const block = static_cast<std::byte*>(allocate_block(how.objects, block_size(word.size()), false));
+    const std::size_t size = block_size(word.size());
+    auto* const block = static_cast<std::byte*>(object_blocks.has_pool() ? object_blocks.take(size, false)
+                                                                         : allocate_block(how.objects, size, false));
     if (blocks != nullptr) *blocks++ = block;
     const object o{block + sizeof(object_header)};
     o.begin(at, word.size(), word.type(), 0);
+    if (!object_blocks.takes_back(o)) addresses.forget(o);
     addresses.add(o);
     slots.set(at, o);
-  });
-}
-
-void store::fill_objects() {
-  slots.for_each([&](object o) {
     const stored_memory m = stored(*this, o);
     std::memcpy(m.memory, free.at(m.image), m.size);
-    m.type.for_each_reference(0, m.size, m.size, [&](std::uint64_t at) {
-      store_word(m.memory + at, decode(*this, {load_word(m.memory + at)}, &report));
+    bool is_early = false;
+    m.type.for_each_reference(0, m.size, m.size, [&](std::uint64_t offset) {
+      const reference r{load_word(m.memory + offset)};
+      is_early = is_early || (!r.is_address() && r.at() > m.image + m.size);
     });
+    if (is_early)
+      to_fill.push_back(o);
+    else
+      decode_references(*this, m, report);
   });
+  for (const object o : to_fill) decode_references(*this, stored(*this, o), report);
 }
 
 void store::reconstruct() {
   scan();
   for (const auto& [name, t] : defined_types::all().by_name) types.compare(t);
-  const visible_blocks kept(how.control, how.objects.malloc == &std::malloc ? 0 : report.objects);
+  const visible_blocks kept(how.control, object_blocks.has_pool() ? 0 : report.objects);
   try {
     make_objects(kept.data());
-    fill_objects();
     for (const auto& v : statics.all()) {
       const auto named = v->name.given ? named_statics().find(v->name.symbol) : named_statics().end();
       std::byte* const address = named == named_statics().end()  ? find_static(v->name, v->size)

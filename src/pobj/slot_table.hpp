@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory_resource>
+#include <utility>
 #include <vector>
 
 #include "pobj/object.hpp"
@@ -48,6 +49,20 @@ class slot_table {
         if (const object o = shown(chunks_[n][g]); o && o.header().slot <= at) return o;
     }
     return {};
+  }
+  // Erases the slots of [begin, end), into which none reaches from outside, and calls f(object) for each.
+  template <class F>
+  void clear(position begin, position end, F&& f) {
+    // A slot that begins in the last 8 bytes would reach beyond the end: what begins in that granule is the next one's.
+    for (position g = begin / granule * granule; g < end / granule * granule; g += granule) {
+      const std::size_t n = g / chunk_bytes;
+      if (n >= chunks_.size()) return;
+      if (chunks_[n].empty()) continue;
+      entry& e = chunks_[n][g % chunk_bytes / granule];
+      if (e == 0) continue;
+      --count_;
+      f(shown(std::exchange(e, 0)));
+    }
   }
   [[nodiscard]] std::size_t size() const { return count_; }
   // In the order of the slots. The call may erase.

@@ -71,7 +71,7 @@ rvm::region store::open_region() {
 store::store(const settings& wanted)
     : how(wanted),
       control(how.control),
-      allocators(how.objects),
+      object_blocks(how.objects),
       memory(open_memory()),
       region(open_region()),
       free(memory, region, objects_of(how.path), &control),
@@ -172,12 +172,9 @@ void store::keep_type(std::uint32_t number, const type_description& t) {
 }
 
 void store::discard() noexcept {
-  std::vector<std::pair<void*, void (*)(void*)>> blocks;
-  addresses.for_each([&](object o) {
-    if (const auto give_back = allocators[o.header().allocator].free; give_back != nullptr)
-      blocks.emplace_back(o.block(), give_back);
-  });
-  for (const auto& [block, give_back] : blocks) give_back(block);
+  blocks_to_free blocks;
+  addresses.for_each([&](object o) { object_blocks.release(o, blocks); });
+  free_all(blocks);
 }
 
 void store::require_closable() const {
@@ -246,6 +243,7 @@ void store::finalize(object o) {
   types.forget_own(o);
   waiting.erase(~o.address());
   addresses.remove(o);
+  object_blocks.taken(o);
 }
 
 void store::finalize(const void* handle) {
@@ -280,8 +278,8 @@ settings settings_of(const pobj_options& o) {
   settings s;
   s.program = o.program != nullptr ? o.program : os::program_name();
   s.path = os::absolute_path(o.path != nullptr ? o.path : default_path(s.program));
-  s.objects = completed(o.objects);
-  s.control = completed(o.control);
+  if (is_given(o.objects)) s.objects = o.objects;
+  if (is_given(o.control)) s.control = o.control;
   s.flags = o.flags;
   s.initial_size = o.initial_size != 0 ? o.initial_size : std::size_t{1} << 20;
   s.max_size = o.max_size != 0 ? o.max_size : std::size_t{64} << 30;

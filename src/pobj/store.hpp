@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <set>
@@ -23,6 +24,7 @@
 #include "os/process.hpp"
 #include "pobj/address_map.hpp"
 #include "pobj/control_memory.hpp"
+#include "pobj/object_memory.hpp"
 #include "pobj/slot_table.hpp"
 #include "pobj/space.hpp"
 #include "pobj/static_table.hpp"
@@ -33,7 +35,8 @@ namespace tenure::pobj {
 // pobj_options with everything filled in.
 struct settings {
   std::string path, program;
-  pobj_allocator objects, control;
+  pobj_allocator objects = {};  // none: the pool
+  pobj_allocator control = {&std::malloc, &std::calloc, &std::free};
   unsigned flags;
   std::uint64_t initial_size, max_size, log_size;
   os::disk* disk;
@@ -72,7 +75,7 @@ struct store {
   const std::uint32_t fork_generation = os::fork_generation();
   mutable std::mutex mutex;
   control_memory control;
-  allocator_table allocators;
+  object_memory object_blocks;
   rvm::memory memory;
   rvm::region region;
   space free;
@@ -103,7 +106,6 @@ struct store {
   void load_type(position slot, slot_word word);
   void load_static(position slot, slot_word word);
   void make_objects(void** blocks);
-  void fill_objects();
 };
 
 // The store's lock. A garbage collector may run finalizers when the library allocates for itself: those of a thread that has

@@ -78,7 +78,6 @@ bool transaction::is_still(const placed& p) const {
 void transaction::give_slot(object o, position slot) {
   o.set_slot(slot);
   in_.slots.set(slot, o);
-  given_.push_back({o, slot});
   resolve(o);
 }
 
@@ -216,7 +215,7 @@ void transaction::commit() {
     prepare();
   }
   tx_.commit();
-  blocks to_free;
+  blocks_to_free to_free;
   {
     const store_lock lock(in_);
     finish(to_free);
@@ -224,19 +223,14 @@ void transaction::commit() {
   free_all(to_free);
 }
 
-void transaction::forget_object(object o, blocks& to_free) {
+void transaction::forget_object(object o, blocks_to_free& to_free) {
   in_.addresses.remove(o);
   in_.types.forget_own(o);
   in_.waiting.erase(~o.address());
-  if (const auto free = in_.allocators[o.header().allocator].free; free != nullptr)
-    to_free.emplace_back(o.block(), free);
+  in_.object_blocks.release(o, to_free);
 }
 
-void transaction::free_all(const blocks& to_free) noexcept {
-  for (const auto& [block, free] : to_free) free(block);
-}
-
-void transaction::finish(blocks& to_free) {
+void transaction::finish(blocks_to_free& to_free) {
   over_ = true;
   --in_.open_transactions;
   const auto release = [&](position slot) { in_.free.add(slot, slot + in_.free.word_at(slot).length()); };
@@ -292,17 +286,17 @@ void transaction::undo_statics() {
   }
 }
 
-void transaction::undo(blocks& to_free) {
+void transaction::undo(blocks_to_free& to_free) {
   over_ = true;
   --in_.open_transactions;
   try {
     tx_.abort();
   } catch (...) {  // the memory has failed, which the next call will tell; what is in this process can be undone
   }
-  for (const placed& p : given_) {
-    in_.slots.erase(p.slot);
-    if (is_still(p)) p.what.set_slot(0);
-  }
+  for (const auto& [begin, a] : areas_)
+    in_.slots.clear(begin, a.next, [&](object o) {
+      if (in_.addresses.is_handle(o.handle) && is_fresh(o.header().slot)) o.set_slot(0);
+    });
   for (const placed& p : taken_slots_)
     if (!is_fresh(p.slot) && in_.addresses.is_handle(p.what.handle)) {
       p.what.set_slot(p.slot);
@@ -320,7 +314,7 @@ void transaction::undo(blocks& to_free) {
       read_image(in_, stored(in_, o));
   undo_statics();
   for (const object o : made_)
-    if (in_.addresses.is_handle(o.handle) && in_.allocators[o.header().allocator].free != nullptr)
+    if (in_.addresses.is_handle(o.handle) && in_.object_blocks.takes_back(o))
       forget_object(o, to_free);
   in_.finalized.insert(in_.finalized.end(), finalized_.begin(), finalized_.end());
   std::erase_if(in_.finalized, [&](position slot) { return is_fresh(slot); });
@@ -333,7 +327,7 @@ void transaction::undo(blocks& to_free) {
 void transaction::abort() noexcept {
   // The child of a fork has no part in it, nor the store's memory.
   if (over_ || in_.fork_generation != os::fork_generation()) return;
-  blocks to_free;
+  blocks_to_free to_free;
   {
     const store_lock lock(in_);
     undo(to_free);

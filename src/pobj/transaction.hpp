@@ -40,6 +40,8 @@ class transaction {
   // --- Notes: what has been done, for the end ---
 
   void made_object(object o) { made_.push_back(o); }
+  // Whether the place is one that this transaction has made: an image there is nobody else's yet.
+  [[nodiscard]] bool is_fresh(position p) const { return area_of(p) != nullptr; }
   // The object has got an image: its header, the table and references that have waited for it.
   void give_slot(object o, position slot);
   void take_slot(object o);
@@ -70,14 +72,11 @@ class transaction {
     object what;
     position slot;
   };
-  // Blocks to be given back when the lock is not held.
-  using blocks = std::vector<std::pair<void*, void (*)(void*)>>;
 
   [[nodiscard]] const area* area_of(position p) const {
     return found_ != nullptr && p >= found_->begin && p < found_->end ? found_ : look_for_area(p);
   }
   [[nodiscard]] const area* look_for_area(position p) const;
-  [[nodiscard]] bool is_fresh(position p) const { return area_of(p) != nullptr; }
   [[nodiscard]] bool is_still(const placed& p) const;
   [[nodiscard]] bool is_in_image(position word) const;
   void resolve(object o);
@@ -85,11 +84,10 @@ class transaction {
   void prepare();
   void prepare_area(const area& a, bool in_bulk);
   void check_references() const;
-  void finish(blocks& to_free);
-  void undo(blocks& to_free);
+  void finish(blocks_to_free& to_free);
+  void undo(blocks_to_free& to_free);
   void undo_statics();
-  void forget_object(object o, blocks& to_free);
-  static void free_all(const blocks& to_free) noexcept;
+  void forget_object(object o, blocks_to_free& to_free);
 
   store& in_;
   rvm::transaction tx_;
@@ -98,7 +96,7 @@ class transaction {
   mutable const area* found_ = nullptr;  // the one that was looked for last
   std::uint64_t taken_ = 0;
   std::vector<object> made_, retyped_;
-  std::vector<placed> given_, taken_slots_, freed_;
+  std::vector<placed> taken_slots_, freed_;
   std::vector<position> finalized_, waiting_words_;
   std::unordered_set<std::uintptr_t> updated_;
   std::unordered_map<static_variable*, std::vector<std::byte>> statics_;  // with the bytes before, of new ones

@@ -96,7 +96,8 @@ void type_table::compare(const type_description& wanted) const {
 
 std::uint32_t type_table::intern(const type_description& wanted) {
   if (wanted.name.empty() && wanted.references.empty()) return 0;
-  if (const auto at = numbers_.find(wanted); at != numbers_.end()) return at->second;
+  if (wanted == *all_[last_]) return last_;
+  if (const auto at = numbers_.find(wanted); at != numbers_.end()) return last_ = at->second;
   compare(wanted);
   if (all_.size() >= slot_word::first_special)
     throw failure(POBJ_ETOOBIG, "the store has " + std::to_string(all_.size()) +

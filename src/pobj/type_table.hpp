@@ -109,6 +109,7 @@ class type_table {
   std::map<std::string, std::uint32_t, std::less<>> names_;
   std::unordered_map<std::uintptr_t, type_description> own_;  // by inverted handle
   keeper keep_;
+  std::uint32_t last_ = 0;  // interned last
 };
 
 // Types that the program has defined, before and between stores. A pobj_type is one of these descriptions.

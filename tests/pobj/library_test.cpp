@@ -97,7 +97,7 @@ TEST_F(pobj_library, options) {
   pobj_options o = small_options(1U << 20);
   expect_failure(POBJ_EOPTION, pobj_init_with(&o), {"flags"});
   o = small_options();
-  o.objects.free = &std::free;
+  o.objects = {nullptr, nullptr, &std::free};
   expect_failure(POBJ_EOPTION, pobj_init_with(&o), {"malloc"});
   start();
 }

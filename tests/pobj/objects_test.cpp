@@ -168,6 +168,41 @@ void* no_malloc(std::size_t) { return nullptr; }
 alignas(16) char crooked_block[64];
 void* crooked_malloc(std::size_t) { return crooked_block + 4; }
 
+TEST_F(pobj_objects, of_the_pool) {
+  pobj_options o = small_options();
+  o.objects = {};
+  ASSERT_OK(pobj_init_with(&o));
+  std::vector<unsigned char*> all;
+  for (std::size_t size = 0; size < 5000; size += 7) {
+    auto* const p = static_cast<unsigned char*>(size % 2 == 0 ? pobj_calloc(1, size) : pobj_malloc_transient(size));
+    ASSERT_NE(p, nullptr) << pobj_error();
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(p) % 16, 0u);
+    if (size % 2 == 0) {
+      EXPECT_EQ(std::count(p, p + size, 0), static_cast<std::ptrdiff_t>(size));
+    }
+    std::memset(p, static_cast<int>(size % 251), size);
+    all.push_back(p);
+  }
+  // None has anything of another, and their headers are whole.
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    EXPECT_EQ(pobj_size(all[i]), i * 7);
+    EXPECT_EQ(std::count(all[i], all[i] + i * 7, i * 7 % 251), static_cast<std::ptrdiff_t>(i * 7));
+  }
+  // The memory of one that is freed is the next one's of its size; one from malloc's or a collector's is not the pool's.
+  unsigned char* const freed = all[10];
+  EXPECT_OK(pobj_free(freed));
+  EXPECT_EQ(pobj_is_object(freed), 0);
+  EXPECT_EQ(pobj_malloc(70), freed);
+  EXPECT_OK(pobj_finalize(all[11]));
+  EXPECT_EQ(pobj_malloc_transient(77), all[11]);
+  void* const adhoc = pobj_malloc_adhoc(70, &libc);
+  EXPECT_OK(pobj_free(adhoc));
+  EXPECT_OK(pobj_start());
+  void* const aborted = pobj_malloc(70);
+  EXPECT_OK(pobj_abort());
+  EXPECT_EQ(pobj_calloc(1, 70), aborted);
+}
+
 TEST_F(pobj_objects, ad_hoc_memory_managers) {
   start();
   blocks_out = zeroed = 0;

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <initializer_list>
 #include <memory>
@@ -47,8 +48,13 @@ inline node* new_node(std::uint64_t value, node* next = nullptr) {
   return n;
 }
 
+inline constexpr pobj_allocator libc = {&std::malloc, &std::calloc, &std::free};
+
 inline pobj_options small_options(unsigned flags = 0) {
   pobj_options o = {};
+#ifdef __SANITIZE_ADDRESS__
+  o.objects = libc;  // whose blocks it watches, as it cannot those of the pool
+#endif
   o.path = "/store";
   o.program = "test";
   o.flags = flags;

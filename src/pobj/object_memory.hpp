@@ -1,0 +1,82 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Where the memory of objects comes from: the program's memory managers, or, if it has given none, a pool.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include <tenure/pobj.h>
+
+#include "pobj/object.hpp"
+
+namespace tenure::pobj {
+
+// A block, zeroed if so wanted. Throws POBJ_ENOMEM; POBJ_EOPTION if it is not aligned to 8 bytes. Without the store's lock.
+[[nodiscard]] void* allocate_block(const pobj_allocator& from, std::size_t size, bool zeroed);
+
+// Blocks to be given back to the program's memory managers when the store's lock is not held.
+using blocks_to_free = std::vector<std::pair<void*, void (*)(void*)>>;
+void free_all(const blocks_to_free& blocks) noexcept;
+
+// Blocks of sizes that are multiples of 16: a list of free ones for each size, and new ones one after the other, in huge
+// pages where the kernel grants them. The blocks themselves have nothing before or behind them.
+class block_pool {
+ public:
+  static constexpr std::size_t granule = 16, largest = 4096;
+
+  [[nodiscard]] void* take(std::size_t size);
+  void give_back(void* block, std::size_t size) noexcept {
+    free_[size / granule] = ::new (block) free_block{free_[size / granule]};
+  }
+
+ private:
+  static constexpr std::size_t chunk_size = std::size_t{2} << 20;
+  struct free_block {
+    free_block* next;
+  };
+  struct unmap {
+    void operator()(std::byte* chunk) const noexcept;
+  };
+
+  std::array<free_block*, largest / granule + 1> free_ = {};
+  std::vector<std::unique_ptr<std::byte, unmap>> chunks_;
+  std::byte *next_ = nullptr, *end_ = nullptr;  // what of the last chunk has not been given out
+};
+
+// With the store's lock.
+class object_memory {
+ public:
+  // `first`: what pobj_init was given, number 0. Without a malloc: the pool.
+  explicit object_memory(const pobj_allocator& first) : all_{first} {}
+
+  [[nodiscard]] bool has_pool() const { return all_[0].malloc == nullptr; }
+  // A block of the pool, aligned to 16 bytes.
+  [[nodiscard]] void* take(std::size_t size, bool zeroed);
+  void give_back(void* block, std::size_t size) noexcept;
+
+  // The number of a memory manager, which is noted if it is new. Throws if there are too many.
+  [[nodiscard]] std::uint64_t number_of(const pobj_allocator& wanted);
+
+  // Whether the object's memory goes back when it is freed: not where a garbage collector takes it.
+  [[nodiscard]] bool takes_back(object o) const { return is_pooled(o) || all_[o.header().allocator].free != nullptr; }
+  // Gives it back, now or with `later`.
+  void release(object o, blocks_to_free& later);
+  // A garbage collector has taken the object: only the pool needs to know.
+  void taken(object o) noexcept {
+    if (is_pooled(o)) give_back(o.block(), block_size(o.header().size));
+  }
+
+ private:
+  [[nodiscard]] bool is_pooled(object o) const { return has_pool() && o.header().allocator == 0; }
+
+  std::vector<pobj_allocator> all_;
+  block_pool pool_;
+};
+
+}  // namespace tenure::pobj

@@ -38,18 +38,21 @@ stage_package() {
   ctest --preset release -L package
 }
 
-# Not the programs: what they do is in tools_test, and the benchmarks' answers are no different here.
+# Not the programs: what they do is in tools_test, and the benchmarks' answers are no different here. The fuzzers run their
+# corpus with the same sanitizers.
 stage_asan() {
   cmake --preset asan
   cmake --build --preset asan --target os_test rvm_test classic_test types_test containers_test heap_test pobj_test tools_test \
-    vtable_exchange_1 vtable_exchange_2 replays
-  fixed_addresses ctest --preset asan -E '^every_|^pobj_lines|_NOT_BUILT$'
+    vtable_exchange_1 vtable_exchange_2
+  fixed_addresses ctest --preset asan -E '^every_|^pobj_lines|^replay_|_NOT_BUILT$'
 }
 
 # Only what threads share: types, containers and tools have no state of their own between them, and the tests that take
-# crashes and damage one after the other have a single thread; they are half of the time.
+# crashes and damage one after the other, random programs and large objects have a single thread; they would be three
+# quarters of the time.
 stage_tsan() {
-  local single='every_|pobj_lines|each/failing|.*crash|crashing|exhaustive|log_damage|store_damage|batch|redo'
+  local single='every_|pobj_lines|each/failing|.*crash|crashing|exhaustive|log_damage|store_damage|batch|redo|sim_disk'
+  single+='|defects|transactions\.(agree|scattered)|bulk|.*model|schema|part_set|inter|reachability'
   cmake --preset tsan
   cmake --build --preset tsan --target os_test rvm_test heap_test classic_test pobj_test
   fixed_addresses ctest --preset tsan -L '^(os|rvm|heap|classic|pobj)$' -R "${TSAN_TESTS:-.}" -E "^($single)"

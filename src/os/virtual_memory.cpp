@@ -357,6 +357,13 @@ void make_private(void* at) noexcept {
 #endif
 }
 
+void append_page(std::vector<page_run>& runs, std::byte* page, std::size_t length) {
+  if (!runs.empty() && runs.back().address + runs.back().length == page)
+    runs.back().length += length;
+  else
+    runs.push_back({page, length});
+}
+
 void drop_private_copies(std::span<const page_run> runs) {
   constexpr std::size_t worth_a_batch = 4;  // below, opening the descriptor costs more than it saves
   run_cursor left(runs);

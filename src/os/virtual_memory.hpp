@@ -10,6 +10,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace tenure::os {
 
@@ -65,6 +66,8 @@ struct page_run {
   std::byte* address;
   std::size_t length;  // bytes
 };
+// Makes the last run longer if the page follows it: a call for a run costs hardly more than one for a page.
+void append_page(std::vector<page_run>& runs, std::byte* page, std::size_t length);
 // Gives private copies back to the kernel: the next read sees the mapped file again. Batched where the kernel allows
 // (process_madvise on self, Linux 6.13), one madvise a run elsewhere.
 void drop_private_copies(std::span<const page_run> runs);

@@ -110,12 +110,13 @@ std::size_t memory_state::settle(region_state& what, std::size_t from, std::size
   if (!os::heavy_fence()) return 0;
   const page_set referenced = referenced_pages();
   std::vector<os::page_run> equal;
+  std::size_t bytes = 0;
   for (std::size_t at = from; at < to; at += page) {
     bool settled = true;
     for (std::uint64_t p = (what.offset + at) / redo_page; p < (what.offset + at + page) / redo_page; ++p)
       settled = settled && !referenced.contains({what.in, p}) && queue->is_settled({what.in, p});
     if (settled && std::memcmp(what.base + at, stored.data() + (at - from), page) == 0)
-      equal.push_back({what.base + at, page});
+      os::append_page(equal, what.base + at, page);
     else if (anonymous)
       return 0;
   }
@@ -128,10 +129,12 @@ std::size_t memory_state::settle(region_state& what, std::size_t from, std::size
   }
   for (const os::page_run& run : equal) {
     const std::uint64_t offset = what.offset + static_cast<std::uint64_t>(run.address - what.base);
-    for (std::uint64_t p = offset / redo_page; p < (offset + page) / redo_page; ++p) what.in->pages().note_dropped(p);
+    for (std::uint64_t p = offset / redo_page; p < (offset + run.length) / redo_page; ++p)
+      what.in->pages().note_dropped(p);
+    bytes += run.length;
   }
-  count.private_pages_dropped += equal.size();
-  return equal.size() * page;
+  count.private_pages_dropped += bytes / page;
+  return bytes;
 }
 
 std::size_t memory_state::back_with_file(region_state& what, std::size_t offset, std::size_t length) {

@@ -365,15 +365,17 @@ void memory_state::drop_private_copies(const std::vector<dirty_page>& pages) {
     if (!os::heavy_fence()) return;
     const page_set referenced = referenced_pages();
     std::vector<os::page_run> runs;
+    std::size_t dropped = 0;
     for (std::size_t i = 0; i < some.size(); ++i) {
       if (!some[i].is_quiet(referenced, *queue)) continue;
       if (std::memcmp(some[i].memory(), stored.data() + i * length, length) != 0) continue;
-      runs.push_back({some[i].memory(), length});
+      os::append_page(runs, some[i].memory(), length);
       some[i].note_dropped();
+      ++dropped;
     }
     os::drop_private_copies(runs);
-    count.private_pages_dropped += runs.size();
-    count.private_pages_kept += some.size() - runs.size();
+    count.private_pages_dropped += dropped;
+    count.private_pages_kept += some.size() - dropped;
   }
 }
 

@@ -240,11 +240,7 @@ void region_tracker::drop_restored(const guard&) noexcept {
     std::vector<os::page_run> runs;
     for (const page_number page : dropping_) {
       if (table_[page].open) continue;
-      std::byte* const at = range_of(page).address;
-      if (!runs.empty() && runs.back().address + runs.back().length == at)
-        runs.back().length += page_size_;
-      else
-        runs.push_back({at, page_size_});
+      os::append_page(runs, range_of(page).address, page_size_);
     }
     os::drop_private_copies(runs);
   } catch (...) {  // only memory is not given back
@@ -366,6 +362,7 @@ void region_tracker::give_back_written() {
 // changed the page is on its way there [rvm.tracking.give-back].
 std::size_t region_tracker::give_back(std::span<const page_number> pages) {
   std::vector<os::page_run> runs;
+  std::size_t given_back = 0;
   const bool closed = bulk_ != bulk::none;  // as a whole, for this
   page_vector& status = in_.in->pages();
   for (const page_number page : pages) {
@@ -377,11 +374,12 @@ std::size_t region_tracker::give_back(std::span<const page_number> pages) {
     for (std::uint64_t redo = first; redo < first + std::max<std::uint64_t>(page_size_ / redo_page, 1); ++redo)
       settled = settled && status.last_batch(redo) <= host_.queue.published();
     if (!settled || pages_differ(memory.address, view_ + page * page_size_, page_size_)) continue;
-    runs.push_back({memory.address, memory.length});
+    os::append_page(runs, memory.address, memory.length);
+    ++given_back;
     forget(page);
   }
   os::drop_private_copies(runs);
-  return runs.size();
+  return given_back;
 }
 
 }  // namespace tenure::rvm

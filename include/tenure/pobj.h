@@ -92,9 +92,10 @@ typedef struct pobj_allocator {
 
 /* All zeros: the defaults. */
 typedef struct pobj_options {
-  const char* path;       /* the store's directory. NULL: $POBJ_STORE, or else PROGRAM.pobj in the current directory */
-  const char* program;    /* whose store it is. NULL: the file name of the executable */
-  pobj_allocator objects; /* for objects. NULL functions: a pool, which is faster than libc's, uses less memory, and gives
+  const char* path;    /* the store's directory. NULL: $POBJ_STORE, or else PROGRAM.pobj in the current directory */
+  const char* program; /* whose store it is. NULL: the file name of the executable */
+  pobj_allocator
+      objects; /* for objects. NULL functions: a pool, which is faster than libc's, uses less memory, and gives
                              none back before pobj_close; {malloc, calloc, free} for blocks that memory checkers watch */
   pobj_allocator control; /* for what the library keeps of objects; must be uncollectable. NULL functions: libc's */
   unsigned flags;

@@ -314,8 +314,7 @@ void transaction::undo(blocks_to_free& to_free) {
       read_image(in_, stored(in_, o));
   undo_statics();
   for (const object o : made_)
-    if (in_.addresses.is_handle(o.handle) && in_.object_blocks.takes_back(o))
-      forget_object(o, to_free);
+    if (in_.addresses.is_handle(o.handle) && in_.object_blocks.takes_back(o)) forget_object(o, to_free);
   in_.finalized.insert(in_.finalized.end(), finalized_.begin(), finalized_.end());
   std::erase_if(in_.finalized, [&](position slot) { return is_fresh(slot); });
   for (const auto& [begin, a] : areas_) {

@@ -51,8 +51,8 @@ void region_tracker::grow(std::size_t length) {
   in_.in->file().map_private_over(view_ + old, in_.in->data_offset() + in_.offset + old, length - old);
   os::exclude_from_fork(view_ + old, length - old);
   const guard lock(protection_);
+  kernel_notes_.stop();  // they are of the mapping as it was, also where they are not used just now
   if (bulk_ != bulk::none) {
-    kernel_notes_.stop();  // they are of one mapping
     bulk_ = bulk::private_copies;
   } else if (const int code = os::protect(in_.base + old, length - old, false); code != 0) {
     throw error(std::error_code(code, std::generic_category()), in_.segment_path + ": the region cannot be protected");

@@ -1,0 +1,122 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Automatically tracked regions that grow, with each kind of fresh space and each mechanism.
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <tenure/rvm.hpp>
+
+#include "os/virtual_memory.hpp"
+#include "support/small_memory.hpp"
+#include "support/temp_dir.hpp"
+#include "support/test_store.hpp"
+
+namespace tenure::rvm {
+namespace {
+
+using support::mib;
+
+const std::size_t page = os::page_size();
+
+struct tracking_growth : ::testing::TestWithParam<std::tuple<tracking_mechanism, fresh_space>> {
+  support::temp_dir dir;
+  std::optional<memory> m;
+  region r;
+  std::vector<std::uint64_t> model;  // the first word of each page
+  std::mt19937_64 random{1};
+
+  void open() {
+    r = {};
+    m.reset();
+    rvm::options how = support::small_log();
+    how.log.size = 8 * mib;
+    m.emplace(dir / "log", how);
+    if (!std::filesystem::exists(dir / "segment"))
+      m->create_segment(dir / "segment", {.length = 8 * mib, .max_length = 64 * mib});
+    const auto [mechanism, fresh] = GetParam();
+    r = m->map(dir / "segment",
+               {.reserve = true, .fresh = fresh, .tracking = tracking_mode::automatic, .force_mechanism = mechanism});
+    model.resize(r.size() / page);
+  }
+  [[nodiscard]] std::uint64_t& word(std::size_t number) const { return r.at<std::uint64_t>(number * page); }
+  // Writes to so many pages, anywhere.
+  void transact(std::size_t pages, bool commit = true) {
+    transaction tx = m->begin_automatic();
+    for (std::size_t i = 0; i < pages; ++i) {
+      const std::size_t at = random() % model.size();
+      const std::uint64_t value = random();
+      if (std::get<0>(GetParam()) == tracking_mechanism::announced) tx.set_range(&word(at), 8);
+      word(at) = value;
+      if (commit) model[at] = value;
+    }
+    if (commit)
+      tx.commit(commit_mode::no_flush);
+    else
+      tx.abort();
+  }
+  void grow(std::size_t bytes) {
+    m->grow_segment(dir / "segment", r.size() + bytes);
+    model.resize(r.size() / page);
+  }
+  void check() const {
+    for (std::size_t i = 0; i < model.size(); ++i)
+      ASSERT_EQ(word(i), model[i]) << "page " << i << " of " << model.size();
+  }
+};
+
+// The kernel's notes are of a mapping, which growth makes longer while they are kept, used or not.
+TEST_P(tracking_growth, nothing_is_missed) {
+  open();
+  for (int round = 0; round < 3; ++round) {
+    transact(2000);                            // enough to let the kernel keep notes
+    for (int i = 0; i < 50; ++i) transact(0);  // and not to
+    grow((round % 2 == 0 ? 3 : 2) * mib + 5 * page);
+    transact(3000);
+    transact(1500, false);
+    check();
+    m->truncate();
+    transact(1);
+    check();
+  }
+  if (std::get<0>(GetParam()) == tracking_mechanism::choose && os::knows_private_copies()) {
+    EXPECT_GT(m->stats().tracking.bulk_switches, 1U) << "the kernel's notes were never taken up again";
+  }
+  open();
+  check();
+}
+
+TEST_P(tracking_growth, random_programs) {
+  open();
+  for (int i = 0; i < 150; ++i) {
+    switch (random() % 8) {
+      case 0:
+        if (r.size() < 48 * mib) grow((1 + random() % 300) * page);
+        break;
+      case 1: m->truncate(); break;
+      case 2: transact(random() % 2000, false); break;
+      case 3: transact(random() % 4000); break;
+      default: transact(random() % 20, random() % 4 != 0);
+    }
+    if (i % 10 == 0) check();
+    if (i == 70) open();
+  }
+  check();
+  open();
+  check();
+}
+
+std::string name_of(const ::testing::TestParamInfo<std::tuple<tracking_mechanism, fresh_space>>& of) {
+  const fresh_space fresh = std::get<1>(of.param);
+  return support::mechanism_name({std::get<0>(of.param), 0}) + (fresh == fresh_space::file        ? "_file"
+                                                                : fresh == fresh_space::anonymous ? "_anonymous"
+                                                                                                  : "_huge_pages");
+}
+INSTANTIATE_TEST_SUITE_P(all, tracking_growth,
+                         ::testing::Combine(support::every_mechanism, ::testing::Values(fresh_space::file)), name_of);
+
+}  // namespace
+}  // namespace tenure::rvm

@@ -198,6 +198,7 @@ struct tracking_statistics {
   std::uint64_t twins = 0, twins_made = 0;                                 // copies of committed pages: now, and ever
   std::uint64_t pages_given_back = 0;  // twins or private copies dropped, truncation having written the page
   std::uint64_t untracked_pages = 0;   // opened by open_untracked
+  std::uint64_t anonymous_pages = 0;   // of fresh_space, which the file does not back yet
   std::uint64_t stray_writes = 0;      // found late, and rolled back
 };
 
@@ -256,7 +257,8 @@ struct segment_info {
   std::uint64_t home = 0, tag = 0;           // as in segment_options
 };
 
-// What a region that grows has as its new part, until it is unmapped or back_with_file() has changed it.
+// What a region that grows has as its new part, until it is unmapped or back_with_file() has changed it; in automatically
+// tracked regions, until 2 MiB of it are in the file as they are.
 enum class fresh_space {
   file,       // pages of the segment's file, as everywhere else
   anonymous,  // memory that the file does not back: filling it takes no page of the page cache beside the process's own
@@ -283,8 +285,7 @@ struct map_options {
   // programs that look at little before they know what they want.
   bool sparse = false;
   fresh_space fresh = fresh_space::file;
-  // automatic: set_range is not needed, and errc::wrong_tracking in other than automatic transactions. Not with copy_in, and
-  // with fresh_space::file only.
+  // automatic: set_range is not needed, and errc::wrong_tracking in other than automatic transactions. Not with copy_in.
   tracking_mode tracking = tracking_mode::explicit_ranges;
   tracking_mechanism force_mechanism = tracking_mechanism::choose;
   // true: no page is left open between transactions, so that every stray write is trapped where it happens. Slower.

@@ -228,8 +228,8 @@ class real_file final : public file {
     return map_at(at, length, PROT_READ | (writable ? PROT_WRITE : 0), 0, descriptor_, offset, path_);
   }
 
-  void map_private_over(void* at, std::uint64_t offset, std::size_t length) override {
-    map_over(at, length, PROT_READ | PROT_WRITE, 0, descriptor_, offset, path_);
+  void map_private_over(void* at, std::uint64_t offset, std::size_t length, bool writable) override {
+    map_over(at, length, PROT_READ | (writable ? PROT_WRITE : 0), 0, descriptor_, offset, path_);
   }
 
  private:

@@ -69,9 +69,9 @@ class file {
   // os::page_size(). `at` nullptr: anywhere free; else exactly there, never over an existing mapping. Returns the
   // address. Throws errc::address_taken where something is there already.
   virtual void* map_private(void* at, std::uint64_t offset, std::size_t length, bool writable) = 0;
-  // The same, writable, in place of what is at `at`, which must be the caller's own (virtual_memory.hpp: reserve_address_space).
+  // The same, in place of what is at `at`, which must be the caller's own (virtual_memory.hpp: reserve_address_space).
   // Who reads there meanwhile sees what was there or what comes. Throws if the kernel refuses; then nothing has changed.
-  virtual void map_private_over(void* at, std::uint64_t offset, std::size_t length) = 0;
+  virtual void map_private_over(void* at, std::uint64_t offset, std::size_t length, bool writable) = 0;
 
  protected:
   file() = default;

@@ -72,7 +72,7 @@ struct counters {
     counter commits, aborts, traps, trapped_pages, announced_pages, hot_pages_compared, scans, scanned_pages;
     counter private_scans, private_pages_compared, bulk_switches, widened_traps, compared_pages, changed_pages;
     counter changed_ranges, changed_bytes, twins_made, pages_given_back, stray_writes;
-    gauge twins, untracked_pages;
+    gauge twins, untracked_pages, anonymous_pages;
   } tracking;
 };
 

@@ -22,7 +22,7 @@ class extension {
   extension(region_state& of, std::size_t length) : of_(of), from_(of.length), to_(length) {
     std::byte* const at = of_.base + from_;
     if (of_.fresh == fresh_space::file)
-      of_.in->file().map_private_over(at, of_.in->data_offset() + of_.offset + from_, to_ - from_);
+      of_.in->file().map_private_over(at, of_.in->data_offset() + of_.offset + from_, to_ - from_, true);
     else
       os::map_anonymous_over(at, to_ - from_, of_.fresh == fresh_space::huge_pages);
     os::exclude_from_fork(at, to_ - from_);
@@ -35,8 +35,10 @@ class extension {
 
   // The segment has grown.
   void publish() {
-    if (of_.tracker != nullptr) of_.tracker->grow(to_);
-    if (of_.fresh != fresh_space::file) of_.anonymous.add(from_, to_);
+    if (of_.tracker != nullptr)
+      of_.tracker->grow(to_, of_.fresh != fresh_space::file);
+    else if (of_.fresh != fresh_space::file)
+      of_.anonymous.add(from_, to_);
     of_.length.store(to_, std::memory_order_release);
   }
 
@@ -121,7 +123,7 @@ std::size_t memory_state::settle(region_state& what, std::size_t from, std::size
       return 0;
   }
   if (anonymous) {
-    what.in->file().map_private_over(what.base + from, what.in->data_offset() + what.offset + from, to - from);
+    what.in->file().map_private_over(what.base + from, what.in->data_offset() + what.offset + from, to - from, true);
     os::exclude_from_fork(what.base + from, to - from);
     what.anonymous.remove(from, to);
   } else {

@@ -88,8 +88,6 @@ std::shared_ptr<region_state> memory_state::map(const std::string& segment_path,
   if (tracked && want.copy_in)
     throw error(errc::bad_option,
                 segment_path + ": automatic tracking needs a mapping of the file; map the region without copy_in");
-  if (tracked && want.fresh != fresh_space::file)
-    throw error(errc::bad_option, segment_path + ": automatic tracking needs fresh_space::file");
   const std::scoped_lock lock(map_mutex);
   if (want.create_length != 0 && !want.raw && !read_only && !disk.exists(os::absolute_path(segment_path)))
     segment::create(disk, os::absolute_path(segment_path),
@@ -167,7 +165,7 @@ void memory_state::map_memory(region_state& what, void* address, std::size_t len
     throw error(e.code(), what.segment_path + ": " + e.what());
   }
   if (!copy_in)
-    file.map_private_over(what.base, at, length);
+    file.map_private_over(what.base, at, length, true);
   else if (has_room)
     os::map_anonymous_over(what.base, length, false);
   if (copy_in) what.anonymous.add(0, length);

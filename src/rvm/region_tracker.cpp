@@ -22,7 +22,7 @@ region_tracker::region_tracker(tracking_host& host, region_state& in, const map_
   if (in.capacity / page_size_ >= ~page_number{0})
     throw error(errc::bad_option, in.segment_path + ": regions of so many pages cannot be tracked automatically");
   view_ = static_cast<std::byte*>(os::reserve_address_space(nullptr, in.capacity));
-  in.in->file().map_private_over(view_, in.in->data_offset() + in.offset, in.length);
+  in.in->file().map_private_over(view_, in.in->data_offset() + in.offset, in.length, false);
   os::exclude_from_fork(view_, in.length);
   os::advise_by_size(view_, in.length);
   // Once a page has been written, the kernel joins the parts again into which protections split the mapping.
@@ -42,13 +42,16 @@ void region_tracker::release() noexcept {
   view_ = nullptr;
   host_.count.twins -= twins_.used();
   host_.count.untracked_pages -= untracked_.exchange(0);
+  anonymous_.for_each(
+      [&](std::uint64_t from, std::uint64_t to) { host_.count.anonymous_pages -= (to - from) / page_size_; });
+  anonymous_.clear();
   twins_.release();
   table_.release();
 }
 
-void region_tracker::grow(std::size_t length) {
+void region_tracker::grow(std::size_t length, bool anonymous) {
   const std::size_t old = pages_ * page_size_;
-  in_.in->file().map_private_over(view_ + old, in_.in->data_offset() + in_.offset + old, length - old);
+  in_.in->file().map_private_over(view_ + old, in_.in->data_offset() + in_.offset + old, length - old, false);
   os::exclude_from_fork(view_ + old, length - old);
   const guard lock(protection_);
   kernel_notes_.stop();  // they are of the mapping as it was, also where they are not used just now
@@ -56,6 +59,10 @@ void region_tracker::grow(std::size_t length) {
     bulk_ = bulk::private_copies;
   } else if (const int code = os::protect(in_.base + old, length - old, false); code != 0) {
     throw error(std::error_code(code, std::generic_category()), in_.segment_path + ": the region cannot be protected");
+  }
+  if (anonymous) {
+    anonymous_.add(old, length);
+    host_.count.anonymous_pages += (length - old) / page_size_;
   }
   pages_ = length / page_size_;
 }

@@ -11,6 +11,9 @@
 //             are written again and again (hot) stay open and are compared at every begin and commit.
 //   in bulk:  the whole region is open. The kernel tells which pages were written, by its notes (scan) or because the
 //             process has its own copy of them (private_copies).
+//
+// Memory that a region has grown by may be anonymous instead of the file's: it becomes the file's an extent at a time, when
+// that is closed and equals the file [rvm.tracking.extent].
 #pragma once
 
 #include <array>
@@ -25,6 +28,7 @@
 #include "rvm/counters.hpp"
 #include "rvm/page_difference.hpp"
 #include "rvm/page_queue.hpp"
+#include "rvm/part_set.hpp"
 #include "rvm/region.hpp"
 #include "rvm/tracked_pages.hpp"
 #include "rvm/twin_store.hpp"
@@ -52,8 +56,8 @@ class region_tracker final : public os::write_trap {
   ~region_tracker() { release(); }
   region_tracker(const region_tracker&) = delete;
   region_tracker& operator=(const region_tracker&) = delete;
-  // The region has grown to `length` bytes; the new ones are mapped, writable, and zero.
-  void grow(std::size_t length);
+  // The region has grown to `length` bytes; the new ones are mapped, writable, and zero; `anonymous`: not of the file.
+  void grow(std::size_t length, bool anonymous);
   // Gives everything back; the region is about to be unmapped, and its faults are not handled any more.
   void release() noexcept;
 
@@ -128,12 +132,14 @@ class region_tracker final : public os::write_trap {
   // Closing.
   void end() noexcept;
   [[nodiscard]] bool stays_open(tracked_page& page, bool written) noexcept;
-  void drop_restored(const guard&) noexcept;
+  void drop_restored(const guard& lock) noexcept;
+  void drop(const guard&, std::span<const page_number> pages);
+  [[nodiscard]] bool equals_file(page_number page) const noexcept;
   void end_in_bulk(const guard&) noexcept;
   [[nodiscard]] bool close(const guard&, std::span<const page_number> pages) noexcept;
   [[nodiscard]] bool close_region(const guard&) noexcept;
   [[nodiscard]] std::uint64_t bulk_cost() const noexcept;
-  [[nodiscard]] std::size_t give_back(std::span<const page_number> pages);
+  [[nodiscard]] std::size_t give_back(const guard& lock, std::span<const page_number> pages);
 
   tracking_host& host_;
   region_state& in_;
@@ -153,6 +159,7 @@ class region_tracker final : public os::write_trap {
   // Changed with the protection lock.
   std::atomic<bulk> bulk_{bulk::none};
   protection_lock protection_;
+  part_set anonymous_;  // bytes that the file does not back
   os::write_tracking kernel_notes_;
   bool scan_refused_ = false, bulk_refused_ = false;  // by the kernel
   // For choosing: traps of this transaction, and of earlier ones, which fade; at how many to look next; the last run.

@@ -235,16 +235,50 @@ void region_tracker::end() noexcept {
 }
 
 // They have no twins: they show the file again.
-void region_tracker::drop_restored(const guard&) noexcept {
+void region_tracker::drop_restored(const guard& lock) noexcept {
   try {
-    std::vector<os::page_run> runs;
-    for (const page_number page : dropping_) {
-      if (table_[page].open) continue;
-      os::append_page(runs, range_of(page).address, page_size_);
-    }
-    os::drop_private_copies(runs);
+    std::erase_if(dropping_, [&](page_number page) { return table_[page].open.load(); });
+    drop(lock, dropping_);
   } catch (...) {  // only memory is not given back
   }
+}
+
+bool region_tracker::equals_file(page_number page) const noexcept {
+  const tracked_page& p = table_[page];
+  return !p.open && !p.untracked && !p.hot && p.twin == twin_store::none;
+}
+
+// Closed pages that equal the file, in ascending order, show it again. Anonymous ones do with all others of their extent: a
+// mapping for each would be too many. [rvm.tracking.extent]
+void region_tracker::drop(const guard&, std::span<const page_number> pages) {
+  constexpr std::size_t extent = std::size_t{2} << 20;
+  std::vector<os::page_run> runs;
+  for (std::size_t i = 0; i < pages.size(); ++i) {
+    const std::size_t at = std::size_t{pages[i]} * page_size_;
+    if (!anonymous_.contains(at)) {
+      os::append_page(runs, range_of(pages[i]).address, page_size_);
+      continue;
+    }
+    const auto in_extent = [&](page_number page) { return page * page_size_ / extent == at / extent; };
+    if (bulk_ != bulk::none || (i + 1 < pages.size() && in_extent(pages[i + 1]))) continue;
+    std::size_t from = at / extent * extent;
+    if (!anonymous_.contains(from)) from = anonymous_.end_of_run(from, at);
+    const std::size_t to = anonymous_.end_of_run(at, at / extent * extent + extent);
+    bool whole = true;
+    for (std::size_t page = from / page_size_; page < to / page_size_ && whole; ++page)
+      whole = equals_file(static_cast<page_number>(page));
+    if (!whole) continue;
+    kernel_notes_.stop();  // they would not be of the new mapping
+    try {
+      in_.in->file().map_private_over(in_.base + from, in_.in->data_offset() + in_.offset + from, to - from, false);
+    } catch (...) {  // too many mappings: only memory is not given back
+      continue;
+    }
+    os::exclude_from_fork(in_.base + from, to - from);
+    anonymous_.remove(from, to);
+    host_.count.anonymous_pages -= (to - from) / page_size_;
+  }
+  os::drop_private_copies(runs);
 }
 
 void region_tracker::end_in_bulk(const guard& lock) noexcept {
@@ -345,13 +379,13 @@ void region_tracker::give_back_written() {
   if (bulk_ == bulk::none) {
     for (std::size_t i = 0; i < pages.size(); i += at_once) {
       const guard lock(protection_);
-      dropped += give_back(std::span(pages).subspan(i, std::min(at_once, pages.size() - i)));
+      dropped += give_back(lock, std::span(pages).subspan(i, std::min(at_once, pages.size() - i)));
     }
   } else {
     // Who may write outside of transactions must not write to a page between its comparison and its end.
     const guard lock(protection_);
     if (os::protect(in_.base, in_.length, false) != 0) return;
-    dropped = give_back(pages);
+    dropped = give_back(lock, pages);
     if (os::protect(in_.base, in_.length, true) != 0) bulk_ = bulk::none;
   }
   host_.count.pages_given_back += dropped;
@@ -360,9 +394,8 @@ void region_tracker::give_back_written() {
 
 // Drops the copies of pages that equal the file, if they are closed, and if the file will stay as it is: no commit that
 // changed the page is on its way there [rvm.tracking.give-back].
-std::size_t region_tracker::give_back(std::span<const page_number> pages) {
-  std::vector<os::page_run> runs;
-  std::size_t given_back = 0;
+std::size_t region_tracker::give_back(const guard& lock, std::span<const page_number> pages) {
+  std::vector<page_number> equal;
   const bool closed = bulk_ != bulk::none;  // as a whole, for this
   page_vector& status = in_.in->pages();
   for (const page_number page : pages) {
@@ -374,12 +407,11 @@ std::size_t region_tracker::give_back(std::span<const page_number> pages) {
     for (std::uint64_t redo = first; redo < first + std::max<std::uint64_t>(page_size_ / redo_page, 1); ++redo)
       settled = settled && status.last_batch(redo) <= host_.queue.published();
     if (!settled || pages_differ(memory.address, view_ + page * page_size_, page_size_)) continue;
-    os::append_page(runs, memory.address, memory.length);
-    ++given_back;
+    equal.push_back(page);
     forget(page);
   }
-  os::drop_private_copies(runs);
-  return given_back;
+  drop(lock, equal);
+  return equal.size();
 }
 
 }  // namespace tenure::rvm

@@ -77,6 +77,7 @@ statistics memory_state::stats() const {
   to.twins_made = from.twins_made.get();
   to.pages_given_back = from.pages_given_back.get();
   to.untracked_pages = from.untracked_pages.get();
+  to.anonymous_pages = from.anonymous_pages.get();
   to.stray_writes = from.stray_writes.get();
   if (truncation) {
     s.log_size = truncation->area();

@@ -109,6 +109,50 @@ TEST_P(tracking_growth, random_programs) {
   check();
 }
 
+// What has been truncated is the file's memory again, in extents of 2 MiB; no sooner, and not while something of it is not
+// in the file.
+TEST_P(tracking_growth, fresh_space_becomes_the_files) {
+  const auto [mechanism, fresh] = GetParam();
+  open();
+  grow(5 * mib);
+  const std::size_t new_pages = 5 * mib / page;
+  const auto anonymous = [&] { return m->stats().tracking.anonymous_pages; };
+  const auto write_all = [&](std::size_t from, std::size_t to) {
+    transaction tx = m->begin_automatic();
+    for (std::size_t at = from; at < to; ++at) {
+      if (mechanism == tracking_mechanism::announced) tx.set_range(&word(at), 8);
+      word(at) = model[at] = at + 1;
+    }
+    tx.commit();
+  };
+  const std::size_t first = 8 * mib / page;
+  ASSERT_EQ(model.size(), first + new_pages);
+  EXPECT_EQ(anonymous(), fresh == fresh_space::file ? 0 : new_pages);
+  write_all(first, first + 2 * mib / page);
+  EXPECT_EQ(anonymous(), fresh == fresh_space::file ? 0 : new_pages);
+  m->truncate();
+  transact(0);
+  check();
+  // Which pages are closed is a matter of the mechanism: where none is, nothing can go.
+  const bool stay_open = mechanism == tracking_mechanism::scan || mechanism == tracking_mechanism::private_copies ||
+                         mechanism == tracking_mechanism::hot;
+  if (fresh != fresh_space::file && !stay_open) {
+    EXPECT_EQ(anonymous(), new_pages - 2 * mib / page);
+    std::size_t copies = 0;
+    os::for_each_private_copy(r.data() + first * page, 2 * mib, [&](os::page_run run) { copies += run.length; });
+    if (os::knows_private_copies()) {
+      EXPECT_EQ(copies, 0U);
+    }
+  }
+  write_all(first + 1, first + 3);
+  transact(500);
+  transact(500, false);
+  check();
+  open();
+  check();
+  EXPECT_EQ(anonymous(), 0U);
+}
+
 std::string name_of(const ::testing::TestParamInfo<std::tuple<tracking_mechanism, fresh_space>>& of) {
   const fresh_space fresh = std::get<1>(of.param);
   return support::mechanism_name({std::get<0>(of.param), 0}) + (fresh == fresh_space::file        ? "_file"
@@ -116,7 +160,10 @@ std::string name_of(const ::testing::TestParamInfo<std::tuple<tracking_mechanism
                                                                                                   : "_huge_pages");
 }
 INSTANTIATE_TEST_SUITE_P(all, tracking_growth,
-                         ::testing::Combine(support::every_mechanism, ::testing::Values(fresh_space::file)), name_of);
+                         ::testing::Combine(support::every_mechanism,
+                                            ::testing::Values(fresh_space::file, fresh_space::anonymous,
+                                                              fresh_space::huge_pages)),
+                         name_of);
 
 }  // namespace
 }  // namespace tenure::rvm

@@ -123,11 +123,11 @@ class open_file final : public os::file {
     return mapped;
   }
 
-  void map_private_over(void* at, std::uint64_t offset, std::size_t length) override {
+  void map_private_over(void* at, std::uint64_t offset, std::size_t length, bool writable) override {
     const guard lock(core_->mutex);
     core_->throw_if_failed(lock, core_->begin(lock, operation::map, path_, offset, length));
-    if (::mmap(at, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, node_->descriptor(),
-               static_cast<off_t>(offset)) == MAP_FAILED)
+    if (::mmap(at, length, PROT_READ | (writable ? PROT_WRITE : 0), MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED,
+               node_->descriptor(), static_cast<off_t>(offset)) == MAP_FAILED)
       throw_errno(errno, "map of " + path_);
   }
 

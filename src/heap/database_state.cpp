@@ -73,6 +73,7 @@ database_state::database_state(store_state& of, std::string its_name, std::strin
     region = owner.memory->map(file, {.address = reinterpret_cast<void*>(home),
                                       .reserve = true,
                                       .sparse = true,  // opening looks at a few pages; then read_ahead() is called
+                                      .fresh = rvm::fresh_space::huge_pages,
                                       .tracking = rvm::tracking_mode::automatic,
                                       .force_mechanism = owner.how.mechanism,
                                       .tracking_strict = owner.how.strict_tracking});

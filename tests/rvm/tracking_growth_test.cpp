@@ -134,9 +134,9 @@ TEST_P(tracking_growth, fresh_space_becomes_the_files) {
   transact(0);
   check();
   // Which pages are closed is a matter of the mechanism: where none is, nothing can go.
-  const bool stay_open = mechanism == tracking_mechanism::scan || mechanism == tracking_mechanism::private_copies ||
-                         mechanism == tracking_mechanism::hot;
-  if (fresh != fresh_space::file && !stay_open) {
+  const bool are_closed = mechanism == tracking_mechanism::traps || mechanism == tracking_mechanism::growing_runs ||
+                          mechanism == tracking_mechanism::announced;
+  if (fresh != fresh_space::file && are_closed) {
     EXPECT_EQ(anonymous(), new_pages - 2 * mib / page);
     std::size_t copies = 0;
     os::for_each_private_copy(r.data() + first * page, 2 * mib, [&](os::page_run run) { copies += run.length; });

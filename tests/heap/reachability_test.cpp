@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -37,6 +38,17 @@ struct huge {
 struct large_ones {
   huge* one;
   tenure::vector<large*> many;
+};
+struct piece {
+  char bytes[8000];
+};
+struct crumb {
+  char bytes[500];
+};
+struct pieces {
+  huge* one;
+  tenure::vector<piece*> all;
+  tenure::vector<crumb*> crumbs;
 };
 struct buffer {
   char bytes[100000];
@@ -222,6 +234,44 @@ TEST_F(reachability, destroyed_memory_is_used_again_after_the_commit) {
 }
 
 // They go on over the bookkeeping of zones, which others use when they are gone, and they where those are gone.
+// Blocks that were worth filling again, in zones that were emptied and lie within a large object now. Its bytes look like
+// the bookkeeping of such blocks.
+TEST_F(reachability, a_large_object_is_not_filled) {
+  how.create.reservation = std::uint64_t{1} << 29;
+  how.create.home = next_home(how.create.reservation);
+  opened.reset();
+  path = dir / "filled";
+  open();
+  pieces& root = s().root<pieces>("pieces");
+  s().transact([&] {
+    for (int n = 0; n < 40'000; ++n) root.all.push_back(s().make<piece>());
+  });
+  const auto destroy = [&](std::size_t end, std::size_t but) {
+    s().transact([&] {
+      for (std::size_t n = 0; n < end; ++n)
+        if (root.all[n] != nullptr && n % but != 0) s().destroy(std::exchange(root.all[n], nullptr));
+    });
+  };
+  // One stays in each block; then none, but in the last blocks, which are filled before the others.
+  destroy(root.all.size(), 8);
+  destroy(39'900, root.all.size());
+  s().transact([&] { root.one = s().make<huge>(); });
+  const auto pattern = [](std::size_t n) { return n % 8 == 0 ? '\2' : '\0'; };
+  s().transact([&] {
+    for (std::size_t n = 0; n < sizeof(huge); ++n) root.one->bytes[n] = pattern(n);
+  });
+  s().transact([&] {
+    for (int n = 0; n < 10'000; ++n) {
+      root.crumbs.push_back(s().make<crumb>());
+      std::ranges::fill(root.crumbs.back()->bytes, 'c');
+    }
+  });
+  std::size_t wrong = 0;
+  for (std::size_t n = 0; n < sizeof(huge); ++n) wrong += root.one->bytes[n] != pattern(n);
+  EXPECT_EQ(wrong, 0u);
+  expect_sound(s());
+}
+
 TEST_F(reachability, memory_of_objects_larger_than_a_zone_is_used_again) {
   how.create.reservation = std::uint64_t{1} << 29;
   how.create.home = next_home(how.create.reservation);

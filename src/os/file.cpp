@@ -179,8 +179,8 @@ class real_file final : public file {
     // The kernel reads no more than its window at a call, which depends on the device, and forgets the rest.
     constexpr std::uint64_t least_window = std::uint64_t{128} << 10;
     for (const std::uint64_t end = offset + length; offset < end; offset += least_window)
-      ::posix_fadvise(descriptor_, static_cast<off_t>(offset),
-                      static_cast<off_t>(std::min(least_window, end - offset)), POSIX_FADV_WILLNEED);
+      ::posix_fadvise(descriptor_, static_cast<off_t>(offset), static_cast<off_t>(std::min(least_window, end - offset)),
+                      POSIX_FADV_WILLNEED);
   }
 
   void write_behind(std::uint64_t offset, std::uint64_t length) noexcept override {

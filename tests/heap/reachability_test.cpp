@@ -81,6 +81,14 @@ class reachability : public reopened_store {
     for (const char* file : {"/log", "/main.db"})
       EXPECT_EQ(contents_of(path + file).find(marker), std::string::npos) << file;
   }
+  // Another store, for objects of many MiB.
+  void open_with_room() {
+    how.create.reservation = std::uint64_t{1} << 29;
+    how.create.home = next_home(how.create.reservation);
+    opened.reset();
+    path = dir / "roomy";
+    open();
+  }
 };
 
 TEST_F(reachability, one_among_many_unreachable_ones_is_all_that_is_written) {
@@ -233,15 +241,10 @@ TEST_F(reachability, destroyed_memory_is_used_again_after_the_commit) {
   reopen();
 }
 
-// They go on over the bookkeeping of zones, which others use when they are gone, and they where those are gone.
 // Blocks that were worth filling again, in zones that were emptied and lie within a large object now. Its bytes look like
 // the bookkeeping of such blocks.
 TEST_F(reachability, a_large_object_is_not_filled) {
-  how.create.reservation = std::uint64_t{1} << 29;
-  how.create.home = next_home(how.create.reservation);
-  opened.reset();
-  path = dir / "filled";
-  open();
+  open_with_room();
   pieces& root = s().root<pieces>("pieces");
   s().transact([&] {
     for (int n = 0; n < 40'000; ++n) root.all.push_back(s().make<piece>());
@@ -272,12 +275,9 @@ TEST_F(reachability, a_large_object_is_not_filled) {
   expect_sound(s());
 }
 
+// They go on over the bookkeeping of zones, which others use when they are gone, and they where those are gone.
 TEST_F(reachability, memory_of_objects_larger_than_a_zone_is_used_again) {
-  how.create.reservation = std::uint64_t{1} << 29;
-  how.create.home = next_home(how.create.reservation);
-  opened.reset();
-  path = dir / "large";
-  open();
+  open_with_room();
   large_ones& root = s().root<large_ones>("large");
   const auto fill = [&](char with) {
     s().transact([&] {

@@ -267,7 +267,8 @@ void region_tracker::drop(const guard&, std::span<const page_number> pages) {
     bool whole = true;
     for (std::size_t page = from / page_size_; page < to / page_size_ && whole; ++page)
       whole = equals_file(static_cast<page_number>(page));
-    if (!whole) continue;
+    // Bytes that are not recoverable may have been written while the region was open as a whole, seen by nobody.
+    if (!whole || pages_differ(in_.base + from, view_ + from, to - from)) continue;
     kernel_notes_.stop();  // they would not be of the new mapping
     try {
       in_.in->file().map_private_over(in_.base + from, in_.in->data_offset() + in_.offset + from, to - from, false);

@@ -4,14 +4,12 @@
 // one node at a time. Each step is a process of its own, next to the raw one.
 #include <chrono>
 #include <cstdio>
-#include <exception>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
 #include "harness/child.hpp"
-#include "harness/machine.hpp"
-#include "harness/report.hpp"
+#include "harness/program.hpp"
 #include "harness/rounds.hpp"
 #include "list/contender.hpp"
 
@@ -20,14 +18,9 @@ namespace {
 using namespace tenure::bench;
 using list::contender;
 
-struct program_options {
+struct program_options : common_options {
   std::vector<std::uint64_t> nodes{1000, 10'000, 100'000, 1'000'000};
   std::vector<std::string> contenders;
-  unsigned repeat = 7;
-  bool quick = false;
-  std::filesystem::path directory = ".";
-  json_lines json;
-  machine_report machine;
 };
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
@@ -163,38 +156,27 @@ bool run_size(const program_options& how, std::uint64_t nodes) {
 
 int main(int argc, char** argv) {
   program_options how;
-  std::string json, child;
+  how.repeat = 7;
+  std::string child;
   CLI::App app{"A linked list: saved, walked, updated"};
   app.add_option("--nodes", how.nodes, "lengths of the list")->delimiter(',')->capture_default_str();
-  app.add_option("--repeat", how.repeat, "runs of each contender")->capture_default_str();
   app.add_option("--contenders", how.contenders, "only these")->delimiter(',');
-  app.add_flag("--quick", how.quick, "less than a minute");
-  app.add_option("--dir", how.directory, "where to put scratch files: this file system is measured")
-      ->capture_default_str();
-  app.add_option("--json", json, "append results to this file, an object a line");
+  add_common_options(app, how);
   app.add_option("--child", child, "")->group("");
   CLI11_PARSE(app, argc, argv);
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);
-  how.json = json_lines{json};
-  try {
+  return run_program("bench_list", [&] {
     if (!child.empty()) {
       for (const auto& kind : list::all_contenders())
         if (kind.name == how.contenders.at(0)) run_child(child, *kind.make(how.directory), how.nodes.at(0));
-      return 0;
+      return true;
     }
     if (how.quick) {
       how.nodes = {10'000};
       how.repeat = 3;
     }
-    const scratch_directory scratch{how.directory, "bench-list"};
-    how.directory = std::filesystem::absolute(scratch.path());
-    how.machine = describe_machine(how.directory);
-    fmt::print("bench_list{}\n{}\n", how.quick ? " --quick" : "", to_text(how.machine));
+    const benchmark_run running("bench_list", how);
     bool good = true;
     for (const std::uint64_t nodes : how.nodes) good = run_size(how, nodes) && good;
-    return good ? 0 : 1;
-  } catch (const std::exception& e) {
-    fmt::print(stderr, "bench_list: {}\n", e.what());
-    return 1;
-  }
+    return good;
+  });
 }

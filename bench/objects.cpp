@@ -5,13 +5,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <exception>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include "harness/machine.hpp"
-#include "harness/report.hpp"
+#include "harness/program.hpp"
 #include "harness/rounds.hpp"
 #include "objects/contender.hpp"
 
@@ -20,15 +18,10 @@ namespace {
 using namespace tenure::bench;
 using objects::contender;
 
-struct program_options {
+struct program_options : common_options {
   std::vector<unsigned> operations{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000};
   std::vector<std::size_t> sizes{64, 1 << 10, 16 << 10, 128 << 10, 1 << 20};
   std::vector<std::string> contenders;
-  unsigned repeat = 5;
-  bool quick = false;
-  std::filesystem::path directory = ".";
-  json_lines json;
-  machine_report machine;
 };
 
 // Runs transactions of so many operations until there were enough of them, and returns microseconds
@@ -134,37 +127,24 @@ bool run_case(const program_options& how, const figure_case& one) {
 
 int main(int argc, char** argv) {
   program_options how;
-  std::string json;
   CLI::App app{"Making objects and writing to them, by operations in a transaction"};
   app.add_option("--operations", how.operations, "in a transaction")->delimiter(',')->capture_default_str();
   app.add_option("--sizes", how.sizes, "of the large object, bytes; multiples of 8")
       ->delimiter(',')
       ->capture_default_str();
-  app.add_option("--repeat", how.repeat, "runs of each contender")->capture_default_str();
   app.add_option("--contenders", how.contenders, "only these")->delimiter(',');
-  app.add_flag("--quick", how.quick, "less than a minute");
-  app.add_option("--dir", how.directory, "where to put scratch files: this file system is measured")
-      ->capture_default_str();
-  app.add_option("--json", json, "append results to this file, an object a line");
+  add_common_options(app, how);
   CLI11_PARSE(app, argc, argv);
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);
-  how.json = json_lines{json};
   if (how.quick) {
     how.operations = {1, 100};
     how.sizes = {64, 1 << 20};
     how.repeat = 3;
   }
-  try {
+  return run_program("bench_objects", [&] {
     const raised_priority priority;
-    const scratch_directory scratch{how.directory, "bench-objects"};
-    how.directory = std::filesystem::absolute(scratch.path());
-    how.machine = describe_machine(how.directory);
-    fmt::print("bench_objects{}\n{}\n", how.quick ? " --quick" : "", to_text(how.machine));
+    const benchmark_run running("bench_objects", how);
     bool good = true;
     for (const figure_case& one : all_cases(how)) good = run_case(how, one) && good;
-    return good ? 0 : 1;
-  } catch (const std::exception& e) {
-    fmt::print(stderr, "bench_objects: {}\n", e.what());
-    return 1;
-  }
+    return good;
+  });
 }

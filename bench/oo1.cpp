@@ -10,8 +10,8 @@
 #include <CLI/CLI.hpp>
 
 #include "harness/child.hpp"
-#include "harness/machine.hpp"
 #include "harness/object_cases.hpp"
+#include "harness/program.hpp"
 #include "oo1/run.hpp"
 
 namespace {
@@ -19,15 +19,10 @@ namespace {
 using namespace tenure::bench;
 using namespace tenure::bench::oo1;
 
-struct program_options {
+struct program_options : common_options {
   std::vector<std::string> sizes{"20k", "200k", "1M"};
   std::vector<std::string> contenders, operations, cases;
-  unsigned repeat = 5;
   unsigned repeat_traversal = 15;  // its ratio to plain objects is what the heap is about
-  bool quick = false;
-  std::filesystem::path directory = ".";
-  json_lines json;
-  machine_report machine;
   std::string child;
 };
 
@@ -219,25 +214,21 @@ class size_run {
   std::map<std::string, bool> persistent_;
 };
 
-int run(program_options& how) {
-  const scratch_directory scratch{how.directory, "bench-oo1"};
-  how.directory = std::filesystem::absolute(scratch.path());
-  how.machine = describe_machine(how.directory);
-  fmt::print("bench_oo1{}\n{}\n", how.quick ? " --quick" : "", to_text(how.machine));
+bool run(program_options& how) {
+  const benchmark_run running("bench_oo1", how);
   const auto start = std::chrono::steady_clock::now();
   bool good = true;
   for (const auto& size : how.sizes) good = size_run{how, size}.run() && good;
   fmt::print("{} after {:.0f} s, load {}\n", good ? "all answers right" : "FAILED",
              std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(),
              describe_machine(how.directory).load);
-  return good ? 0 : 1;
+  return good;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   program_options how;
-  std::string json;
   CLI::App app{"OO1: lookups, traversals, insertions and updates of parts and connections"};
   app.add_option("--parts", how.sizes, "numbers of parts")->delimiter(',')->capture_default_str();
   app.add_option("--operations", how.operations, "only these: lookup, traversal, reverse, insert, update-p50, …, build")
@@ -245,28 +236,20 @@ int main(int argc, char** argv) {
   app.add_option("--cases", how.cases, "only what these need; the beginning of a name up to a dash will do")
       ->delimiter(',');
   app.add_option("--contenders", how.contenders, "only these")->delimiter(',');
-  app.add_option("--repeat", how.repeat, "runs of each contender (traversals of 20k: at least 15, unless quick)")
-      ->capture_default_str();
-  app.add_flag("--quick", how.quick, "a short form: 20k parts, four operations, three runs");
-  app.add_option("--dir", how.directory, "where to put scratch files: this file system is measured")
-      ->capture_default_str();
-  app.add_option("--json", json, "append results to this file, an object a line");
+  add_common_options(app, how, "runs of each contender (traversals of 20k: at least 15, unless quick)",
+                     "a short form: 20k parts, four operations, three runs");
   app.add_option("--child", how.child, "one run, as valgrind needs it: create, measure")->group("");
   CLI11_PARSE(app, argc, argv);
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);
-  how.json = json_lines{json};
-  try {
+  const auto work = [&] {
     if (!how.child.empty()) {
       run_child(how);
-      return 0;
+      return true;
     }
     if (how.quick) {
       if (app.count("--parts") == 0) how.sizes = {"20k"};
       if (app.count("--repeat") == 0) how.repeat = 3;
     }
     return run(how);
-  } catch (const std::exception& e) {
-    fmt::print(how.child.empty() ? stderr : stdout, "bench_oo1: {}\n", e.what());
-    return 1;
-  }
+  };
+  return run_program("bench_oo1", work, how.child.empty() ? stderr : stdout);
 }

@@ -11,8 +11,8 @@
 #include <CLI/CLI.hpp>
 
 #include "harness/child.hpp"
-#include "harness/machine.hpp"
 #include "harness/object_cases.hpp"
+#include "harness/program.hpp"
 #include "oo7/run.hpp"
 
 namespace {
@@ -20,15 +20,10 @@ namespace {
 using namespace tenure::bench;
 using namespace tenure::bench::oo7;
 
-struct program_options {
+struct program_options : common_options {
   std::vector<std::string> configurations{"small3", "medium3"};
   std::vector<std::string> contenders, operations, cases;
-  unsigned repeat = 5;
   unsigned repeat_reading = 15;  // T1 and T6: their ratio to plain objects is what the heap is about
-  bool quick = false;
-  std::filesystem::path directory = ".";
-  json_lines json;
-  machine_report machine;
   // Of a child process:
   std::string child, mode = "one", expected;
 };
@@ -250,25 +245,21 @@ class configuration_run {
   nlohmann::json answers_;
 };
 
-int run(program_options& how) {
-  const scratch_directory scratch{how.directory, "bench-oo7"};
-  how.directory = std::filesystem::absolute(scratch.path());
-  how.machine = describe_machine(how.directory);
-  fmt::print("bench_oo7{}\n{}\n", how.quick ? " --quick" : "", to_text(how.machine));
+bool run(program_options& how) {
+  const benchmark_run running("bench_oo7", how);
   const auto start = std::chrono::steady_clock::now();
   bool good = configuration_run{how, "tiny"}.check_answers();
   for (const auto& name : how.configurations) good = configuration_run{how, name}.run() && good;
   fmt::print("{} after {:.0f} s, load {}\n", good ? "all answers right" : "FAILED",
              std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(),
              describe_machine(how.directory).load);
-  return good ? 0 : 1;
+  return good;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   program_options how;
-  std::string json;
   CLI::App app{"OO7: traversals, queries and changes of a design database, as in Hosking & Chen 1999, section 7"};
   app.add_option("--configurations", how.configurations, "tiny, small3, small6, small9, medium3 … large9")
       ->delimiter(',')
@@ -278,30 +269,22 @@ int main(int argc, char** argv) {
   app.add_option("--cases", how.cases, "only what these need; the beginning of a name up to a dash will do")
       ->delimiter(',');
   app.add_option("--contenders", how.contenders, "only these")->delimiter(',');
-  app.add_option("--repeat", how.repeat, "runs of each contender (T1 and T6: at least 15, unless quick)")
-      ->capture_default_str();
-  app.add_flag("--quick", how.quick, "a short form: small3, four operations, three runs");
-  app.add_option("--dir", how.directory, "where to put scratch files: this file system is measured")
-      ->capture_default_str();
-  app.add_option("--json", json, "append results to this file, an object a line");
+  add_common_options(app, how, "runs of each contender (T1 and T6: at least 15, unless quick)",
+                     "a short form: small3, four operations, three runs");
   app.add_option("--child", how.child, "one run, as valgrind needs it: create, answers, measure")->group("");
   app.add_option("--mode", how.mode, "one or many")->group("");
   app.add_option("--expected", how.expected, "")->group("");
   CLI11_PARSE(app, argc, argv);
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);
-  how.json = json_lines{json};
-  try {
+  const auto work = [&] {
     if (!how.child.empty()) {
       run_child(how);
-      return 0;
+      return true;
     }
     if (how.quick) {
       if (app.count("--configurations") == 0) how.configurations = {"small3"};
       if (app.count("--repeat") == 0) how.repeat = 3;
     }
     return run(how);
-  } catch (const std::exception& e) {
-    fmt::print(how.child.empty() ? stderr : stdout, "bench_oo7: {}\n", e.what());
-    return 1;
-  }
+  };
+  return run_program("bench_oo7", work, how.child.empty() ? stderr : stdout);
 }

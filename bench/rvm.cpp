@@ -4,7 +4,6 @@
 // history; and the classic C interface against the C++ one.
 #include <algorithm>
 #include <cstdio>
-#include <exception>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -26,14 +25,12 @@ int main(int argc, char** argv) {
   using namespace tenure::bench;
   evaluation::program_options how;
   evaluation::child_options child;
-  how.directory = ".";
+  how.repeat = 3;
   // The paper's, of which every second one is enough to see the curves.
   how.ratios = {12.5, 25, 50, 75, 100, 125, 150, 175};
   how.contenders = {"tenure", "lmdb", "sqlite-wal", "rocksdb", "wiredtiger"};
   std::uint64_t memory_mib = 64;
-  std::string json;
   CLI::App app{"The evaluation of the RVM paper"};
-  app.add_option("--repeat", how.repeat, "runs of each contender")->capture_default_str();
   app.add_option("--seconds", how.seconds, "of each run, after as many to warm up")->capture_default_str();
   app.add_option("--limit", memory_mib, "MiB of memory for each run")->capture_default_str();
   app.add_option("--ratios", how.ratios, "of recoverable memory to it, per cent")
@@ -42,10 +39,7 @@ int main(int argc, char** argv) {
   app.add_option("--contenders", how.contenders, "only these")->delimiter(',')->capture_default_str();
   app.add_option("--exhibits", how.exhibits, "only these: table-1 (with both figures), table-2, history, interface")
       ->delimiter(',');
-  app.add_flag("--quick", how.quick, "less than a minute");
-  app.add_option("--dir", how.directory, "where to put scratch files: this file system is measured")
-      ->capture_default_str();
-  app.add_option("--json", json, "append results to this file, an object a line");
+  add_common_options(app, how);
   app.add_option("--child", child.task, "")->group("");
   app.add_option("--contender", child.contender, "")->group("");
   app.add_option("--pattern", child.pattern, "")->group("");
@@ -53,7 +47,6 @@ int main(int argc, char** argv) {
   app.add_option("--accounts", child.accounts, "")->group("");
   app.add_option("--memory", child.memory, "")->group("");
   CLI11_PARSE(app, argc, argv);
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);
   how.memory = memory_mib << 20;
   child.seconds = how.seconds;
   if (how.quick) {
@@ -62,28 +55,21 @@ int main(int argc, char** argv) {
     how.ratios = {12.5, 100, 175};
     how.contenders = {"tenure", "lmdb"};
   }
-  how.json = json_lines{json};
-  try {
+  return run_program("bench_rvm", [&] {
     if (child.task == "interface") {
       evaluation::run_interface_child(child, how.directory);
-      return 0;
+      return true;
     }
     if (!child.task.empty()) {
       evaluation::run_sweep_child(child, how.directory);
-      return 0;
+      return true;
     }
-    const scratch_directory scratch{how.directory, "bench-rvm"};
-    how.directory = std::filesystem::absolute(scratch.path());
-    how.machine = describe_machine(how.directory);
-    fmt::print("bench_rvm{}\n{}\n", how.quick ? " --quick" : "", to_text(how.machine));
+    const benchmark_run running("bench_rvm", how);
     bool good = true;
     if (how.wants("table-1")) good = evaluation::run_sweep(how) && good;
     if (how.wants("table-2")) good = evaluation::run_savings(how) && good;
     if (how.wants("history")) good = evaluation::run_history(how) && good;
     if (how.wants("interface")) good = evaluation::run_interfaces(how) && good;
-    return good ? 0 : 1;
-  } catch (const std::exception& e) {
-    fmt::print(stderr, "bench_rvm: {}\n", e.what());
-    return 1;
-  }
+    return good;
+  });
 }

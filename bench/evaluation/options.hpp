@@ -7,22 +7,16 @@
 #include <string>
 #include <vector>
 
-#include "harness/machine.hpp"
-#include "harness/report.hpp"
+#include "harness/program.hpp"
 
 namespace tenure::bench::evaluation {
 
-struct program_options {
-  unsigned repeat = 3;
-  double seconds = 1;  // of each run
-  bool quick = false;
+struct program_options : common_options {
+  double seconds = 1;                              // of each run
   std::uint64_t memory = std::uint64_t{64} << 20;  // bytes; the paper's machine had 64 MiB
   std::vector<double> ratios;                      // of recoverable memory to it, percent
   std::vector<std::string> contenders;             // empty: all
   std::vector<std::string> exhibits;               // empty: all
-  std::filesystem::path directory;
-  machine_report machine;
-  json_lines json;
 
   [[nodiscard]] bool wants(const std::string& exhibit) const;
   [[nodiscard]] bool wants_contender(const std::string& name) const;

@@ -8,21 +8,15 @@
 #include <string>
 #include <vector>
 
-#include "harness/machine.hpp"
-#include "harness/report.hpp"
+#include "harness/program.hpp"
 
 namespace tenure::bench::paging {
 
-struct program_options {
-  unsigned repeat = 7;
-  bool quick = false;
+struct program_options : common_options {
   std::vector<std::uint64_t>
       sizes;                 // of the databases that are opened, MiB; the first is what others are compared with
   std::uint64_t memory = 0;  // bytes: the limit; the database that is walked has four times as many
   std::string only;          // cases whose names contain this
-  std::filesystem::path directory;
-  machine_report machine;
-  json_lines json;
 
   [[nodiscard]] bool wants(const std::string& name) const { return name.find(only) != std::string::npos; }
 };

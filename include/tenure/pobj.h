@@ -149,7 +149,8 @@ int pobj_free(void* object);
 
 /* Tells that a garbage collector is taking the object: its image is freed with the next commit of any thread, or
  * pobj_close; a crash before that brings the object back, unreachable. May be called wherever the collector runs
- * finalizers, also inside of other calls of the library. Not for objects in use by an open transaction. */
+ * finalizers, also inside of other calls of the library. Not for objects in use by an open transaction. The block is left to
+ * who takes it; one of the library's pool goes back there. */
 int pobj_finalize(void* object);
 /* The same with the block that the memory manager gave, in the shape of a finalizer of the Boehm collector:
  * GC_register_finalizer_no_order(block, pobj_finalize_block, 0, 0, 0) in the function that pobj_allocator::malloc is. */

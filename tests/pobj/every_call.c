@@ -86,14 +86,14 @@ static void first(void) {
   other[2] = pobj_malloc_adhoc(8, &libc);
   other[3] = pobj_calloc_adhoc(2, 8, &libc);
   other[4] = pobj_malloc_transient_adhoc(8, &libc);
-  other[5] = pobj_malloc(8);
+  other[5] = pobj_malloc_adhoc(8, &libc);
   CHECK(pobj_ref_flag(other[1], other[1]) == POBJ_OK && pobj_ref_unflag(other[1], other[1]) == POBJ_OK);
   CHECK(pobj_persistify(other[0]) == POBJ_OK && pobj_unpersistify(other[0]) == POBJ_OK);
   for (i = 0; i < 5; ++i) CHECK(pobj_free(other[i]) == POBJ_OK);
   CHECK(pobj_free(other[0]) == POBJ_EHANDLE && strlen(pobj_error()) > 0);
   CHECK(pobj_finalize(other[5]) == POBJ_OK);
   free((char*)other[5] - POBJ_HEADER_SIZE);
-  other[5] = pobj_malloc(8);
+  other[5] = pobj_malloc_adhoc(8, &libc);
   pobj_finalize_block((char*)other[5] - POBJ_HEADER_SIZE, NULL);
   free((char*)other[5] - POBJ_HEADER_SIZE);
   other[5] = pobj_malloc(8);

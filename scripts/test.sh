@@ -52,7 +52,7 @@ stage_asan() {
 # quarters of the time.
 stage_tsan() {
   local single='every_|pobj_lines|each/failing|.*crash|crashing|exhaustive|log_damage|store_damage|batch|redo|sim_disk'
-  single+='|defects|transactions\.(agree|scattered)|bulk|.*model|schema|part_set|inter|reachability'
+  single+='|all/tracking_growth|defects|transactions\.(agree|scattered)|bulk|.*model|schema|part_set|inter|reachability'
   cmake --preset tsan
   cmake --build --preset tsan --target os_test rvm_test heap_test classic_test pobj_test
   fixed_addresses ctest --preset tsan -L '^(os|rvm|heap|classic|pobj)$' -R "${TSAN_TESTS:-.}" -E "^($single)"

@@ -77,7 +77,7 @@ const char* pobj_error(void);
 /* Ends every list of offsets. */
 #define POBJ_END ((size_t)-1)
 
-/* A memory manager. Blocks must be aligned to 8 bytes. The program's for objects is called without any lock of the library; that for
+/* A memory manager. Blocks must be aligned to 8 bytes. That for objects is called without any lock of the library; that for
  * control structures with one, and may call nothing of the library but pobj_finalize. */
 typedef struct pobj_allocator {
   void* (*malloc)(size_t size);
@@ -94,9 +94,9 @@ typedef struct pobj_allocator {
 typedef struct pobj_options {
   const char* path;    /* the store's directory. NULL: $POBJ_STORE, or else PROGRAM.pobj in the current directory */
   const char* program; /* whose store it is. NULL: the file name of the executable */
-  pobj_allocator
-      objects; /* for objects. NULL functions: a pool, which is faster than libc's, uses less memory, and gives
-                             none back before pobj_close; {malloc, calloc, free} for blocks that memory checkers watch */
+  /* For objects. NULL functions: a pool, which is faster than libc's malloc, uses less memory, and gives none back before
+   * pobj_close; {malloc, calloc, free} for blocks that memory checkers watch. */
+  pobj_allocator objects;
   pobj_allocator control; /* for what the library keeps of objects; must be uncollectable. NULL functions: libc's */
   unsigned flags;
   size_t initial_size; /* bytes, of a new store; 0: 1 MiB */

@@ -111,13 +111,7 @@ void region_tracker::gather() {
 // writing to them once in every transaction 480.
 std::vector<os::page_run> region_tracker::hot_runs() const {
   std::vector<os::page_run> runs;
-  for (const page_number page : hot_) {
-    std::byte* const at = range_of(page).address;
-    if (!runs.empty() && runs.back().address + runs.back().length == at)
-      runs.back().length += page_size_;
-    else
-      runs.push_back({at, page_size_});
-  }
+  for (const page_number page : hot_) os::append_page(runs, range_of(page).address, page_size_);
   return runs;
 }
 

@@ -2,12 +2,12 @@
 #
 # Short names for what the scripts and CMakePresets.json do. `make help` lists them.
 PREFIX ?= /usr/local
-RELEASE := build/release
+USER_BUILD := build/user
 
 .PHONY: build
-build: dependencies-build  ## build everything that is installed here for (default)
-	@cmake --preset release
-	@cmake --build --preset release
+build: dependencies-build  ## build the library, the commands and the examples (default)
+	@cmake --preset user
+	@cmake --build --preset user
 
 .PHONY: demo
 demo: dependencies-build  ## build the library and the example, and run it; ARGS="..." for the example
@@ -18,17 +18,22 @@ test: dependencies-all  ## run all the tests, with sanitizers, fuzzers and lint 
 	@scripts/test.sh
 
 .PHONY: bench bench-quick
-bench: dependencies-bench build  ## run every benchmark in full; results for machines in build/bench.jsonl
+bench: build-bench  ## run every benchmark in full; results for machines in build/bench.jsonl
 	@rm -f build/bench.jsonl
-	@set -e; for program in $(RELEASE)/bench/bench_*; do $$program --json build/bench.jsonl; done
-bench-quick: dependencies-bench build  ## run every benchmark in a short form, into build/bench-quick.jsonl
+	@set -e; for program in $(USER_BUILD)/bench/bench_*; do $$program --json build/bench.jsonl; done
+bench-quick: build-bench  ## run every benchmark in a short form, into build/bench-quick.jsonl
 	@rm -f build/bench-quick.jsonl
-	@set -e; for program in $(RELEASE)/bench/bench_*; do $$program --quick --json build/bench-quick.jsonl; done
+	@set -e; for program in $(USER_BUILD)/bench/bench_*; do $$program --quick --json build/bench-quick.jsonl; done
 
 .PHONY: bench-rvm
-bench-rvm: dependencies-bench build  ## the RVM paper's evaluation: tables 1 and 2, figures 8 and 9; into build/bench-rvm.jsonl
+bench-rvm: build-bench  ## the RVM paper's evaluation: tables 1 and 2, figures 8 and 9; into build/bench-rvm.jsonl
 	@rm -f build/bench-rvm.jsonl
-	@$(RELEASE)/bench/bench_rvm --json build/bench-rvm.jsonl
+	@$(USER_BUILD)/bench/bench_rvm --json build/bench-rvm.jsonl
+
+.PHONY: build-bench
+build-bench: dependencies-build dependencies-bench  ## build the benchmarks, with the other systems that are installed
+	@cmake --preset bench
+	@cmake --build --preset bench
 
 .PHONY: bench-report
 bench-report: dependencies-bench  ## make docs/results.md and its plots of the last `make bench`
@@ -46,9 +51,21 @@ lint:  ## check format, layers and clang-tidy's rules
 docs:  ## check the links, the tags and the code of the documentation
 	@scripts/check-docs.py
 
-.PHONY: install
-install: build  ## install below PREFIX (/usr/local), or DESTDIR/PREFIX
-	@cmake --install $(RELEASE) --prefix $(PREFIX)
+# Both build what is not built yet, and install no package: they may run as root.
+.PHONY: install uninstall
+install:  ## install below PREFIX (/usr/local), or DESTDIR/PREFIX
+	@cmake --preset install -DCMAKE_INSTALL_PREFIX="$(PREFIX)"
+	@cmake --build --preset install
+	@cmake --install $(USER_BUILD)
+uninstall:  ## remove what the last `make install` has installed; with the same DESTDIR
+	@cmake -P cmake/uninstall.cmake $(USER_BUILD)
+
+.PHONY: package
+package: dependencies-package  ## make Debian packages, in build/packages; scripts/try-debian.sh tries them in a bare Debian
+	@cmake --preset package
+	@cmake --build --preset package
+	@cpack --config $(USER_BUILD)/CPackConfig.cmake -B build/packages
+	@rm -rf build/packages/_CPack_Packages
 
 .PHONY: clean
 clean:  ## remove all that was built
@@ -58,10 +75,13 @@ clean:  ## remove all that was built
 help:  ## this list
 	@sed -nE 's/^([a-z-]+)( [a-z-]+)?:.*  ## (.*)/\1\t\3/p' Makefile | expand -t 14
 
-.PHONY: dependencies-build dependencies-bench dependencies-all
+.PHONY: dependencies-build dependencies-package dependencies-bench dependencies-all
 dependencies-build:
 	@scripts/install-dependencies.sh build
+dependencies-package:
+	@scripts/install-dependencies.sh build package
 dependencies-bench:
-	@scripts/install-dependencies.sh build bench
+	@scripts/install-dependencies.sh --optional bench
 dependencies-all:
-	@scripts/install-dependencies.sh build test bench
+	@scripts/install-dependencies.sh build test
+	@scripts/install-dependencies.sh --optional bench

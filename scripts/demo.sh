@@ -5,6 +5,6 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-cmake --preset release >/dev/null
-cmake --build --preset release --target example_packages
-exec build/release/examples/packages "$@"
+cmake --preset user >/dev/null
+cmake --build --preset user --target example_packages
+exec build/user/examples/packages "$@"

@@ -39,20 +39,22 @@ stage_package() {
 }
 
 # Not the programs: what they do is in tools_test, and the benchmarks' answers are no different here. The fuzzers run their
-# corpus with the same sanitizers.
+# corpus with the same sanitizers. Random programs of the heap with small zones only: they meet the most.
 stage_asan() {
   cmake --preset asan
-  cmake --build --preset asan --target os_test rvm_test classic_test types_test containers_test heap_test pobj_test tools_test \
-    vtable_exchange_1 vtable_exchange_2
-  fixed_addresses ctest --preset asan -E '^every_|^pobj_lines|^replay_|_NOT_BUILT$'
+  cmake --build --preset asan --target os_test rvm_test classic_test types_test containers_test heap_test heap_models_test \
+    pobj_test tools_test vtable_exchange_1 vtable_exchange_2
+  fixed_addresses ctest --preset asan -E '^every_|^numbered_|^pobj_lines|^replay_|^all/store_random|^record_model|_NOT_BUILT$'
 }
 
 # Only what threads share: types, containers and tools have no state of their own between them, and the tests that take
 # crashes and damage one after the other, random programs and large objects have a single thread; they would be most of
 # the time.
 stage_tsan() {
-  local single='every_|pobj_lines|each/failing|.*crash|crashing|exhaustive|log_damage|store_damage|batch|redo|sim_disk\.'
+  local single='every_|numbered_|pobj_lines|each/failing|.*crash|crashing|exhaustive|log_damage|store_damage|batch|redo|sim_disk\.'
   single+='|all/tracking_(growth|model)|(heap|pobj)_model|defects\.n(09|10|11|19)|transactions\.(agree|scattered)'
+  single+='|small\.|all/store_random|record_model|destroying|transient_memory|files_together|page_damage|damage_model'
+  single+='|each/short_memory|short_memory_of|making_files|segment_header|lock_holders|descriptors|drawn'
   single+='|bulk\.|inter\.|schema\.|part_set\.|reachability\.'
   cmake --preset tsan
   cmake --build --preset tsan --target os_test rvm_test heap_test classic_test pobj_test

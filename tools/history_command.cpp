@@ -448,7 +448,7 @@ int replay_history(os::disk& disk, const history_place& where, const std::string
   return (complete || unknown == 0) && past.gaps().empty() ? exit_ok : exit_damaged;
 }
 
-int cut_history(os::disk& disk, const history_place& where, const std::string& at, bool as_json, std::FILE* out) {
+int forget_history(os::disk& disk, const history_place& where, const std::string& at, bool as_json, std::FILE* out) {
   const moment end = moment::parse(at);
   // Its lock keeps everybody from adding to the archive.
   const auto log = log_file::open(disk, os::absolute_path(where.log), os::access::read_write, true);

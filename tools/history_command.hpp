@@ -1,6 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// tenure log history | search | diff | replay | cut: what a log and its archive remember.
+// tenure log history | search | diff | replay | forget: what a log and its archive remember.
 #pragma once
 
 #include <cstdio>
@@ -20,7 +20,7 @@ struct history_place {
   }
 };
 
-// All but cut change nothing but the output they are asked for. All return an exit code: exit_damaged where something is
+// All but forget change nothing but the output they are asked for. All return an exit code: exit_damaged where something is
 // missing, which is named behind what could be shown.
 
 // `range`: "SEGMENT:OFFSET", "SEGMENT:OFFSET+LENGTH" or "SEGMENT:FROM-TO", in bytes of the segment's data; "SEGMENT": all of it.
@@ -46,6 +46,6 @@ int replay_history(os::disk& disk, const history_place& where, const std::string
                    const std::string& output, const std::string& base, bool as_json, std::FILE* out);
 
 // Forgets what the archive has from before the moment. The log must not be in use.
-int cut_history(os::disk& disk, const history_place& where, const std::string& at, bool as_json, std::FILE* out);
+int forget_history(os::disk& disk, const history_place& where, const std::string& at, bool as_json, std::FILE* out);
 
 }  // namespace tenure::tools

@@ -85,7 +85,8 @@ constexpr const char* total_names[] = {"opened",
                                        "flush_calls",
                                        "truncate_calls",
                                        "write_ns",
-                                       "truncation_ns"};
+                                       "truncation_ns",
+                                       "damaged_pages"};
 static_assert(std::size(total_names) == static_cast<std::size_t>(log_total::end));
 
 json status_json(const log_file& log, const std::vector<status_copy>& copies, const survey& found,
@@ -208,10 +209,12 @@ class record_printer {
       if (which_.limit && shown_ >= *which_.limit) return false;
       as_json_ ? print_json(group, tx, places[i], ranges, extents) : print_text(group, tx, places[i], ranges, extents);
       ++shown_;
+      last_ = places[i];
     }
     return !which_.limit || shown_ < *which_.limit;
   }
   [[nodiscard]] std::uint64_t shown() const { return shown_; }
+  [[nodiscard]] lsn last() const { return last_; }
 
  private:
   [[nodiscard]] bool is_wanted(const std::string& path) const {
@@ -264,6 +267,7 @@ class record_printer {
   bool as_json_;
   std::FILE* out_;
   std::uint64_t shown_ = 0;
+  lsn last_ = 0;
 };
 
 }  // namespace
@@ -285,7 +289,7 @@ int show_log_status(os::disk& disk, const std::string& path, bool as_json, std::
 }
 
 int show_log_records(os::disk& disk, const std::string& path, const record_selection& which, bool as_json,
-                     std::FILE* out) {
+                     std::FILE* out, std::optional<lsn>* last) {
   const auto log = log_file::open(disk, path, os::access::read_only, false);
   record_printer printer(log->path(), which, as_json, out);
   const auto show = [&](const group_view& group, os::const_bytes bytes) { return printer.show(group, bytes); };
@@ -301,6 +305,7 @@ int show_log_records(os::disk& disk, const std::string& path, const record_selec
   }
   survey found;
   if (more) found = survey_log(disk, path, show);
+  if (last != nullptr && printer.shown() != 0) *last = printer.last();
   if (as_json) {
     fmt::print(out, "{}],\n  \"damage\": {}\n}}\n", printer.shown() == 0 ? "" : "\n  ",
                dump(damage_json(found, *log), -1));

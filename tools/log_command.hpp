@@ -26,10 +26,10 @@ struct record_selection {
   bool with_data = false;
 };
 
-// Both change nothing, and return an exit code.
+// Both change nothing, and return an exit code. `last`: the record that was shown last; as it was if none was.
 int show_log_status(os::disk& disk, const std::string& path, bool as_json, std::FILE* out);
 int show_log_records(os::disk& disk, const std::string& path, const record_selection& which, bool as_json,
-                     std::FILE* out);
+                     std::FILE* out, std::optional<rvm::lsn>* last = nullptr);
 // The counters over the log's life, one a line.
 void show_log_totals(os::disk& disk, const std::string& path, std::FILE* out);
 // Compares every page of a segment with its checksum.

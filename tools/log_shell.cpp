@@ -11,6 +11,7 @@
 #include <tenure/rvm.hpp>
 
 #include "log_command.hpp"
+#include "log_mods.hpp"
 #include "log_survey.hpp"
 #include "os/process.hpp"
 #include "os/virtual_memory.hpp"
@@ -30,8 +31,9 @@ const log_shell::command log_shell::commands[] = {
     {"statistics", &log_shell::statistics, "what has been counted over its life"},
     {"all", &log_shell::all, "the transactions that are in it, oldest first"},
     {"head", &log_shell::head, "the oldest transaction"},
+    {"next", &log_shell::next, "[NUMBER]: the transactions behind the one that was shown last"},
     {"tail", &log_shell::tail, "where the log ends"},
-    {"show", &log_shell::show, "status | statistics | all | head | tail: the same"},
+    {"show", &log_shell::show, "status | statistics | all | head | next | tail: the same; or mods"},
     {"s", &log_shell::show, nullptr},
     {"recover", &log_shell::recover, "write what is in the log to the segments, and empty it"},
     {"help", &log_shell::help, "this list"},
@@ -105,6 +107,7 @@ bool log_shell::execute(const std::string& line, std::FILE* out) {
     const command& what = find(words.front());
     words.erase(words.begin());
     (this->*what.run)(words, file != nullptr ? file.get() : out);
+    if (file != nullptr && std::fflush(file.get()) != 0) throw std::runtime_error("the file could not be written");
     return true;
   } catch (const std::exception& e) {
     fmt::print(out, "{}\n", e.what());
@@ -125,6 +128,7 @@ void log_shell::init_log(const arguments& words, std::FILE* out) {
   // As rvm_create_log does it: a log that never grows.
   rvm::memory::create_log(path, {.size = *length, .max_size = *length}, {}, &disk_);
   log_ = path;
+  shown_ = {};
   fmt::print(out, "{} is a log\n", path);
 }
 
@@ -133,6 +137,7 @@ void log_shell::open_log(const arguments& words, std::FILE* out) {
   const std::string path = os::absolute_path(words[0]);
   (void)rvm::log_file::open(disk_, path, os::access::read_only, false);  // throws if it is none
   log_ = path;
+  shown_ = {};
   fmt::print(out, "{}\n", path);
 }
 
@@ -145,10 +150,29 @@ void log_shell::status(const arguments&, std::FILE* out) { (void)show_log_status
 void log_shell::statistics(const arguments&, std::FILE* out) { show_log_totals(disk_, log(), out); }
 void log_shell::all(const arguments&, std::FILE* out) { (void)show_log_records(disk_, log(), {}, false, out); }
 
-void log_shell::head(const arguments&, std::FILE* out) {
-  record_selection first;
-  first.limit = 1;
-  (void)show_log_records(disk_, log(), first, false, out);
+bool log_shell::show_records(std::optional<rvm::lsn> from, std::uint64_t count, std::FILE* out) {
+  record_selection which;
+  which.from = from;
+  which.limit = count;
+  std::optional<rvm::lsn> last;
+  (void)show_log_records(disk_, log(), which, false, out, &last);
+  if (last) shown_ = last;
+  return last.has_value();
+}
+
+void log_shell::head(const arguments&, std::FILE* out) { (void)show_records({}, 1, out); }
+
+void log_shell::next(const arguments& words, std::FILE* out) {
+  std::uint64_t count = 1;
+  if (words.size() > 1) throw std::runtime_error("usage: next [NUMBER]");
+  if (!words.empty()) {
+    const std::string& word = words.front();
+    const auto [end, bad] = std::from_chars(word.data(), word.data() + word.size(), count);
+    if (bad != std::errc{} || end != word.data() + word.size() || count == 0)
+      throw std::runtime_error(word + ": no number of transactions");
+  }
+  const auto from = shown_ ? std::optional<rvm::lsn>(*shown_ + 1) : std::nullopt;
+  if (!show_records(from, count, out)) fmt::print(out, "-- no more records\n");
 }
 
 void log_shell::tail(const arguments&, std::FILE* out) {
@@ -158,10 +182,13 @@ void log_shell::tail(const arguments&, std::FILE* out) {
 
 void log_shell::show(const arguments& words, std::FILE* out) {
   if (words.empty()) return status({}, out);
+  const arguments rest(words.begin() + 1, words.end());
+  if (words.front() == "mods" || words.front() == "modifications")
+    return show_log_mods(disk_, log(), wanted_mods::parse(fmt::format("{}", fmt::join(rest, " "))), out);
   const command& what = find(words.front());
-  for (const auto shown :
-       {&log_shell::status, &log_shell::statistics, &log_shell::all, &log_shell::head, &log_shell::tail})
-    if (what.run == shown) return (this->*shown)({}, out);
+  for (const auto shown : {&log_shell::status, &log_shell::statistics, &log_shell::all, &log_shell::head,
+                           &log_shell::next, &log_shell::tail})
+    if (what.run == shown) return (this->*shown)(rest, out);
   throw std::runtime_error(words.front() + ": nothing that can be shown; try help");
 }
 
@@ -180,6 +207,8 @@ void log_shell::recover(const arguments&, std::FILE* out) {
 void log_shell::help(const arguments&, std::FILE* out) {
   for (const command& c : commands)
     if (c.help != nullptr) fmt::print(out, "{:12} {}\n", c.name, c.help);
+  fmt::print(out,
+             "show mods ADDRESS/[NUMBER][b|s|l][d|u|x|o|c] [= VALUE...], or SEGMENT:OFFSET/...: who changed what\n");
   fmt::print(out, "A prefix that only one command has is enough. COMMAND > FILE writes to a file.\n");
 }
 

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include <tenure/rvm.hpp>
+
 #include "os/file.hpp"
 
 namespace tenure::tools {
@@ -44,15 +46,19 @@ class log_shell {
   void status(const arguments& words, std::FILE* out);
   void statistics(const arguments& words, std::FILE* out);
   void all(const arguments& words, std::FILE* out);
+  void next(const arguments& words, std::FILE* out);
   void head(const arguments& words, std::FILE* out);
   void tail(const arguments& words, std::FILE* out);
   void show(const arguments& words, std::FILE* out);
+  // Up to `count` transactions from there on; next() goes on behind them. Whether there was one.
+  bool show_records(std::optional<rvm::lsn> from, std::uint64_t count, std::FILE* out);
   void recover(const arguments& words, std::FILE* out);
   void help(const arguments& words, std::FILE* out);
   void quit(const arguments& words, std::FILE* out);
 
   os::disk& disk_;
-  std::string log_;  // absolute; empty: none
+  std::string log_;                     // absolute; empty: none
+  std::optional<rvm::lsn> shown_ = {};  // the transaction that head or next has shown last
   bool quit_ = false;
 };
 

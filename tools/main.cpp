@@ -1,25 +1,78 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
 // The tenure command: looks at stores, logs and segments without changing them.
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <exception>
+#include <iterator>
+#include <sstream>
+#include <stdexcept>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include <tenure/error.hpp>
+
+#include "command_names.hpp"
 #include "history_command.hpp"
 #include "log_command.hpp"
+#include "log_repair.hpp"
 #include "log_text.hpp"
 #include "os/process.hpp"
 #include "os/terminal.hpp"
+#include "output.hpp"
 #include "progress_line.hpp"
 #include "store_command.hpp"
 
-int main(int argc, char** argv) {
-  using namespace tenure;
+namespace {
+
+using namespace tenure;
+
+// Of all commands, as they are typed.
+std::vector<std::string> names_of_commands(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* const first : app.get_subcommands({})) {
+    const auto under = first->get_subcommands({});
+    if (under.empty()) names.push_back(first->get_name());
+    for (const CLI::App* const second : under) names.push_back(first->get_name() + " " + second->get_name());
+  }
+  return names;
+}
+
+// What cannot be parsed, or is asked for and is no command: help and the version.
+int end_of_parsing(const CLI::App& app, const CLI::ParseError& e, const std::vector<std::string>& arguments,
+                   tools::output& out) {
+  std::ostringstream shown, messages;
+  if (app.exit(e, shown, messages) == 0) {
+    fmt::print(out.file(), "{}", shown.str());
+    out.finish();
+    return tools::exit_ok;
+  }
+  std::vector<std::string> words;
+  std::ranges::copy_if(arguments, std::back_inserter(words), [](const std::string& a) { return !a.starts_with("-"); });
+  std::string what = tools::advice_on_commands(names_of_commands(app), words);
+  if (what.empty()) what = std::string(e.what()) + "; --help says what there is";
+  const bool as_json = std::ranges::find(arguments, "--json") != arguments.end();
+  tools::report_error(std::runtime_error(what), "tenure", as_json, out, stderr);
+  return tools::exit_failed;
+}
+
+std::string with_advice(const error& e) {
+  const bool in_use = e.code() == errc::in_use;
+  return std::string(e.what()) +
+         (in_use ? "; \"tenure log status\" and \"tenure log records\" look at a log in use" : "");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   CLI::App app("Looks at stores, at the logs and segments of recoverable memory, and at their history.", "tenure");
   app.require_subcommand(1);
+  app.set_version_flag("--version", "tenure " TENURE_VERSION);
   app.footer(
       "Exit code: 0 if all is well; 1 if what was looked at is damaged (what is readable is shown);\n"
       "2 if it could not be looked at, or the command line makes no sense. See tenure(1).");
@@ -49,7 +102,7 @@ int main(int argc, char** argv) {
   // Over the log and its archive together.
   tools::history_place where;
   tools::search_selection search;
-  std::string range, from, to, moment, output, base, hex;
+  std::string range, from, to, moment, made, base, hex;
   const auto add_history_command = [&](const char* name, const char* what) {
     CLI::App* const command = log->add_subcommand(name, what);
     command->add_option("--archive", where.archive, "The archive's path; default: the log's and \".archive\"")
@@ -87,15 +140,32 @@ int main(int argc, char** argv) {
   add_log(diff);
   CLI::App* const replay = add_history_command("replay", "Make a copy of a segment as it was at some moment");
   replay->add_option("SEGMENT", segment, "The segment's file")->required();
-  replay->add_option("OUTPUT", output, "The copy, a new file")->required();
+  replay->add_option("OUTPUT", made, "The copy, a new file")->required();
   replay->add_option("--until", moment, moment_help)->type_name("MOMENT")->required();
   replay->add_option("--base", base, "An older copy of the segment, for what the history does not know")
       ->type_name("PATH");
   add_log(replay);
+  CLI::App* const forget =
+      add_history_command("forget", "Forget what the archive has from before a moment; nobody may have the log open");
+  forget->add_option("LOG", where.log, "The log's file")->required();
+  forget->add_option("--before", moment, moment_help)->type_name("MOMENT")->required();
+
+  // Where a log keeps its segments closed.
+  std::uint64_t at = 0;
+  bool give_up = false;
+  std::vector<std::string> its_segments;
+  const auto add_repair = [&](const char* name, const char* what) {
+    CLI::App* const command = log->add_subcommand(name, what);
+    command->add_option("LOG", path, "The log's file; nobody may have it open")->required();
+    command->add_option("SEGMENT", its_segments, "The log's segments; default: those in its directory");
+    command->add_flag("--json", as_json, "Write JSON");
+    return command;
+  };
   CLI::App* const cut =
-      add_history_command("cut", "Forget what the archive has from before a moment; nobody may have the log open");
-  cut->add_option("LOG", where.log, "The log's file")->required();
-  cut->add_option("--at", moment, moment_help)->type_name("MOMENT")->required();
+      add_repair("cut", "End a damaged log before the damage, and give up what was committed after it");
+  cut->add_option("--at", at, "Where the damage begins, as `tenure log status` says")->type_name("LSN")->required();
+  CLI::App* const renew = add_repair("renew", "Make a new log in place of one that is lost or cannot be read");
+  renew->add_flag("--give-up", give_up, "Even if changes were in it that the segments do not have");
 
   CLI::App* const segments = app.add_subcommand("segment", "Look at a segment");
   segments->require_subcommand(1);
@@ -138,38 +208,57 @@ int main(int argc, char** argv) {
   dump->add_flag("--dot", as_dot, "Write a graph for Graphviz")->excludes("--json");
   CLI::App* const verify_all = add_store_command("verify", "Everything that is wrong in a store");
 
+  // Its thread ends before anything that it may use.
+  tools::progress_line progress(os::is_terminal(stderr) ? stderr : nullptr, std::chrono::steady_clock::now, "tenure");
+  tools::output output(stdout, &progress);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? tools::exit_ok : tools::exit_failed;
+    return end_of_parsing(app, e, arguments, output);
   }
-  try {
-    os::disk& disk = os::real_disk();
-    tools::progress_line progress(os::is_terminal(stderr) ? stderr : nullptr);
-    where.progress = &progress;
+  progress.tick_by_itself();
+  where.progress = &progress;
+  std::FILE* const out = output.file();
+  os::disk& disk = os::real_disk();
+  const auto run = [&] {
     if (!hex.empty()) search.value = tools::from_hex(hex);
-    if (history->parsed()) return tools::show_history(disk, where, range, as_json, stdout);
-    if (searching->parsed()) return tools::search_history(disk, where, search, as_json, stdout);
-    if (diff->parsed()) return tools::show_difference(disk, where, range, from, to, as_json, stdout);
-    if (replay->parsed()) return tools::replay_history(disk, where, segment, moment, output, base, as_json, stdout);
-    if (cut->parsed()) return tools::cut_history(disk, where, moment, as_json, stdout);
+    if (history->parsed()) return tools::show_history(disk, where, range, as_json, out);
+    if (searching->parsed()) return tools::search_history(disk, where, search, as_json, out);
+    if (diff->parsed()) return tools::show_difference(disk, where, range, from, to, as_json, out);
+    if (replay->parsed()) return tools::replay_history(disk, where, segment, moment, made, base, as_json, out);
+    if (forget->parsed()) return tools::forget_history(disk, where, moment, as_json, out);
     const std::string absolute = os::absolute_path(path);
-    if (info->parsed()) return tools::show_store(absolute, as_json, stdout);
-    if (roots->parsed()) return tools::show_roots(absolute, database, with_sizes, as_json, stdout);
-    if (types->parsed()) return tools::show_types(absolute, of_types, as_json, stdout);
+    if (cut->parsed() || renew->parsed()) {
+      for (std::string& s : its_segments) s = os::absolute_path(s);
+      if (its_segments.empty()) its_segments = tools::segments_beside(absolute);
+    }
+    if (cut->parsed()) return tools::cut_log(disk, absolute, at, its_segments, as_json, out);
+    if (renew->parsed()) return tools::renew_log(disk, absolute, its_segments, give_up, as_json, out);
+    if (info->parsed()) return tools::show_store(absolute, as_json, out);
+    if (roots->parsed()) return tools::show_roots(absolute, database, with_sizes, as_json, out);
+    if (types->parsed()) return tools::show_types(absolute, of_types, as_json, out);
     if (dump->parsed())
       return tools::dump_objects(absolute, objects,
                                  as_dot    ? tools::dump_form::dot
                                  : as_json ? tools::dump_form::json
                                            : tools::dump_form::text,
-                                 stdout);
-    if (verify_all->parsed()) return tools::verify_store(absolute, as_json, stdout, &progress);
-    if (status->parsed()) return tools::show_log_status(disk, absolute, as_json, stdout);
-    if (records->parsed()) return tools::show_log_records(disk, absolute, which, as_json, stdout);
-    return tools::verify_segment(disk, absolute, segment, as_json, stdout);
+                                 out, stderr);
+    if (verify_all->parsed()) return tools::verify_store(absolute, as_json, out, &progress);
+    if (status->parsed()) return tools::show_log_status(disk, absolute, as_json, out);
+    if (records->parsed()) return tools::show_log_records(disk, absolute, which, as_json, out);
+    return tools::verify_segment(disk, absolute, segment, as_json, out);
+  };
+  try {
+    const int code = run();
+    output.finish();
+    return code;
+  } catch (const error& e) {
+    tools::report_error(error(e.code(), with_advice(e)), "tenure", as_json, output, stderr);
   } catch (const std::exception& e) {
-    std::fflush(stdout);
-    fmt::print(stderr, "tenure: {}\n", e.what());
-    return tools::exit_failed;
+    tools::report_error(e, "tenure", as_json, output, stderr);
   }
+  return tools::exit_failed;
+} catch (const std::exception& e) {
+  fmt::print(stderr, "tenure: {}\n", e.what());
+  return tools::exit_failed;
 }

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "output.hpp"
 #include "rds_init.hpp"
 
 int main(int argc, char** argv) {
@@ -17,9 +18,13 @@ int main(int argc, char** argv) {
   app.add_option("NUMBERS", arguments.numbers, "datalen saddr hlen slen nlists chunk; asked for if missing")
       ->type_name("")
       ->expected(0, 6);
+  app.set_version_flag("--version", "rdsinit, of tenure " TENURE_VERSION);
   CLI11_PARSE(app, argc, argv);
   try {
-    return tenure::tools::rds_init(arguments, stdin, stdout);
+    tenure::tools::output out(stdout);
+    const int code = tenure::tools::rds_init(arguments, stdin, out.file());
+    out.finish();
+    return code;
   } catch (const std::exception& e) {
     fmt::print(stderr, "rdsinit: {}\n", e.what());
     return 1;

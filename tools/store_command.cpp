@@ -295,7 +295,8 @@ void print_value(std::FILE* out, const shown_value& value, const std::string& in
 
 }  // namespace
 
-int dump_objects(const std::string& directory, const dump_selection& which, dump_form form, std::FILE* out) {
+int dump_objects(const std::string& directory, const dump_selection& which, dump_form form, std::FILE* out,
+                 std::FILE* notes) {
   const surveyed_store store(directory);
   reaching all(store);
   begin(store, which, all);
@@ -322,12 +323,21 @@ int dump_objects(const std::string& directory, const dump_selection& which, dump
     ++shown;
     return true;
   });
+  const char* const ended_by = more ? "limit" : all.ended_at_depth() ? "depth" : nullptr;
   if (form == dump_form::json) {
-    print(out, {{"store", store.state().directory}, {"objects", objects}, {"more", more}});
+    print(out, {{"store", store.state().directory},
+                {"objects", objects},
+                {"more", ended_by != nullptr},
+                {"ended_by", ended_by != nullptr ? json(ended_by) : json()}});
   } else if (form == dump_form::dot) {
     picture.draw(out, more);
   } else if (more) {
     fmt::print(out, "\n... and more; --limit N shows others\n");
+  }
+  // Who lets a program read it does not see the end.
+  if (more && form != dump_form::text && notes != nullptr) {
+    std::fflush(out);
+    fmt::print(notes, "tenure: the first {} objects are shown, and there are more; --limit N shows others\n", shown);
   }
   return exit_ok;
 }

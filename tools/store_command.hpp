@@ -36,7 +36,9 @@ struct dump_selection {
   std::string type = {};                    // only objects with this in their type's name; the way goes through all
   std::uint64_t elements = 16;              // of arrays
 };
-int dump_objects(const std::string& directory, const dump_selection& which, dump_form form, std::FILE* out);
+// `notes`: for people, where `out` is for programs and does not show all; may be nullptr.
+int dump_objects(const std::string& directory, const dump_selection& which, dump_form form, std::FILE* out,
+                 std::FILE* notes = nullptr);
 
 // exit_damaged if anything is wrong. `progress`: may be nullptr.
 int verify_store(const std::string& directory, bool as_json, std::FILE* out, progress_line* progress);

@@ -177,13 +177,13 @@ void reaching::begin_at(const sound_object& object, std::string root) {
   if (object && seen_.emplace(object.at, order_.size()).second) order_.push_back({object, 0, std::move(root), 0, 0});
 }
 
-void reaching::follow(const reached_object& from) {
+template <class F>
+void reaching::for_each_new(const reached_object& from, F&& f) const {
   for_each_reference(*from.object.type, from.object.at, [&](const reference_field& r) {
     const std::uint64_t stride = from.object.type->of->size;
     if (is_text_pointer(*from.object.type->of, r.offset % stride)) return;
     const sound_object to = in_.find(r.to);
-    if (to && seen_.emplace(to.at, order_.size()).second)
-      order_.push_back({to, from.depth + 1, from.root, from.object.at, r.offset});
+    if (to && !seen_.contains(to.at)) f(to, r.offset);
   });
 }
 
@@ -191,7 +191,14 @@ void reaching::go(std::optional<std::uint64_t> depth, const std::function<bool(c
   for (std::size_t n = 0; n < order_.size(); ++n) {
     const reached_object object = order_[n];  // a copy: order_ grows
     if (!f(object)) return;
-    if (!depth || object.depth < *depth) follow(object);
+    if (depth && object.depth == *depth) {
+      for_each_new(object, [&](const sound_object&, std::uint64_t) { ended_at_depth_ = true; });
+      continue;
+    }
+    for_each_new(object, [&](const sound_object& to, std::uint64_t offset) {
+      seen_.emplace(to.at, order_.size());
+      order_.push_back({to, object.depth + 1, object.root, object.object.at, offset});
+    });
   }
 }
 

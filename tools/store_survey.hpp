@@ -87,15 +87,20 @@ class reaching {
   void begin_at(const heap::sound_object& object, std::string root);
   // Calls f for each object, until it returns false. `depth`: steps from where the way begins.
   void go(std::optional<std::uint64_t> depth, const std::function<bool(const reached_object&)>& f);
+  // Whether there was more behind the last step that go() went.
+  [[nodiscard]] bool ended_at_depth() const { return ended_at_depth_; }
   // ".next.next", from the beginning; a long one is cut in the middle.
   [[nodiscard]] std::string way_to(const reached_object& object) const;
 
  private:
-  void follow(const reached_object& from);
+  // Calls f(object, offset) for each object that `from` refers to at an offset, and that was not reached before.
+  template <class F>
+  void for_each_new(const reached_object& from, F&& f) const;
 
   const surveyed_store& in_;
   std::unordered_map<heap::address, std::size_t> seen_;  // number in order_
   std::vector<reached_object> order_;
+  bool ended_at_depth_ = false;
 };
 
 }  // namespace tenure::tools

@@ -4,9 +4,9 @@
  * One heap a process. See rds(3).
  *
  * A block exists from the commit of the transaction that allocated it to the commit of the one that freed it, whatever
- * other transactions do meanwhile; a transaction that allocates may abort. Blocks are aligned to 16 bytes and have guard
- * words on both sides, which rds_free looks at. A block's contents are unspecified, and not declared: use rvm_set_range
- * before filling it.
+ * other transactions do meanwhile; a transaction that allocates may abort. Blocks are aligned to 16 bytes, are whole words
+ * of 8, and have guard words on both sides, which rds_free looks at. A block's contents are unspecified, and not declared:
+ * use rvm_set_range before filling it. What its last word has beyond the size asked for is zero.
  *
  * Functions that return int return 0 on success, otherwise -1 and the code in *err (which is 0 on success), save where
  * said otherwise. Positive codes are those of rvm.h. All functions but those that start and stop the heap are
@@ -38,9 +38,9 @@ extern "C" {
 /* The smallest chunk. */
 #define RDS_MIN_CHUNK_SIZE 40
 
-/* The regions of the loaded heap: 0 is the heap, 1 the static region. */
+/* The regions of the loaded heap: 0 is the heap, 1 the static region. Their number is NRegionDefs, which programs declare
+ * themselves: as unsigned long, which it is, or as long. */
 extern rvm_region_def_t* RegionDefs;
-extern unsigned long NRegionDefs;
 
 /* Makes a segment with a heap of heapLen bytes at startAddr and a static region of staticLen bytes right behind it.
  * Lengths are whole pages; a heap has at least 64 KiB: if less is asked for, the static region begins 64 KiB behind
@@ -67,7 +67,7 @@ extern int rds_stop_heap(int* err);
 /* Nothing needs preparing here: looks whether there is room for `count` blocks of `size` bytes. */
 extern int rds_prealloc(unsigned long size, unsigned long count, rvm_tid_t* tid, int* err);
 
-/* A block of at least `size` bytes, or NULL and a code. tid NULL: in a transaction of its own, committed no_flush. */
+/* A block of `size` bytes, or NULL and a code. tid NULL: in a transaction of its own, committed no_flush. */
 extern char* rds_malloc(unsigned long size, rvm_tid_t* tid, int* err);
 /* Frees a block, at the commit. tid NULL: in a transaction of its own, committed no_flush. */
 extern int rds_free(char* addr, rvm_tid_t* tid, int* err);
@@ -82,6 +82,9 @@ typedef struct intlist {
   unsigned long count;
   char** table;
 } intentionList_t;
+
+/* How long programs make the table, by custom. */
+#define STARTSIZE 128
 
 /* Checks the block and adds it to the list. Returns 0 or a code. */
 extern int rds_fake_free(char* addr, intentionList_t* list);

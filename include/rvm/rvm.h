@@ -74,7 +74,7 @@ typedef int rvm_return_t;
 #define RVM_ENAME_TOO_LONG 207     /* a file name of MAXPATHLEN characters or more */
 #define RVM_ENO_MEMORY 208         /* out of ordinary memory */
 #define RVM_ENOT_MAPPED 209        /* the address is in no mapped region, or the range goes beyond it */
-#define RVM_EOFFSET 210            /* the region goes beyond the end of the segment */
+#define RVM_EOFFSET 210            /* the region begins beyond the end of the segment */
 #define RVM_EOPTIONS 211           /* not an options descriptor, or an option that makes no sense */
 #define RVM_EOVERLAP 212           /* part of the segment is mapped already */
 #define RVM_EPAGER 213             /* external pagers do not exist */
@@ -211,9 +211,10 @@ extern rvm_return_t rvm_query(rvm_options_t* options, rvm_region_t* region);
 
 /* ---- Regions [RVM 4.1] ---- */
 
-/* Maps part of a segment, never over something that is there already; a file is lengthened to whole pages. offset,
- * length and vmaddr then describe what was mapped. Options, if given, are set first. No part of a segment is mapped
- * twice. Codes, in this order: RVM_EINIT, RVM_EREGION, RVM_ENAME_TOO_LONG, those of rvm_set_options, RVM_ELOG (no log is
+/* Maps part of a segment, never over something that is there already. The part begins and ends at pages, but never goes
+ * beyond the file's last whole block of 512 bytes, also if more is asked for; the file stays as long as it is. offset,
+ * length and vmaddr then describe what was mapped; memory behind it, to the page's end, cannot be declared. Options, if
+ * given, are set first. No part of a segment is mapped twice. Codes, in this order: RVM_EINIT, RVM_EREGION, RVM_ENAME_TOO_LONG, those of rvm_set_options, RVM_ELOG (no log is
  * open), RVM_EPAGER, RVM_ERANGE, RVM_EIO, RVM_EOFFSET, RVM_EOVERLAP, RVM_EVM_OVERLAP, RVM_ENO_MEMORY. */
 extern rvm_return_t rvm_map(rvm_region_t* region, rvm_options_t* options);
 

@@ -10,6 +10,8 @@
 
 namespace tenure::detail {
 
+#pragma GCC visibility push(default)  // libtenure.so exports it
+
 // Zeroed memory for `count` > 0 values of a type, an object of its own in the database that `near` is in, of whatever open store.
 // If that is nullptr or in none: in the default database of the store whose write transaction the thread has begun last, else of
 // the store that was opened last. Nothing is constructed. Throws tenure::error:
@@ -20,5 +22,7 @@ namespace tenure::detail {
 // Gives back what allocate() returned, at commit. nullptr does nothing. Thread-safe. Persistent memory is given back inside
 // write transactions only.
 void deallocate(void* memory) noexcept;
+
+#pragma GCC visibility pop
 
 }  // namespace tenure::detail

@@ -5,10 +5,13 @@
 // code, in std::generic_category; the library's own have a code from errc.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <system_error>
 
 namespace tenure {
+
+#pragma GCC visibility push(default)  // libtenure.so exports it
 
 enum class errc {
   damaged = 1,        // stored bytes fail their checksum or make no sense
@@ -57,11 +60,13 @@ class error : public std::system_error {
   // `what` is the whole sentence that what() returns; the code's own text is not appended.
   error(std::error_code code, std::string what);
   error(errc code, std::string what) : error(make_error_code(code), std::move(what)) {}
-  [[nodiscard]] const char* what() const noexcept override { return what_.c_str(); }
+  [[nodiscard]] const char* what() const noexcept override { return what_->c_str(); }
 
  private:
-  std::string what_;
+  std::shared_ptr<const std::string> what_;  // copies of an exception must not fail
 };
+
+#pragma GCC visibility pop
 
 }  // namespace tenure
 

@@ -23,6 +23,8 @@
 
 namespace tenure {
 
+#pragma GCC visibility push(default)  // libtenure.so exports it
+
 // Whether objects of type T can persist, with all that is in them. What pointers refer to is looked at when it is made, except
 // for classes of the standard library.
 template <class T>
@@ -112,6 +114,11 @@ void add_field(std::vector<field>& to, std::string name, std::uint64_t offset,
   }
 }
 
+template <class... F>
+consteval bool require_each_persistable(type_list<F...>) {
+  return (true && ... && require_persistable<F>());
+}
+
 template <class T>
 void describe(type& t) {
   constexpr shape s = shape_of<T>();
@@ -124,6 +131,7 @@ void describe(type& t) {
   } else if constexpr (s == shape::trait && !(std::is_abstract_v<T> && has_virtual_base<T>())) {
     t.fields = parts_of_class<T>().fields;
   } else if constexpr (!std::is_empty_v<T>) {
+    if constexpr (s == shape::opaque) (void)require_each_persistable(components_of<T>());
     field f;
     f.kind = s == shape::plain || !has_room_for_pointer<T> ? field_kind::data : field_kind::conservative;
     f.size = sizeof(T);
@@ -135,6 +143,7 @@ void describe(type& t) {
 template <class T>
 consteval type_operations make_operations() {
   type_operations result;
+  if constexpr (std::is_class_v<T>) result.info = &typeid(T);
   if constexpr (std::is_class_v<T> && std::is_destructible_v<T> && !std::is_trivially_destructible_v<T>)
     result.destroy = [](void* object) noexcept { static_cast<T*>(object)->~T(); };
   if constexpr (std::is_class_v<T> && !std::is_abstract_v<T>)
@@ -190,5 +199,7 @@ const type& type_of() {
     }
   }
 }
+
+#pragma GCC visibility pop
 
 }  // namespace tenure

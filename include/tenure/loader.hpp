@@ -34,6 +34,8 @@
 
 namespace tenure::rvm {
 
+#pragma GCC visibility push(default)  // libtenure.so exports it
+
 // A line of a load map.
 struct load_entry {
   std::string name;          // 1 to 31 bytes
@@ -120,5 +122,7 @@ class loaded_heap {
   bool created_ = false;
   recoverable_heap heap_;
 };
+
+#pragma GCC visibility pop
 
 }  // namespace tenure::rvm

@@ -135,8 +135,10 @@ class ordered_index
     decltype(auto) asked = detail::prepared<Compare>(key);
     return tree::erase(all_of(asked));
   }
-  iterator erase(const_iterator at) noexcept { return tree::erase(at); }
-  iterator erase(const_iterator first, const_iterator last) noexcept { return tree::erase(first, last); }
+  iterator erase(const_iterator at) noexcept(tree::erases_safely) { return tree::erase(at); }
+  iterator erase(const_iterator first, const_iterator last) noexcept(tree::erases_safely) {
+    return tree::erase(first, last);
+  }
 
   template <class Q = K>
   [[nodiscard]] const_iterator find(const query_for<Q>& key, const V& value) const {

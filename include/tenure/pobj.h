@@ -54,11 +54,11 @@ enum pobj_code {
   POBJ_OK = 0,
   POBJ_ESTATE,       /* not initialized, initialized already, or in the child of a fork */
   POBJ_EHANDLE,      /* not the handle of an object: never allocated, freed already, or an address inside of one */
-  POBJ_ERANGE,       /* a field or range that does not lie in the object */
+  POBJ_ERANGE,       /* a field or range that does not lie in the object, or the static variable */
   POBJ_ENOMEM,       /* an allocator has returned NULL */
   POBJ_ETOOBIG,      /* larger than an object can be (16 GiB), more types than a store can have, or a full store */
   POBJ_ETYPE,        /* a descriptor that makes no sense, or differs from the stored one of this name */
-  POBJ_ESTATIC,      /* a static variable that cannot be named, or has another size than the stored one */
+  POBJ_ESTATIC,      /* a static variable that cannot be named, is smaller than the stored one, or overlaps another */
   POBJ_ETRANSACTION, /* no transaction is open, or one is that must not be */
   POBJ_EABORTED,     /* the transaction has been aborted by a nested pobj_abort: end it */
   POBJ_EUNTYPED,     /* strict: a handle lies where the object's type has no reference */
@@ -115,8 +115,8 @@ typedef struct pobj_report {
   int created;            /* 1: the first execution */
   uint64_t objects;       /* reconstructed */
   uint64_t object_bytes;  /* of these */
-  uint64_t statics;       /* anchors that have their values */
-  uint64_t unbound;       /* anchors whose variable this build does not have; see pobj_unbound */
+  uint64_t statics;       /* anchors that are bound to their variables, now */
+  uint64_t unbound;       /* anchors that have no variable in this build, or are unbound, now; see pobj_unbound */
   uint64_t null_unknown;  /* references that are NULL because they pointed to what is no persistent object */
   uint64_t null_dangling; /* ... because the object they pointed to had been freed */
 } pobj_report;
@@ -206,7 +206,8 @@ int pobj_update(void* object);
 int pobj_update_range(void* object, const void* field, size_t length);
 
 /* For all objects that can be reached from `object` through references that are not transient, breadth first, each once.
- * Transient objects are not processed and not followed; with POBJ_PERSISTIFY they are made persistent first. */
+ * Transient objects are not processed and not followed; with POBJ_PERSISTIFY they are made persistent first. If it fails,
+ * they are transient again; with POBJ_STRICT no image has changed, and otherwise, in an open transaction, some may have. */
 #define POBJ_PERSISTIFY 1u
 int pobj_update_recursive(void* object, unsigned flags);
 
@@ -236,23 +237,31 @@ int pobj_restore(void* object);
 /* ---- Static variables: anchors [pobj 3.5.5, 7] ---- */
 
 /* A static variable (global, file or function scope) is stored under its module, source file and symbol, so that it is
- * found in another process, at another address, and in another build. That needs the symbol table: for stripped programs,
- * and for variables whose symbol is not the only one of its name in its file, use pobj_static_named. */
+ * found in another process, at another address, and in another build. That needs the symbol table, and a symbol by which no
+ * other build can mean another variable. There is none in stripped programs; for variables in functions in C, which gcc
+ * numbers; for several of one name in one function, or in files of one name; and, but for globals, in programs that are
+ * optimized when they are linked (-flto): then calls fail with POBJ_ESTATIC, and pobj_static_named gives a name. */
 
 /* Sets a static pointer and stores it; stores it as it is. */
 int pobj_static_set_ref(void* variable, void* value);
 int pobj_static_update_ref(void* variable);
-/* Stores a static variable of any type; `references` as in pobj_ref_typify. */
+/* Stores a static variable of any type; `references` as in pobj_ref_typify. More bytes than the variable has fail with
+ * POBJ_ERANGE, bytes of another anchor with POBJ_ESTATIC. What is stored may grow; for less, the anchor is forgotten first.
+ * Fails with POBJ_ESTATIC, too, if the store has a value that the variable has not got: pobj_static_bind. */
 int pobj_static_update(void* variable, size_t size, const size_t* references);
 
 /* Gives a static variable a name of the program's own, by which it is stored from now on and found. Before pobj_init: the
- * variable gets its value there. After: at once, if the store has something of this name. */
+ * variable gets its value there. After: at once, if the store has something of this name. A NULL variable takes the name
+ * away again, before the variable goes; what was stored under it stays. */
 int pobj_static_named(const char* name, void* variable, size_t size, const size_t* references);
-/* Binds a stored anchor that has no variable in this build to one, which gets its value. `unbound` is a name as
- * pobj_unbound tells it. */
-int pobj_static_bind(const char* unbound, void* variable, size_t size);
-/* Takes such an anchor out of the store. What only it leads to is swept by pobj_sweep. A transaction of its own. */
-int pobj_static_forget(const char* unbound);
+/* Binds a stored anchor that has no variable to one, which gets its value: `name` is as pobj_unbound tells it, or NULL for
+ * the variable's own; then nothing happens, successfully, if the store has none, or it is bound to the variable already.
+ * For libraries that are loaded after pobj_init. With a NULL variable the anchor is unbound: its value stays. A library stays
+ * loaded as long as a variable of it is bound, or has a name. */
+int pobj_static_bind(const char* name, void* variable, size_t size);
+/* Takes an anchor out of the store, bound or not; the variable stays as it is. What only it leads to is swept by
+ * pobj_sweep. A transaction of its own. */
+int pobj_static_forget(const char* name);
 /* The name of the nth anchor that has no variable in this build, "MODULE:FILE:SYMBOL+OFFSET" or one given by the program,
  * and NULL behind the last. Such anchors, and what they lead to, stay in the store. Valid until the next call of this
  * thread. */

@@ -38,6 +38,8 @@
 
 namespace tenure::rvm {
 
+#pragma GCC visibility push(default)  // libtenure.so exports it
+
 struct heap_statistics {
   std::uint64_t length = 0;                          // bytes of the region
   std::uint64_t data_bytes = 0;                      // of it, for objects
@@ -133,9 +135,11 @@ class recoverable_heap {
   void check() const;
 
  private:
-  struct state;
+  struct [[gnu::visibility("hidden")]] state;
   void* take(transaction& tx, std::size_t bytes, std::size_t declared, std::size_t alignment);
   std::unique_ptr<state> state_;
 };
+
+#pragma GCC visibility pop
 
 }  // namespace tenure::rvm

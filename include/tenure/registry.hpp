@@ -17,6 +17,8 @@
 
 namespace tenure {
 
+#pragma GCC visibility push(default)  // libtenure.so exports it
+
 // All registered types, in the order of registration, and then all that they consist of or refer to, directly or not; each
 // once. Makes their descriptions, and throws what that throws (errc::bad_type). Thread-safe.
 [[nodiscard]] std::vector<const type*> registered_types();
@@ -29,5 +31,7 @@ template <class... T>
 struct register_type {
   register_type() { (detail::register_type(&type_of<T>), ...); }
 };
+
+#pragma GCC visibility pop
 
 }  // namespace tenure

@@ -53,13 +53,17 @@ class disk;
 
 namespace tenure::rvm {
 
-class memory;
-class region;
-class transaction;
 struct memory_state;
 struct region_state;
 class region_tracker;
 struct transaction_state;
+struct thresholds;
+
+#pragma GCC visibility push(default)  // libtenure.so exports it
+
+class memory;
+class region;
+class transaction;
 
 // A position in the log: 64 bits, growing, never used twice. Its place in the file is the LSN modulo the log's size.
 using lsn = std::uint64_t;
@@ -123,6 +127,13 @@ struct stray_write {
   bool trapped;
 };
 
+// A page of 4096 bytes that does not match its checksum. What was not overwritten since it was damaged is wrong; the page
+// stays marked, and verify_segment reports it, until it is overwritten as a whole.
+struct damaged_page {
+  std::string segment_path;
+  std::uint64_t offset;  // in the segment's data
+};
+
 // What may be changed while a memory is open. [RVM §4.2 set_options]
 struct tuning {
   // Truncation starts in the background when this part of the log is in use; above 1 or below 0: only when the log is
@@ -154,16 +165,21 @@ struct options {
   std::uint64_t recovery_memory = std::uint64_t{192} << 20;
   // false: no threads are started; truncation and the writing of spooled commits happen inside the calls that need them.
   bool background = true;
-  // Recovery refuses (errc::segment_missing, errc::wrong_log) when the log has changes for a segment that is missing, or that
-  // another log has taken over. true: such changes are given up, and recovery_report::given_up names the files.
+  // Recovery refuses (errc::segment_missing, errc::wrong_log) when the log has changes for a segment that is missing, that
+  // another log has taken over, or that is not of the log's own moment. true: such changes are given up, and recovery_report::given_up names the files.
   bool give_up_segments = false;
   // Set: the history is kept. What is truncated while it is not set makes a gap in the archive, which readers name.
   std::optional<archive_options> archive = {};
   progress_callback on_progress = {};
   // Sees every stray write first. Not set: those that are found late make begin_automatic() throw errc::stray_write.
   std::function<void(const stray_write&)> on_stray_write = {};
+  // Told of each damaged page that truncation meets because part of it was changed, once. In the thread that truncates, with
+  // its locks held: it must not use this memory, and what it throws is dropped. See also statistics::damaged_pages.
+  std::function<void(const damaged_page&)> on_damage = {};
   // The storage; nullptr: the machine's own. For tests on a simulated disk.
   os::disk* disk = nullptr;
+  // For tests; nullptr: the usual ones (src/rvm/thresholds.hpp). Only read while the memory is opened.
+  const thresholds* limits = nullptr;
 };
 
 // What recovery found and did [RVM §5.1.2].
@@ -178,6 +194,11 @@ struct recovery_report {
   std::uint64_t bytes_read = 0, bytes_applied = 0;
   std::vector<segment> segments;
   std::vector<std::string> given_up;  // paths; see options::give_up_segments
+  // Damaged pages of which part was replayed: the rest is as it was found.
+  std::vector<damaged_page> damaged;
+  // Pages that did not match their checksums because the crash interrupted a truncation that was writing them. Were they
+  // damaged, too, outside of the bytes that the log has, nobody would know: they have new checksums.
+  std::uint64_t unproven_pages = 0;
   // A write that the crash interrupted: never acknowledged, and discarded.
   std::uint64_t torn_groups = 0, torn_bytes = 0;
   double seconds = 0;
@@ -225,6 +246,7 @@ struct statistics {
                 archive_bytes_written = 0;         // what went into the archive, and what that took there
   std::uint64_t bulk_extents = 0, bulk_bytes = 0;  // written by write_bulk, straight to segments
   std::uint64_t undeclared_writes = 0;             // found by checking mode
+  std::uint64_t damaged_pages = 0;                 // met by recovery or truncation, which changed part of them
   std::uint64_t flush_calls = 0, truncate_calls = 0;
   std::uint64_t write_ns = 0, truncation_ns = 0;  // spent in writing the log, and in truncating it
   tracking_statistics tracking;
@@ -239,6 +261,7 @@ struct log_totals {
   std::uint64_t batches = 0, log_bytes_written = 0, log_used_max = 0, log_grown = 0;
   std::uint64_t truncation_waits = 0, incremental_truncations = 0, epoch_truncations = 0;
   std::uint64_t flush_calls = 0, truncate_calls = 0, write_ns = 0, truncation_ns = 0;
+  std::uint64_t damaged_pages = 0;
 };
 
 // How a segment is made.
@@ -255,6 +278,7 @@ struct segment_options {
 struct segment_info {
   std::uint64_t length = 0, max_length = 0;  // bytes of recoverable memory, now and at most
   std::uint64_t home = 0, tag = 0;           // as in segment_options
+  bool is_of_this_log = true;                // its last changes, if there were any, were made under this log
 };
 
 // What a region that grows has as its new part, until it is unmapped or back_with_file() has changed it; in automatically
@@ -267,14 +291,17 @@ enum class fresh_space {
 
 // How part of a segment is mapped [RVM §4.1].
 struct map_options {
-  std::uint64_t offset = 0;             // bytes from the segment's start; a multiple of the page size
-  std::uint64_t length = 0;             // bytes; a multiple of the page size; 0: to the segment's end
+  std::uint64_t offset = 0;  // bytes from the segment's start; a multiple of the page size
+  // Bytes; a multiple of the page size, or of 512 if raw and not tracked automatically: then the rest of the last page is in
+  // memory, but cannot be declared, and the file stays as long as it is. 0: to the segment's end, in whole pages.
+  std::uint64_t length = 0;
   void* address = nullptr;              // where; nullptr: anywhere free. Never over something that is there already
   std::uint64_t create_length = 0;      // not 0: create the segment with this length if it does not exist
   std::uint64_t create_max_length = 0;  // and with this max_length
   // true: any file or block device as it is: no header, no checksums. false: a segment made by create_segment.
   bool raw = false;
-  // true: map it although its header says that changes are waiting in another log (errc::wrong_log); they are lost then.
+  // true: map it although its header says that changes are waiting in another log, or that segment and log are not of the
+  // same moment (errc::wrong_log): what it lacks is lost then.
   bool take_over = false;
   // true: read the data in at once, into memory that the file does not back. false: the kernel pages on demand.
   bool copy_in = false;
@@ -588,5 +615,7 @@ class memory {
  private:
   std::unique_ptr<memory_state> state_;
 };
+
+#pragma GCC visibility pop
 
 }  // namespace tenure::rvm

@@ -54,11 +54,14 @@
 
 namespace tenure {
 
+struct store_state;
+struct database_state;
+
+#pragma GCC visibility push(default)  // libtenure.so exports it
+
 class store;
 class database;
 class transaction;
-struct store_state;
-struct database_state;
 
 enum class commit_mode {
   durable,  // on the disk when commit returns
@@ -73,6 +76,25 @@ struct database_options {
   // The address at which they begin: a multiple of the reservation (errc::misaligned). 0: chosen at random, so that databases
   // of different stores rarely collide. errc::address_taken if something is mapped there.
   std::uint64_t home = 0;
+};
+
+// Thresholds that decide when the store works in which way; what it does is the same. The defaults were measured; tests draw
+// others, to meet with few objects what otherwise takes many.
+struct store_tuning {
+  std::uint64_t bulk =
+      std::uint64_t{8} << 20;               // bytes of new objects from which on a commit writes them to the database
+                                            // straight away, not to the log; 0: always
+  std::uint32_t refill = 50;                // blocks in use to at most this part, in percent, get new objects again
+  std::uint64_t least_hole = 128;           // bytes between two objects that are worth filling
+  std::uint64_t most_blocks = 64;           // that are taken at once for small objects; at least 1
+  std::uint64_t old_blocks_at_once = 1024;  // of earlier processes, looked at when blocks are wanted; at least 1
+};
+
+// Whether a commit that destroys objects looks for references to them in all persistent objects.
+enum class destroy_check {
+  in_debug_builds,  // of the library
+  never,            // only in those that the transaction has written
+  always,           // reads the whole store: about 20 ns an object that is in memory
 };
 
 // How a store is opened.
@@ -91,6 +113,8 @@ struct store_options {
   std::uint64_t read_ahead = std::uint64_t{256} << 20;
   // How modified pages are found; for tests and measurements.
   rvm::tracking_mechanism mechanism = rvm::tracking_mechanism::choose;
+  destroy_check check_destroyed = destroy_check::in_debug_builds;
+  store_tuning tune = {};
 };
 
 // What a commit made persistent, for each type [PM3 §7.4, figures 7 and 8].
@@ -154,8 +178,9 @@ class transaction {
   // it is on the disk, other threads being let in before. If it throws, the transaction is still open: it can be aborted or,
   // where the cause is gone, committed again; but not after a failure of the log, which ends it and makes the store unusable
   // until it is opened again. An inner transaction's commit changes nothing yet, and its ticket is of no use.
-  // errc::cannot_persist: a persistent object would refer to something that is not in the store, or to a destroyed object; the
-  // message has the way from a root. errc::doomed. errc::too_big: the log may not grow so far.
+  // errc::cannot_persist: an object that the transaction has written, and that is or would become persistent, refers to
+  // something that is not in the store, or to a destroyed object (store_options::check_destroyed: any object that does); the
+  // message has the way from a root, if it is found among the first 100 000 objects. errc::doomed. errc::too_big: the log may not grow so far.
   ticket commit(commit_mode mode = commit_mode::durable);
   // Persistent objects are as they were at begin() or the last checkpoint(), and so are their transient fields; objects that
   // the transaction has made are gone. Transient objects that were there before keep what was written to them. Of an inner
@@ -197,7 +222,9 @@ class store {
   // recovers. One process at a time, except read-only ones (errc::in_use). errc::schema_mismatch, before any harm, if a type
   // that the program has registered (registry.hpp), as it does by using make and root, is stored with another layout.
   // errc::address_taken: something else is mapped at a database's home. errc::damaged, errc::wrong_version, and
-  // std::errc::no_such_file_or_directory as they say; errc::wrong_log: a database is another store's.
+  // std::errc::no_such_file_or_directory as they say: a database or the log that is missing is not made anew. errc::wrong_log:
+  // a database or the log is another store's, or an older copy than the others. What to do is in the message, and in
+  // docs/guide-stores.md.
   explicit store(const std::string& directory, const store_options& how = {});
   // Closes; errors are swallowed.
   ~store();
@@ -225,10 +252,11 @@ class store {
     return default_database().make<T>(std::forward<Arguments>(arguments)...);
   }
   // Ends an object that make() made, persistent or not, in a write transaction (errc::bad_transaction): its destructor runs
-  // now, its memory is free after the commit, which fails if a persistent object still refers to it. T: its type, or a base
+  // now, its memory is free after the commit. A reference to it must not be left: the commit fails if an object that the
+  // transaction has written has one, others are looked at where store_options::check_destroyed says so. T: its type, or a base
   // with a virtual destructor. nullptr does nothing. If the transaction aborts, a persistent object is what it was; one that was
-  // transient before the transaction must not be used any more. errc::bad_free: it is no object of the store, destroyed
-  // already, or smaller than a T.
+  // transient before the transaction must not be used any more. errc::bad_free: no object of the store starts there, it was
+  // destroyed already, has another type, or is an array of a container, whose elements are the container's to end.
   template <class T>
   void destroy(T* object);
 
@@ -308,8 +336,8 @@ void* make_object(database_state& in, const type& of, std::uint64_t bytes);
 void constructed(database_state& in, const type& of, void* object) noexcept;
 // The constructor has thrown.
 void unmake_object(database_state& in, void* object) noexcept;
-// Checks that the pointer names a live object of the type, and gives its start.
-void* require_object(store_state& in, const void* object, const type& of);
+// Checks that a live object of the type starts there, and has the class `dynamic` if that is given; gives its start.
+void* require_object(store_state& in, const void* object, const type& of, const std::type_info* dynamic);
 void retire_object(store_state& in, void* object) noexcept;
 
 // What a program makes or looks for is registered when it starts (registry.hpp): so its virtual functions work in every store
@@ -324,6 +352,7 @@ template <class T>
 const type& stored_type_of() {
   static_assert(!std::is_reference_v<T> && !std::is_const_v<T> && !std::is_volatile_v<T>,
                 "name the plain type of the object");
+  static_assert(alignof(T) <= 16384, "tenure: objects of a store can be aligned to at most 16384 bytes");
   (void)&registration<T>::of_type;
   return type_of<T>();
 }
@@ -368,11 +397,13 @@ void store::destroy(T* object) {
   if (object == nullptr) return;
   void* start;
   if constexpr (std::is_polymorphic_v<T>)
-    start = detail::require_object(*state_, dynamic_cast<void*>(object), detail::stored_type_of<T>());
+    start = detail::require_object(*state_, dynamic_cast<void*>(object), detail::stored_type_of<T>(), &typeid(*object));
   else
-    start = detail::require_object(*state_, object, detail::stored_type_of<T>());
+    start = detail::require_object(*state_, object, detail::stored_type_of<T>(), nullptr);
   object->~T();
   detail::retire_object(*state_, start);
 }
+
+#pragma GCC visibility pop
 
 }  // namespace tenure

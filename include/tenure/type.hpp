@@ -12,9 +12,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <typeinfo>
 #include <vector>
 
 namespace tenure {
+
+#pragma GCC visibility push(default)  // libtenure.so exports it
 
 struct type;
 
@@ -83,6 +86,7 @@ struct field {
 
 // What this process can do with objects of a type.
 struct type_operations {
+  const std::type_info* info = nullptr;              // of a class
   void (*destroy)(void* object) noexcept = nullptr;  // nullptr: trivial
   // The words that this process's constructors put at the type's vtable pointers, in the order of `subobject`.
   const std::vector<const void*>& (*vtables)() = nullptr;
@@ -134,5 +138,7 @@ class pointer_map {
 // fields.hpp.
 template <class T>
 const type& type_of();
+
+#pragma GCC visibility pop
 
 }  // namespace tenure

@@ -25,15 +25,19 @@ block_front front_of(const char* block) {
 
 }  // namespace
 
-char* allocate_block(rvm::recoverable_heap& in, rvm::transaction& tx, unsigned long length) {
-  if (length > PTRDIFF_MAX - block_overhead) throw error(errc::out_of_memory, "a block of that length cannot exist");
+char* allocate_block(rvm::recoverable_heap& in, rvm::transaction& tx, unsigned long wanted) {
+  if (wanted > PTRDIFF_MAX - 2 * block_overhead)
+    throw error(errc::out_of_memory, "a block of that length cannot exist");
+  const std::uint64_t length = whole_words(wanted);
   auto* const room = static_cast<char*>(in.allocate_undeclared(tx, length + block_overhead));
   char* const block = room + sizeof(block_front);
   try {
     const block_front front{length, guard_at(block)};
-    const std::uint64_t back = ~front.guard;
+    // What the last word has beyond what was asked for, and the guard behind it.
+    const std::uint64_t back[] = {0, ~front.guard};
+    const std::size_t rest = length - wanted;
     tx.modify(room, &front, sizeof front);
-    tx.modify(block + length, &back, sizeof back);
+    tx.modify(block + wanted, reinterpret_cast<const char*>(&back[1]) - rest, rest + sizeof back[1]);
   } catch (...) {
     in.deallocate(tx, room);
     throw;

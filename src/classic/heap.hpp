@@ -2,9 +2,11 @@
 //
 // The heap of the classic interface: a recoverable heap whose blocks have guards.
 //
-//     block   length | front guard | the program's bytes | back guard
+//     block   length | front guard | the program's bytes, whole words | back guard
 //
-// 24 bytes around the program's. Guards depend on where the block is, so that a copy of a block is none.
+// 24 bytes around the program's. Guards depend on where the block is, so that a copy of a block is none. The program's
+// last word is its own to the end, and zero where the program has asked for less: programs that read whole words find
+// what they have left there [classic.heap.words].
 #pragma once
 
 #include <cstddef>
@@ -18,14 +20,16 @@ namespace tenure::classic {
 [[nodiscard]] rvm::recoverable_heap* started_heap() noexcept;
 [[nodiscard]] const std::byte* started_heap_base() noexcept;
 
+[[nodiscard]] constexpr std::uint64_t whole_words(std::uint64_t length) { return (length + 7) / 8 * 8; }
+
 struct block_front {
-  std::uint64_t length;  // bytes, as asked for
+  std::uint64_t length;  // bytes: whole words, or, in heaps of earlier versions, as asked for
   std::uint64_t guard;
 };
 inline constexpr std::size_t block_overhead = sizeof(block_front) + sizeof(std::uint64_t);
 
 // Allocates a block and declares its guards; returns the program's address.
-[[nodiscard]] char* allocate_block(rvm::recoverable_heap& in, rvm::transaction& tx, unsigned long length);
+[[nodiscard]] char* allocate_block(rvm::recoverable_heap& in, rvm::transaction& tx, unsigned long wanted);
 // 0 if it is a block that can be freed, otherwise EBAD_ARGS, EFREED_TWICE or ECORRUPT.
 [[nodiscard]] int check_block(const rvm::recoverable_heap& in, const char* block);
 // Of a checked block.

@@ -17,7 +17,7 @@
 #include "rvm/heap_format.hpp"
 
 rvm_region_def_t* RegionDefs = nullptr;
-unsigned long NRegionDefs = 0;
+unsigned long NRegionDefs = 0;  // no header declares it: programs do, as long or as unsigned long
 
 namespace tenure::classic {
 

@@ -54,9 +54,9 @@ int in_transaction(const rvm_tid_t* tid, F&& f) {
 }
 
 bool has_room(const rvm::recoverable_heap& in, unsigned long size, unsigned long count) {
-  if (size > PTRDIFF_MAX - block_overhead) return false;
+  if (size > PTRDIFF_MAX - 2 * block_overhead) return false;
   const rvm::heap_statistics now = in.stats();
-  const unsigned long whole = size + block_overhead;
+  const unsigned long whole = whole_words(size) + block_overhead;
   // Whole pages and free slots are not told apart: a promise for one block, an estimate for several.
   return whole <= now.largest_free && (count == 0 || whole <= (now.data_bytes - now.object_bytes) / count);
 }

@@ -22,13 +22,6 @@ std::uint64_t usable_length(const os::file& file, rvm_offset_t declared) {
   return length / block * block;
 }
 
-// A mapping is whole pages: a file that ends inside the last one is lengthened with zeros.
-void lengthen(os::file& file, std::uint64_t length) {
-  if (file.is_device() || file.size() >= length) return;
-  file.resize(length);
-  file.sync();
-}
-
 }  // namespace
 
 rvm_return_t map_region(library& in, rvm_region_t& region, const rvm_options_t* options) {
@@ -47,17 +40,14 @@ rvm_return_t map_region(library& in, rvm_region_t& region, const rvm_options_t* 
 
   const auto file = the_library().disk->open(os::absolute_path(region.data_dev), os::access::read_write);
   const std::uint64_t whole = usable_length(*file, region.dev_length);
-  const std::uint64_t from = region.offset.low / page * page;
-  const std::uint64_t end = region.length == 0 ? whole : region.offset.low + region.length;
-  if (region.offset.high != 0 || region.offset.low >= whole || end <= region.offset.low ||
-      end > std::max(whole, file->is_device() ? 0 : file->size()))
-    return RVM_EOFFSET;
-  const std::uint64_t length = (end - from + page - 1) / page * page;
-  lengthen(*file, from + length);
+  if (region.offset.high != 0 || region.offset.low >= whole || region.length > ~region.offset.low) return RVM_EOFFSET;
+  // Whole pages, but for the one in which the file ends.
+  const std::uint64_t from = region.offset.low / page * page, wanted = region.offset.low + region.length;
+  const bool to_end = region.length == 0 || wanted >= whole;
 
   rvm::map_options how;
   how.offset = from;
-  how.length = length;
+  how.length = (to_end ? whole : std::min(whole, (wanted + page - 1) / page * page)) - from;
   how.address = region.vmaddr;
   how.raw = true;
   how.copy_in = (in.options.flags & RVM_MAP_PRIVATE) == 0 && region.no_copy != rvm_true;

@@ -21,6 +21,15 @@ namespace tenure::classic {
 
 namespace {
 
+// rvm_map ends a region where the file ends; here that is an error.
+rvm_return_t map_whole(rvm_region_t& region, rvm_options_t* options) {
+  const rvm_length_t wanted = region.length;
+  const auto result = rvm_map(&region, options);
+  if (result != RVM_SUCCESS || region.length == wanted) return result;
+  (void)rvm_unmap(&region);
+  return RVM_EOFFSET;
+}
+
 // Part of a segment for the duration of a call.
 class mapping {
  public:
@@ -29,7 +38,7 @@ class mapping {
     region_.data_dev = device;
     region_.dev_length = device_length;
     region_.length = length;
-    result_ = rvm_map(&region_, options);
+    result_ = map_whole(region_, options);
   }
   ~mapping() {
     if (result_ == RVM_SUCCESS) (void)rvm_unmap(&region_);
@@ -165,7 +174,7 @@ rvm_return_t rvm_load_segment(char* device, rvm_offset_t length, rvm_options_t* 
       const segment_entry& e = header.regions[i];
       defs[i] = {{0, e.offset}, e.length, reinterpret_cast<char*>(e.address)};
       rvm_region_t region = region_of(defs[i], device, length);
-      const auto bad = rvm_map(&region, nullptr);
+      const auto bad = map_whole(region, nullptr);
       if (bad == RVM_SUCCESS) continue;
       while (i-- > 0) {
         region = region_of(defs[i], device, length);

@@ -1,7 +1,14 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
 // What make(), destroy() and containers ask of the heap.
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
 #include <cstring>
+#include <mutex>
+#include <new>
+#include <string>
+#include <unordered_map>
 
 #include <tenure/error.hpp>
 
@@ -25,32 +32,71 @@ void constructed(database_state& in, const type& of, void* object) noexcept {
 
 void unmake_object(database_state& in, void* object) noexcept { in.nursery->unmake(reinterpret_cast<address>(object)); }
 
-void* require_object(store_state& in, const void* object, const type& of) {
+void* require_object(store_state& in, const void* object, const type& of, const std::type_info* dynamic) {
   in.require_transaction("destroy an object");
   const database_state* const d = in.database_of(object);
-  const found_object found = d != nullptr ? d->map->find(reinterpret_cast<address>(object)) : found_object{};
-  if (!found)
-    throw error(errc::bad_free, "cannot destroy " + os::hexadecimal(object) + ": " + describe_address(object) +
-                                    "it is no object of " + in.directory);
+  const found_object found = d != nullptr ? d->find(object) : found_object{};
+  const auto refuse = [&](const std::string& why) {
+    throw error(errc::bad_free, "cannot destroy " + os::hexadecimal(object) + ": " + why);
+  };
+  if (!found) refuse(describe_address(object) + "it is no object of " + in.directory);
   if (d->destroyed.contains(found.at) || d->retired.contains(found.at))
-    throw error(errc::bad_free, object_text(in, found.at) + " has been destroyed already in this transaction");
+    refuse(object_text(in, found.at) + " has been destroyed already in this transaction");
+  if (found.at != reinterpret_cast<address>(object))
+    refuse("it lies inside " + object_text(in, found.at) + ", and is no object of its own");
   const known_type& is = d->types->at(header_of(found.at).type);
-  if (found.at == reinterpret_cast<address>(object) && is.of->name != of.name && is.of->size < of.size)
-    throw error(errc::bad_free, "cannot destroy " + object_text(in, found.at) + " as a " + of.name);
+  if (is.of->tolerates_stale || size_of_object(found.at) > std::max<std::uint64_t>(is.of->size, 1))
+    refuse("it is the first element of an array, " + object_text(in, found.at) +
+           ", which belongs to a container: erase it there");
+  const type_operations* const known = is.of->operations;
+  const bool has_type = dynamic != nullptr ? known != nullptr && known->info != nullptr && *known->info == *dynamic
+                                           : is.of->name == of.name;
+  if (!has_type)
+    refuse("a " + of.name + " lies at the start of " + object_text(in, found.at) + ", and is no object of its own");
   return reinterpret_cast<void*>(found.at);
 }
 
 void retire_object(store_state& in, void* object) noexcept {
   database_state* const d = in.database_of(object);
   if (d == nullptr) return;
-  const found_object found = d->map->find_start(reinterpret_cast<address>(object));
-  if (!found) return;
   // A persistent object can be let go in a write transaction only; elsewhere it stays, and is found unreachable some day.
-  if (in.is_writer())
-    (found.is_persistent ? d->destroyed : d->retired).insert(found.at);
-  else if (!found.is_persistent)
-    d->nursery->unmake(found.at);
+  if (!in.is_writer()) {
+    (void)d->nursery->unmake_transient(reinterpret_cast<address>(object));
+    return;
+  }
+  const found_object found = d->find_start(object);
+  if (found) (found.is_persistent ? d->destroyed : d->retired).insert(found.at);
 }
+
+namespace {
+
+// Memory of containers that are in no store while the store that is open can only be read: the program's own.
+std::mutex own_arrays_mutex;
+std::unordered_map<void*, std::align_val_t> own_arrays;
+std::atomic<std::size_t> own_array_count{0};
+
+void* allocate_own(const type& of, std::size_t count) {
+  const std::align_val_t alignment{std::max<std::size_t>(of.alignment, alignof(std::max_align_t))};
+  const std::size_t bytes = std::max<std::size_t>(count * of.size, 1);
+  void* const array = ::operator new(bytes, alignment);
+  std::memset(array, 0, bytes);
+  const std::scoped_lock lock(own_arrays_mutex);
+  own_arrays.emplace(array, alignment);
+  ++own_array_count;
+  return array;
+}
+
+void deallocate_own(void* array) noexcept {
+  if (own_array_count == 0) return;
+  const std::scoped_lock lock(own_arrays_mutex);
+  const auto found = own_arrays.find(array);
+  if (found == own_arrays.end()) return;  // of a store that has been closed
+  ::operator delete(array, found->second);
+  own_arrays.erase(found);
+  --own_array_count;
+}
+
+}  // namespace
 
 void* allocate(const type& of, std::size_t count, const void* near) {
   store_state* store = store_at(near);
@@ -61,15 +107,19 @@ void* allocate(const type& of, std::size_t count, const void* near) {
     store = current_store();
   if (store == nullptr || (in == nullptr && store->closed))
     throw error(errc::closed, "a container needs memory, but no store is open in this process");
-  if (in == nullptr) in = store->databases.front().get();
-  store->require_writable();
   if (of.size != 0 && count > SIZE_MAX / of.size)
     throw error(errc::out_of_memory, "an array of " + std::to_string(count) + " x " + of.name + " is too large");
+  if (in == nullptr && store->read_only) return allocate_own(of, count);
+  if (in == nullptr) in = store->databases.front().get();
+  store->require_writable();
   return reinterpret_cast<void*>(in->make(of, count * of.size));
 }
 
 void deallocate(void* array) noexcept {
-  if (store_state* const store = store_at(array); store != nullptr) retire_object(*store, array);
+  if (store_state* const store = store_at(array); store != nullptr)
+    retire_object(*store, array);
+  else
+    deallocate_own(array);
 }
 
 }  // namespace tenure::detail

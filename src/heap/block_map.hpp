@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cassert>
 #include <cstring>
@@ -69,6 +70,8 @@ struct young_block {
   bool touched = false;        // by the open transaction
   bool is_large = false;
   bool has_promoted = false;
+  bool is_shared = false;  // threads without the open transaction have had objects here
+  bool is_emptied = false;
 };
 
 struct found_object {
@@ -128,9 +131,18 @@ class block_map {
     return reinterpret_cast<start_bits*>(zone_start(block / blocks_in_zone) + starts_at)[block % blocks_in_zone];
   }
 
-  [[nodiscard]] young_block* young(std::uint64_t block) const { return young_[block]; }
+  // Other threads may be setting it; what it refers to is theirs but for the one with the nursery's lock.
+  [[nodiscard]] young_block* young(std::uint64_t block) const {
+    return std::atomic_ref(young_[block]).load(std::memory_order_relaxed);
+  }
   void set_young(std::uint64_t first, std::uint64_t span, young_block* to) {
-    for (std::uint64_t b = first; b < first + span; ++b) young_[b] = to;
+    for (std::uint64_t b = first; b < first + span; ++b)
+      std::atomic_ref(young_[b]).store(to, std::memory_order_relaxed);
+  }
+  // Whether a persistent object, or a part of one, may lie in the block; not for bookkeeping.
+  [[nodiscard]] bool holds_persistent(std::uint64_t block) const {
+    const zone_kind kind = kind_of_zone(block / blocks_in_zone);
+    return kind == zone_kind::continued || (kind == zone_kind::ordinary && entry(block).kind != block_kind::unused);
   }
 
   // The object that the address lies in; not in its header.
@@ -185,7 +197,7 @@ inline std::uint64_t block_map::head_of(std::uint64_t block) const {
 inline found_object block_map::find(address at) const {
   if (!contains(at)) return {};
   const std::uint64_t block = block_of(at);
-  if (const young_block* const y = young_[block]; y != nullptr) [[unlikely]] {
+  if (const young_block* const y = young(block); y != nullptr) [[unlikely]] {
     const std::uint64_t in = y->is_large ? granules_in_block - 1 : (at - start_of(block)) / granule;
     if (const std::uint64_t start = y->starts.last_until(in); start != start_bits::none) {
       const address object = start_of(y->first) + start * granule;

@@ -20,7 +20,6 @@ using namespace heap;
 
 namespace {
 
-constexpr std::uint64_t tag = 0x42446572756e6554;  // "TenureDB"
 constexpr std::uint64_t first_length = bookkeeping_size + (1 << 20);
 // What is free in every kind of build but under ThreadSanitizer (docs/formats.md).
 constexpr std::uint64_t homes_from = 0x110000000000, homes_to = 0x500000000000;
@@ -48,15 +47,22 @@ void database_state::create_file(store_state& owner, const std::string& file, co
     throw error(errc::misaligned, file + ": the home " + os::hexadecimal(reinterpret_cast<void*>(how.home)) +
                                       " is not a multiple of the reservation");
   const std::uint64_t slot = how.home != 0 ? how.home : random_home(how.reservation);
-  owner.memory->create_segment(
-      file,
-      {.length = first_length, .max_length = how.reservation - vtable_area, .home = slot + vtable_area, .tag = tag});
+  owner.memory->create_segment(file, {.length = first_length,
+                                      .max_length = how.reservation - vtable_area,
+                                      .home = slot + vtable_area,
+                                      .tag = database_tag});
 }
 
 database_state::database_state(store_state& of, std::string its_name, std::string its_file)
     : owner(of), name(std::move(its_name)), file(std::move(its_file)) {
   const rvm::segment_info info = owner.memory->describe_segment(file);
-  if (info.tag != tag) throw error(errc::not_a_segment, file + ": is a segment, but no database of a store");
+  if (info.tag != database_tag) throw error(errc::not_a_segment, file + ": is a segment, but no database of a store");
+  if (!info.is_of_this_log)
+    throw error(errc::wrong_log,
+                file + ": its last changes were made under another log than " + owner.memory->log_path() +
+                    ": one of the two belongs to another store; put the right one in place; or, if the store's log is "
+                    "lost, `tenure log renew " +
+                    owner.memory->log_path() + "` makes a new one for the databases that are there");
   home = info.home;
   reservation = info.max_length + vtable_area;
   const auto taken = [&](const error& e) -> error {
@@ -69,7 +75,7 @@ database_state::database_state(store_state& of, std::string its_name, std::strin
                      e.what());
   };
   try {
-    vtables = static_cast<std::byte*>(os::map_anonymous(reinterpret_cast<void*>(home - vtable_area), vtable_area));
+    vtables.reset(static_cast<std::byte*>(os::map_anonymous(reinterpret_cast<void*>(home - vtable_area), vtable_area)));
     region = owner.memory->map(file, {.address = reinterpret_cast<void*>(home),
                                       .reserve = true,
                                       .sparse = true,  // opening looks at a few pages; then read_ahead() is called
@@ -78,11 +84,10 @@ database_state::database_state(store_state& of, std::string its_name, std::strin
                                       .force_mechanism = owner.how.mechanism,
                                       .tracking_strict = owner.how.strict_tracking});
   } catch (const error& e) {
-    if (vtables != nullptr) os::unmap(vtables, vtable_area);
     throw taken(e);
   }
   map = std::make_unique<block_map>(region.data(), region.capacity());
-  types = std::make_unique<type_index>(file, vtables);
+  types = std::make_unique<type_index>(file, vtables.get());
   if (owner.read_only) return;  // nothing is tracked
   region.set_change_filter(this);
   region.on_stray_write(&database_state::is_not_recoverable, this);
@@ -91,8 +96,9 @@ database_state::database_state(store_state& of, std::string its_name, std::strin
 database_state::~database_state() {
   nursery.reset();
   map.reset();
-  if (vtables != nullptr) os::unmap(vtables, vtable_area);
 }
+
+void database_state::unmapped::operator()(std::byte* area) const noexcept { os::unmap(area, vtable_area); }
 
 bool database_state::is_blank() const {
   const auto* const bytes = region.data();
@@ -115,7 +121,7 @@ void database_state::read() {
     throw error(errc::wrong_version, file + ": uses features that this version does not know");
   if (h.home != home || h.reservation != reservation)
     throw error(errc::damaged, file + ": its header was made for another address");
-  nursery = std::make_unique<heap::nursery>(*map, region, [this](std::uint64_t bytes) {
+  nursery = std::make_unique<heap::nursery>(*map, region, owner.how.tune, [this](std::uint64_t bytes) {
     if (bytes <= region.size()) return;
     const std::uint64_t step = std::clamp<std::uint64_t>(region.size() / 4, 1 << 20, 64 << 20);
     owner.memory->grow_segment(file, std::min<std::uint64_t>(std::max(bytes, region.size() + step), region.capacity()));
@@ -142,6 +148,18 @@ void database_state::initialize(const std::array<std::uint8_t, 16>& database_id)
   h.roots = make_array<heap::root_table>(1);
 }
 
+found_object database_state::find(const void* at) const {
+  found_object found;
+  nursery->exclusively([&] { found = map->find(reinterpret_cast<address>(at)); });
+  return found;
+}
+
+found_object database_state::find_start(const void* at) const {
+  found_object found;
+  nursery->exclusively([&] { found = map->find_start(reinterpret_cast<address>(at)); });
+  return found;
+}
+
 address database_state::make(const type& of, std::uint64_t bytes) {
   return nursery->make(types->index_of(of), bytes, of.alignment, owner.is_writer());
 }
@@ -153,7 +171,8 @@ stored_text database_state::make_text(std::string_view text) {
   return {to, text.size()};
 }
 
-// Bytes that belong to no persistent object are nobody's: without transient objects in the block nobody writes there.
+// Bytes that belong to no persistent object are nobody's. Where no transient objects are in the block, or have been since its
+// pages were compared, nobody writes there.
 void database_state::recoverable_parts(const rvm::memory_range& page, std::vector<rvm::memory_range>& kept) {
   const auto from = reinterpret_cast<address>(page.address), to = from + page.length;
   const std::uint64_t block = map->block_of(from);
@@ -161,6 +180,7 @@ void database_state::recoverable_parts(const rvm::memory_range& page, std::vecto
     return kept.push_back({page.address, std::min<std::size_t>(page.length, zone_kinds_at)});
   if (map->kind_of_zone(block / blocks_in_zone) != zone_kind::continued && block % blocks_in_zone < bookkeeping_blocks)
     return;
+  if (!map->holds_persistent(block)) return;
   if (map->young(block) == nullptr && !types->has_transients()) {
     kept.push_back(page);
     return;
@@ -195,7 +215,9 @@ void database_state::recoverable_parts(const rvm::memory_range& page, std::vecto
 void database_state::restorable_parts(const rvm::memory_range& page, std::vector<rvm::memory_range>& kept) {
   const auto from = reinterpret_cast<address>(page.address), to = from + page.length;
   const std::uint64_t block = map->block_of(from);
-  if (map->young(block) == nullptr) return kept.push_back(page);
+  const bool is_bookkeeping =
+      map->kind_of_zone(block / blocks_in_zone) != zone_kind::continued && block % blocks_in_zone < bookkeeping_blocks;
+  if (is_bookkeeping || (map->holds_persistent(block) && map->young(block) == nullptr)) return kept.push_back(page);
   map->for_each_persistent_in(from, to, [&](address object) {
     const std::uint64_t size = size_of_object(object);
     const address begin = std::max(object - header_bytes(size), from), end = std::min(object + size, to);

@@ -14,6 +14,7 @@
 
 #include "heap/block_map.hpp"
 #include "heap/nursery.hpp"
+#include "heap/root_names.hpp"
 #include "heap/stored_types.hpp"
 #include "heap/type_index.hpp"
 
@@ -37,6 +38,10 @@ struct database_state final : rvm::change_filter {
   [[nodiscard]] heap::type_table& type_table() const { return *static_cast<heap::type_table*>(header().types); }
   [[nodiscard]] heap::root_table& root_table() const { return *static_cast<heap::root_table*>(header().roots); }
 
+  // The object that the address lies in, or that starts there, while other threads make objects beside it.
+  [[nodiscard]] heap::found_object find(const void* at) const;
+  [[nodiscard]] heap::found_object find_start(const void* at) const;
+
   // roots.cpp
   [[nodiscard]] heap::root_entry* find_root(std::string_view root_name) const;
   void add_root(std::string_view root_name, void* object);
@@ -59,11 +64,15 @@ struct database_state final : rvm::change_filter {
   store_state& owner;
   const std::string name, file;  // file: its path
   std::uint64_t home = 0, reservation = 0;
-  std::byte* vtables = nullptr;
+  struct unmapped {
+    void operator()(std::byte* area) const noexcept;
+  };
+  std::unique_ptr<std::byte, unmapped> vtables;  // the area of slots
   rvm::region region;
   std::unique_ptr<heap::block_map> map;
   std::unique_ptr<heap::nursery> nursery;
   std::unique_ptr<heap::type_index> types;
+  const std::unique_ptr<heap::root_names> names = std::make_unique<heap::root_names>();
 
   // By destroy() in the open transaction: persistent objects, and transient ones.
   std::unordered_set<heap::address> destroyed, retired;

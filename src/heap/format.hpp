@@ -18,17 +18,25 @@
 
 namespace tenure::heap {
 
+constexpr std::uint64_t database_tag = 0x42446572756e6554;  // "TenureDB", in the segment's header
+
 constexpr std::uint64_t granule = 16;  // objects start at multiples
-constexpr std::uint64_t block_size = 32 << 10;
-constexpr std::uint64_t zone_size = 64 << 20;
+
+// Bytes; zone_kinds_at (in zone 0 only), entries_at and starts_at count from a zone's start. Tests build the heap a second
+// time with small zones and blocks: a program with a thousand objects then meets what otherwise takes millions.
+#ifdef TENURE_SMALL_GEOMETRY
+constexpr std::uint64_t block_size = 8 << 10, zone_size = 256 << 10;
+constexpr std::uint64_t zone_kinds_at = 4 << 10, entries_at = 8 << 10, starts_at = 12 << 10;
+constexpr std::uint64_t bookkeeping_blocks = 2;
+constexpr std::uint64_t largest_reservation = std::uint64_t{1} << 30;
+#else
+constexpr std::uint64_t block_size = 32 << 10, zone_size = 64 << 20;
+constexpr std::uint64_t zone_kinds_at = 4 << 10, entries_at = 32 << 10, starts_at = 48 << 10;
+constexpr std::uint64_t bookkeeping_blocks = 18;
+constexpr std::uint64_t largest_reservation = std::uint64_t{1} << 40;
+#endif
 constexpr std::uint64_t blocks_in_zone = zone_size / block_size;
 constexpr std::uint64_t granules_in_block = block_size / granule;
-
-// Bytes from a zone's start.
-constexpr std::uint64_t zone_kinds_at = 4 << 10;  // in zone 0 only
-constexpr std::uint64_t entries_at = 32 << 10;
-constexpr std::uint64_t starts_at = 48 << 10;
-constexpr std::uint64_t bookkeeping_blocks = 18;
 constexpr std::uint64_t bookkeeping_size = bookkeeping_blocks * block_size;
 static_assert(entries_at + blocks_in_zone * 8 <= starts_at);
 static_assert(starts_at + blocks_in_zone * granules_in_block / 8 <= bookkeeping_size);
@@ -38,11 +46,10 @@ constexpr std::uint64_t vtable_area = 16 << 20;
 constexpr std::uint64_t vtable_slot = 4096;
 
 constexpr std::uint64_t smallest_reservation = std::uint64_t{256} << 20;
-constexpr std::uint64_t largest_reservation = std::uint64_t{1} << 40;
 static_assert(largest_reservation / zone_size <= entries_at - zone_kinds_at);
 
 // Objects of more bytes have blocks of their own.
-constexpr std::uint64_t largest_small = 8 << 10;
+constexpr std::uint64_t largest_small = block_size / 4;
 
 enum class zone_kind : std::uint8_t {
   unused = 0,
@@ -75,7 +82,8 @@ static_assert(sizeof(object_header) == 8);
 constexpr std::uint32_t huge_size = 0xffffffff;
 
 struct database_header {
-  static constexpr std::array<char, 8> right_magic{'T', 'e', 'n', 'u', 'r', 'e', 'D', 'B'};
+  static constexpr std::array<char, 8> right_magic{'T', 'e', 'n', 'u',
+                                                   'r', 'e', 'D', block_size == 32 << 10 ? 'B' : 'b'};
   static constexpr std::uint32_t right_version = 1;
   static constexpr std::uint32_t this_abi =
       0x01'08'01'02;  // see docs/formats.md: little endian, 8-byte pointers, Itanium C++ ABI

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <map>
 #include <utility>
 
 #include <tenure/error.hpp>
@@ -12,18 +13,23 @@ namespace tenure::heap {
 
 namespace {
 
-constexpr std::uint64_t most_in_run = 64;                       // blocks that an area takes at once: 2 MiB
-constexpr std::uint64_t old_blocks_at_once = 1024;              // looked at when blocks are wanted
-constexpr std::uint64_t worth_filling = granules_in_block / 2;  // granules in use, at most
-constexpr std::uint64_t least_hole = 128;                       // bytes
-
 constexpr address up(address at, std::uint64_t to) { return (at + to - 1) & ~(to - 1); }
 
 }  // namespace
 
-nursery::nursery(block_map& map, rvm::region& region, grower grow)
-    : map_(map), region_(region), grow_(std::move(grow)), fresh_(map.header().blocks_end), look_end_(fresh_) {
-  fresh_ = std::max<std::uint64_t>(fresh_, bookkeeping_blocks);
+nursery::nursery(block_map& map, rvm::region& region, const store_tuning& tune, grower grow)
+    : map_(map),
+      region_(region),
+      tune_(tune),
+      worth_filling_(granules_in_block * std::min<std::uint32_t>(tune.refill, 100) / 100),
+      grow_(std::move(grow)),
+      fresh_(map.header().blocks_end),
+      look_end_(fresh_),
+      zero_from_((region.size() + block_size - 1) / block_size) {
+  // Behind an object that goes on into its last zone there is no bookkeeping for others.
+  if (fresh_ % blocks_in_zone != 0 && map.kind_of_zone(fresh_ / blocks_in_zone) == zone_kind::continued)
+    fresh_ = (fresh_ / blocks_in_zone + 1) * blocks_in_zone;
+  if (fresh_ % blocks_in_zone == 0) fresh_ += bookkeeping_blocks;
 }
 
 nursery::~nursery() {
@@ -42,7 +48,8 @@ nursery::counts nursery::made() const {
 address nursery::make(std::uint32_t type, std::uint64_t size, std::uint64_t alignment, bool inside) {
   alignment = std::max(alignment, granule);
   size = std::max<std::uint64_t>(size, 1);
-  if (size > map_.capacity() / 2 || alignment > block_size)
+  // Aligned to a block it would begin in the one behind its header, where nobody looks for it.
+  if (size > map_.capacity() / 2 || alignment > block_size / 2)
     throw error(errc::out_of_memory, "an object of " + std::to_string(size) + " bytes, aligned to " +
                                          std::to_string(alignment) + ", is too large for this database");
   std::unique_lock lock(mutex_);
@@ -66,7 +73,7 @@ address nursery::make(std::uint32_t type, std::uint64_t size, std::uint64_t alig
     if (is_small) {
       if (in.spare.blocks != 0) give_back(in.spare);  // another thread was as fast
       in.spare = got;
-      in.wanted = std::min(2 * in.wanted, most_in_run);
+      in.wanted = std::min(2 * in.wanted, std::max<std::uint64_t>(tune_.most_blocks, 1));
       at = try_small(in, size, alignment, mine);
       zeroed = in.blocks.zeroed;
     } else {
@@ -91,7 +98,10 @@ address nursery::try_small(area& in, std::uint64_t size, std::uint64_t alignment
   // What is between objects is logged with them: zero, whatever was there.
   if (!in.blocks.zeroed) std::memset(reinterpret_cast<void*>(in.next), 0, at - in.next);
   in.next = at + size;
-  if (inside) touch(*in.young);
+  if (inside)
+    touch(*in.young);
+  else
+    in.young->is_shared = true;
   in.young->starts.set((at - map_.start_of(in.young->first)) / granule);
   return at;
 }
@@ -99,7 +109,10 @@ address nursery::try_small(area& in, std::uint64_t size, std::uint64_t alignment
 address nursery::place_large(const run& in, std::uint64_t size, std::uint64_t alignment, bool inside) {
   const std::uint64_t before = up(header_bytes(size), alignment);
   young_block& y = young_at(in.first, in.blocks, true);
-  if (inside) touch(y);
+  if (inside)
+    touch(y);
+  else
+    y.is_shared = true;
   y.starts.set(before / granule);
   return map_.start_of(in.first) + before;
 }
@@ -160,22 +173,22 @@ bool nursery::next_block(area& in, bool inside) {
 bool nursery::fill_again(area& in) {
   look_at_old_blocks();
   while (!sparse_.empty()) {
-    const std::uint64_t block = sparse_.back();
-    sparse_.pop_back();
+    const std::uint64_t block = *sparse_.rbegin();
+    sparse_.erase(block);
     // The zone may have been emptied since, and a large object may lie where its bookkeeping was.
     if (map_.kind_of_zone(block / blocks_in_zone) != zone_kind::ordinary) continue;
     const block_entry& e = map_.entry(block);
-    if (e.kind != block_kind::small || e.used > worth_filling || map_.young(block) != nullptr) continue;
+    if (e.kind != block_kind::small || e.used > worth_filling_ || map_.young(block) != nullptr) continue;
     in.holes.clear();
     address free_from = map_.start_of(block);
     map_.starts(block).for_each([&](std::uint64_t g) {
       const address object = map_.start_of(block) + g * granule;
       const std::uint64_t size = size_of_object(object);
-      if (object - header_bytes(size) >= free_from + least_hole)
+      if (object - header_bytes(size) >= free_from + tune_.least_hole)
         in.holes.emplace_back(free_from, object - header_bytes(size));
       free_from = object + size;
     });
-    if (const address end = map_.start_of(block) + block_size; end >= free_from + least_hole)
+    if (const address end = map_.start_of(block) + block_size; end >= free_from + tune_.least_hole)
       in.holes.emplace_back(free_from, end);
     if (in.holes.empty()) continue;
     in.blocks = {block, 1, false};
@@ -189,14 +202,8 @@ bool nursery::fill_again(area& in) {
 nursery::run nursery::choose(std::uint64_t least, std::uint64_t most) {
   if (least > blocks_in_zone - bookkeeping_blocks) return choose_zones(least);
   look_at_old_blocks();
-  for (auto at = free_.begin(); at != free_.end(); ++at) {
-    const auto [first, blocks] = *at;
-    if (blocks < least) continue;
-    const std::uint64_t taken = std::min(blocks, most);
-    free_.erase(at);
-    if (blocks > taken) free_.emplace(first + taken, blocks - taken);
-    return {first, taken, false};
-  }
+  if (const free_runs::run found = free_.take(least, most); found.blocks != 0)
+    return {found.first, found.blocks, false};
   return choose_fresh(least, most);
 }
 
@@ -204,22 +211,18 @@ nursery::run nursery::choose(std::uint64_t least, std::uint64_t most) {
 nursery::run nursery::choose_zones(std::uint64_t blocks) {
   while (look_from_ < look_end_) look_at_old_blocks();
   const std::uint64_t following = (blocks + bookkeeping_blocks - 1) / blocks_in_zone;
-  const auto is_free = [&](std::uint64_t zone) {
-    const auto at = free_.find(zone * blocks_in_zone + bookkeeping_blocks);
-    return at != free_.end() && at->second == blocks_in_zone - bookkeeping_blocks;
-  };
-  for (const auto& [first, length] : free_) {
-    const std::uint64_t zone = first / blocks_in_zone;
-    if (!is_free(zone)) continue;
+  std::uint64_t zone = 0;  // none: that of the header is never unused as a whole
+  free_.find_whole_zone([&](std::uint64_t candidate) {
     std::uint64_t found = 0;
-    while (found < following && map_.kind_of_zone(zone + found + 1) == zone_kind::unused && is_free(zone + found + 1))
+    while (found < following && map_.kind_of_zone(candidate + found + 1) == zone_kind::unused &&
+           free_.has_whole_zone(candidate + found + 1))
       ++found;
-    if (found < following) continue;
-    const std::uint64_t begin = first;
-    for (std::uint64_t z = zone; z <= zone + following; ++z) free_.erase(z * blocks_in_zone + bookkeeping_blocks);
-    return {begin, blocks, false};
-  }
-  return choose_fresh(blocks, blocks);
+    if (found == following) zone = candidate;
+    return zone != 0;
+  });
+  if (zone == 0) return choose_fresh(blocks, blocks);
+  for (std::uint64_t z = zone; z <= zone + following; ++z) free_.take_zone(z);
+  return {zone * blocks_in_zone + bookkeeping_blocks, blocks, false};
 }
 
 nursery::run nursery::choose_fresh(std::uint64_t least, std::uint64_t most) {
@@ -241,7 +244,7 @@ nursery::run nursery::choose_fresh(std::uint64_t least, std::uint64_t most) {
   if ((end - 1) / blocks_in_zone != first / blocks_in_zone)
     fresh_ = (end + blocks_in_zone - 1) / blocks_in_zone * blocks_in_zone;
   if (fresh_ % blocks_in_zone == 0) fresh_ += bookkeeping_blocks;
-  return {first, taken, true};
+  return {first, taken, first >= zero_from_};
 }
 
 void nursery::open(const run& which) {
@@ -262,26 +265,11 @@ void nursery::give_back(std::uint64_t first, std::uint64_t blocks) {
       give_back(z * blocks_in_zone + bookkeeping_blocks, blocks_in_zone - bookkeeping_blocks);
     blocks = (zone + 1) * blocks_in_zone - first;
   }
-  auto after = free_.upper_bound(first);
-  // A block whose last objects, persistent and transient, go in one commit is given back for both.
-  if (after != free_.begin() && std::prev(after)->first + std::prev(after)->second > first) return;
-  if (after != free_.begin()) {
-    const auto before = std::prev(after);
-    if (before->first + before->second == first && first % blocks_in_zone != bookkeeping_blocks) {
-      first = before->first;
-      blocks += before->second;
-      free_.erase(before);
-    }
-  }
-  if (after != free_.end() && first + blocks == after->first && after->first % blocks_in_zone != bookkeeping_blocks) {
-    blocks += after->second;
-    free_.erase(after);
-  }
-  free_.emplace(first, blocks);
+  free_.add(first, blocks);
 }
 
 void nursery::look_at_old_blocks() {
-  const std::uint64_t stop = std::min(look_end_, look_from_ + old_blocks_at_once);
+  const std::uint64_t stop = std::min(look_end_, look_from_ + std::max<std::uint64_t>(tune_.old_blocks_at_once, 1));
   for (; look_from_ < stop; ++look_from_) {
     const std::uint64_t block = look_from_;
     if (map_.kind_of_zone(block / blocks_in_zone) == zone_kind::continued) {
@@ -292,71 +280,85 @@ void nursery::look_at_old_blocks() {
     const block_entry& e = map_.entry(block);
     if (map_.kind_of_zone(block / blocks_in_zone) == zone_kind::unused || e.kind == block_kind::unused)
       give_back(block, 1);
-    else if (e.kind == block_kind::small && e.used <= worth_filling)
-      sparse_.push_back(block);
+    else if (e.kind == block_kind::small && e.used <= worth_filling_)
+      sparse_.insert(block);
   }
 }
 
 void nursery::unmake(address object) {
   const std::scoped_lock lock(mutex_);
-  young_block* const y = map_.young(map_.block_of(object));
-  assert(y != nullptr);
-  y->starts.reset((object - map_.start_of(y->first)) / granule);
-  if (y->is_large) drop_if_empty(*y);
+  forget(object);
 }
 
+bool nursery::unmake_transient(address at) {
+  const std::scoped_lock lock(mutex_);
+  const found_object found = map_.find_start(at);
+  if (!found || found.is_persistent) return false;
+  forget(found.at);
+  return true;
+}
+
+void nursery::forget(address object) {
+  young_block* const y = map_.young(map_.block_of(object));
+  assert(y != nullptr);
+  const std::uint64_t bit = (object - map_.start_of(y->first)) / granule;
+  y->starts.reset(bit);
+  if (y->touched) y->starts_at_begin.reset(bit);  // an abort does not bring it back
+  y->is_shared = true;
+  drop_if_empty(*y);
+}
+
+// [heap.young.shared]: the tracker asks which bytes of a page are recoverable. Where transient objects have left other bytes
+// beside persistent ones since it looked last, the block is known as one that has transient objects, until it has looked again.
 void nursery::drop_if_empty(young_block& y) {
-  if (!y.starts.empty() || y.touched || &y == inside_.young || &y == outside_.young) return;
-  const block_entry* const stored =
-      map_.kind_of_zone(y.first / blocks_in_zone) == zone_kind::ordinary ? &map_.entry(y.first) : nullptr;
-  if (stored == nullptr || stored->kind == block_kind::unused)
+  if (!y.starts.empty() || y.touched || y.is_emptied || &y == inside_.young || &y == outside_.young) return;
+  if (y.is_shared && map_.holds_persistent(y.first)) {
+    y.is_emptied = true;
+    emptied_.push_back(&y);
+  } else {
+    drop(y);
+  }
+}
+
+void nursery::drop(young_block& y) {
+  if (!map_.holds_persistent(y.first))
     give_back(y.first, y.span);
-  else if (stored->kind == block_kind::small && stored->used <= worth_filling)
-    sparse_.push_back(y.first);
+  else if (const block_entry& e = map_.entry(y.first); e.kind == block_kind::small && e.used <= worth_filling_)
+    sparse_.insert(y.first);
   map_.set_young(y.first, y.span, nullptr);
   all_.erase(&y);
   delete &y;
 }
 
+// The tracker has just compared what is open.
 void nursery::begin() {
   const std::scoped_lock lock(mutex_);
   in_transaction_ = true;
   inside_at_begin_ = inside_;
+  for (young_block* const y : std::exchange(compared_, std::exchange(emptied_, {}))) drop(*y);
 }
 
 void nursery::abort() {
   const std::scoped_lock lock(mutex_);
   in_transaction_ = false;
-  for (young_block* y : touched_) {
-    y->starts = y->starts_at_begin;
+  // All that the transaction has taken is given back; the area goes back to the block where it was at begin(), the memory
+  // behind it being zero no longer. Blocks that it took and had before are one of these two, never both [heap.blocks.once].
+  std::vector<young_block*> touched = std::exchange(touched_, {});
+  if (young_block* const last = inside_.young; last != nullptr && last != inside_at_begin_.young && !last->touched)
+    touched.push_back(last);
+  for (young_block* y : touched) {
+    if (y->touched) y->starts = y->starts_at_begin;
     y->touched = false;
   }
-  const auto touched = std::exchange(touched_, {});
-  // The area goes back to the block where it was at begin(), the memory behind it being zero no longer. What it has left of
-  // other blocks is free.
+  if (inside_.blocks.blocks > 1) give_back(inside_.blocks.first + 1, inside_.blocks.blocks - 1);
+  give_back(inside_.spare);
   const std::uint64_t wanted = inside_.wanted;
-  run spare = std::exchange(inside_.spare, {});
-  const bool same_run =
-      inside_.blocks.first + inside_.blocks.blocks == inside_at_begin_.blocks.first + inside_at_begin_.blocks.blocks;
-  if (!same_run && inside_.blocks.blocks > 1) give_back(inside_.blocks.first + 1, inside_.blocks.blocks - 1);
-  // The run of begin() was used up, if it is another one: only its first block can be gone on with.
-  const bool used_up = !same_run && inside_at_begin_.blocks.blocks > 1;
   inside_ = std::exchange(inside_at_begin_, {});
   inside_.wanted = wanted;
+  inside_.spare = {};
+  inside_.blocks.blocks = std::min<std::uint64_t>(inside_.blocks.blocks, 1);
   inside_.blocks.zeroed = false;
-  if (used_up) inside_.blocks.blocks = 1;
-  if (inside_.spare.blocks == 0) inside_.spare = std::exchange(spare, {});
-  give_back(spare);
-  for (young_block* y : touched) {
-    const std::uint64_t behind = y->first - inside_.blocks.first;
-    if (y->starts.empty() && !y->is_large && behind != 0 && behind < inside_.blocks.blocks) {
-      map_.set_young(y->first, y->span, nullptr);  // the area will come to it again
-      all_.erase(y);
-      delete y;
-    } else {
-      drop_if_empty(*y);
-    }
-  }
+  for (young_block* y : touched) drop_if_empty(*y);
 }
 
 void nursery::committed(const std::unordered_set<address>& retired, const std::vector<std::uint64_t>& freed) {
@@ -387,8 +389,8 @@ void nursery::committed(const std::unordered_set<address>& retired, const std::v
     const block_entry& e = map_.entry(block);
     if (map_.kind_of_zone(block / blocks_in_zone) == zone_kind::unused || e.kind == block_kind::unused)
       give_back(block, 1);
-    else if (e.kind == block_kind::small && e.used <= worth_filling)
-      sparse_.push_back(block);
+    else if (e.kind == block_kind::small && e.used <= worth_filling_)
+      sparse_.insert(block);
   }
 }
 
@@ -404,6 +406,33 @@ void nursery::for_each_young(const std::function<void(address)>& f) const {
   const std::scoped_lock lock(mutex_);
   for (const young_block* y : all_)
     y->starts.for_each([&](std::uint64_t g) { f(map_.start_of(y->first) + g * granule); });
+}
+
+std::vector<std::string> nursery::check() const {
+  std::vector<std::string> wrong;
+  std::map<std::uint64_t, std::string> owners;
+  const auto take = [&](std::uint64_t first, std::uint64_t blocks, const std::string& who) {
+    for (std::uint64_t b = first; b < first + blocks; ++b)
+      if (const auto [at, is_new] = owners.emplace(b, who); !is_new)
+        wrong.push_back("block " + std::to_string(b) + " has two owners: " + at->second + " and " + who);
+  };
+  const auto take_unused = [&](std::uint64_t first, std::uint64_t blocks, const std::string& who) {
+    take(first, blocks, who);
+    for (std::uint64_t b = first; b < first + blocks; ++b)
+      if (b < look_end_ && b % blocks_in_zone >= bookkeeping_blocks && map_.holds_persistent(b))
+        wrong.push_back("block " + std::to_string(b) + " has persistent objects, but is among " + who);
+  };
+  free_.for_each([&](std::uint64_t first, std::uint64_t blocks) {
+    take_unused(first, blocks, "the free blocks");
+    if (first % blocks_in_zone < bookkeeping_blocks || first + blocks > fresh_)
+      wrong.push_back("blocks from " + std::to_string(first) + " on are among the free blocks");
+  });
+  for (const young_block* y : all_) take(y->first, y->span, "those with transient objects");
+  for (const area* in : {&inside_, &outside_}) {
+    if (in->blocks.blocks > 1) take_unused(in->blocks.first + 1, in->blocks.blocks - 1, "those to be used next");
+    take_unused(in->spare.first, in->spare.blocks, "those to be used then");
+  }
+  return wrong;
 }
 
 }  // namespace tenure::heap

@@ -9,15 +9,18 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
+#include <set>
+#include <string>
 #include <unordered_set>
 #include <vector>
 
 #include <tenure/rvm.hpp>
+#include <tenure/store.hpp>
 
 #include "heap/block_map.hpp"
+#include "heap/free_runs.hpp"
 
 namespace tenure::heap {
 
@@ -26,15 +29,17 @@ class nursery {
   // Makes sure that the segment has space up to here, in bytes from home; throws if it cannot.
   using grower = std::function<void(std::uint64_t)>;
 
-  nursery(block_map& map, rvm::region& region, grower grow);
+  nursery(block_map& map, rvm::region& region, const store_tuning& tune, grower grow);
   ~nursery();
   nursery(const nursery&) = delete;
   nursery& operator=(const nursery&) = delete;
 
   // Zeroed memory behind a header. Any thread; `inside`: the caller's thread has the open write transaction.
   [[nodiscard]] address make(std::uint32_t type, std::uint64_t size, std::uint64_t alignment, bool inside);
-  // Takes back an object that make() has just made.
+  // Takes back a transient object. Any thread; nobody uses it any more.
   void unmake(address object);
+  // The same for whatever lies at the address. Returns whether it was a transient object.
+  bool unmake_transient(address at);
 
   // For the write transaction.
   void begin();
@@ -64,6 +69,8 @@ class nursery {
   }
   // All transient objects.
   void for_each_young(const std::function<void(address)>& f) const;
+  // Blocks that have two owners, or none of those that they should have: what is wrong, a line each. In exclusively().
+  [[nodiscard]] std::vector<std::string> check() const;
 
  private:
   // Consecutive blocks. 0 of them: none.
@@ -99,20 +106,30 @@ class nursery {
   void look_at_old_blocks();
   young_block& young_at(std::uint64_t block, std::uint64_t span, bool is_large);
   void touch(young_block& y);
+  void forget(address object);
   void drop_if_empty(young_block& y);
+  void drop(young_block& y);
 
   block_map& map_;
   rvm::region& region_;
+  const store_tuning tune_;
+  const std::uint64_t worth_filling_;  // granules in use, at most
   grower grow_;
   mutable std::mutex mutex_;
   area inside_, outside_, inside_at_begin_;
   bool in_transaction_ = false;
   std::vector<young_block*> touched_, promoted_;
   std::unordered_set<young_block*> all_;
-  std::map<std::uint64_t, std::uint64_t> free_;  // runs of blocks that hold nothing: first block, count
-  std::vector<std::uint64_t> sparse_;            // small blocks that may be worth filling again
-  std::uint64_t fresh_;                          // blocks from here on were never used
-  std::uint64_t look_from_ = 0, look_end_;       // old blocks that were not looked at
+  // Blocks without transient objects, but with persistent ones beside which other threads have had some: since the last
+  // begin(), and before it. They are dropped when the tracker has compared their pages [heap.young.shared].
+  std::vector<young_block*> emptied_, compared_;
+  free_runs free_;
+  std::set<std::uint64_t> sparse_;          // small blocks that may be worth filling again
+  std::uint64_t fresh_;                     // no commit has used the blocks from here on
+  std::uint64_t look_from_ = 0, look_end_;  // old blocks that were not looked at
+  // Blocks from here on are zero: the segment did not reach them when it was opened. Before that, a crash may have left what a
+  // bulk write had brought there [heap.bulk.leftovers].
+  std::uint64_t zero_from_;
   counts made_;
 };
 

@@ -1,6 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 #include "heap/object_text.hpp"
 
+#include "heap/store_state.hpp"
 #include "os/system_error.hpp"
 #include "os/virtual_memory.hpp"
 
@@ -33,6 +34,7 @@ std::string field_text(const store_state& store, address object, std::uint64_t o
 }
 
 std::string describe_address(const void* at) {
+  if (const store_state* const store = store_at(at)) return "in " + store->database_of(at)->file + ", ";
   const auto page = reinterpret_cast<std::uintptr_t>(at) / os::page_size() * os::page_size();
   const std::string there = os::occupant(reinterpret_cast<const void*>(page), os::page_size());
   if (there.empty()) return "";

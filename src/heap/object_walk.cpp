@@ -74,7 +74,7 @@ void reachable_objects::search_from(address object) {
 }
 
 void reachable_objects::follow_all(address wanted) {
-  for (std::size_t next = 0; next < order_.size(); ++next) {
+  for (std::size_t next = 0; next < order_.size() && order_.size() < most_; ++next) {
     const address object = order_[next];
     if (object == wanted) return;
     const sound_object from = find_sound(store_, reinterpret_cast<const void*>(object));
@@ -112,7 +112,8 @@ std::string reachable_objects::path(address object) const {
 }
 
 std::string path_to(const store_state& store, address object) {
-  reachable_objects all(store);
+  constexpr std::size_t most = 100'000;
+  reachable_objects all(store, most);
   all.search(object);
   return all.path(object);
 }

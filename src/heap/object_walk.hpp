@@ -62,7 +62,9 @@ struct sound_object {
 // Breadth first from all roots, through persistent and transient objects alike, remembering how each was reached.
 class reachable_objects {
  public:
-  explicit reachable_objects(const store_state& store) : store_(store) {}
+  // Looks at `most` objects.
+  explicit reachable_objects(const store_state& store, std::size_t most = ~std::size_t{0})
+      : store_(store), most_(most) {}
 
   // Until `wanted` was found, or everything was.
   void search(address wanted = 0);
@@ -84,6 +86,7 @@ class reachable_objects {
   void follow_all(address wanted);
 
   const store_state& store_;
+  const std::size_t most_;
   std::unordered_map<address, step> seen_;
   std::vector<address> order_;
 };

@@ -20,12 +20,7 @@ std::string_view view(const stored_text& text) { return {text.text, text.length}
 
 }  // namespace
 
-root_entry* database_state::find_root(std::string_view root_name) const {
-  heap::root_table& table = root_table();
-  for (std::uint64_t n = 0; n < table.count; ++n)
-    if (view(table.entries[n].name) == root_name) return &table.entries[n];
-  return nullptr;
-}
+root_entry* database_state::find_root(std::string_view root_name) const { return names->find(root_table(), root_name); }
 
 void database_state::add_root(std::string_view root_name, void* object) {
   heap::root_table& table = root_table();
@@ -39,6 +34,7 @@ void database_state::add_root(std::string_view root_name, void* object) {
   }
   table.entries[table.count] = {make_text(root_name), object};
   ++table.count;
+  names->added(table);
 }
 
 void database_state::remove_root(std::string_view root_name) {
@@ -47,7 +43,8 @@ void database_state::remove_root(std::string_view root_name) {
   if (found == nullptr)
     throw error(errc::no_such_root, file + ": has no root named \"" + std::string(root_name) + "\"");
   detail::retire_object(owner, const_cast<char*>(found->name.text));
-  std::move(found + 1, table.entries + table.count, found);
+  names->removing(table, *found);
+  *found = table.entries[table.count - 1];
   table.entries[--table.count] = {};
 }
 

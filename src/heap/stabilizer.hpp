@@ -21,6 +21,11 @@ class stabilizer {
   // All of it. Throws errc::cannot_persist, with the path from a root, if something that is reachable from a persistent
   // object is not in the store or was destroyed; the transaction is as before then, after undo().
   void run(std::span<const rvm::memory_range> changes);
+  // Why a reference cannot persist, and what to do about it.
+  struct objection {
+    const char* what;
+    const char* advice;
+  };
   // Takes back what run() wrote to the bookkeeping.
   void undo() noexcept;
   // The commit is captured: what was promoted is persistent.
@@ -43,7 +48,9 @@ class stabilizer {
   void follow(const reference& r, bool ambiguous);
   void promote(database_state& in, young_block& y, address object);
   void drain();
-  [[noreturn]] void refuse(const reference& r, const char* why);
+  [[noreturn]] void refuse(const reference& r, const objection& why);
+  // Refuses references to what was destroyed, in whatever object, if the store was opened so.
+  void look_for_destroyed();
   // Descriptions of the types of what was promoted.
   void describe_types();
   void describe(database_state& in, known_type& what);
@@ -93,7 +100,8 @@ class stabilizer {
   std::vector<tally> tallies_;
 };
 
-// How the object can be reached: "root by-name -> map<...>.root_ -> ...". Slow. Empty if it cannot.
+// How the object can be reached: "root by-name -> map<...>.root_ -> ...". Empty if it cannot, or if that is not found out with
+// a bounded effort: among 10^7 objects the full search took 9 s and 1.8 GiB.
 [[nodiscard]] std::string path_to(const store_state& store, address object);
 
 }  // namespace tenure::heap

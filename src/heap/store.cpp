@@ -11,6 +11,7 @@
 #include "os/file.hpp"
 #include "os/process.hpp"
 #include "os/system_error.hpp"
+#include "rvm/segment.hpp"
 
 namespace tenure {
 
@@ -63,25 +64,59 @@ void store_closed(store_state& which) noexcept {
 
 // --- Opening and closing -------------------------------------------------------------------------------------------------
 
+namespace {
+
+os::disk& disk_of(const store_options& how) { return how.memory.disk != nullptr ? *how.memory.disk : os::real_disk(); }
+
+// Whether the file is a database that no transaction was ever committed to.
+bool is_blank_database(os::disk& disk, const std::string& file) {
+  try {
+    const rvm::segment_header h = rvm::read_segment_header(disk, file);
+    std::vector<std::byte> bytes(starts_at);
+    const std::size_t got = disk.open(file, os::access::read_only)->read_at(h.data_offset, bytes);
+    return h.tag == database_tag && std::all_of(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(got),
+                                                [](std::byte b) { return b == std::byte{}; });
+  } catch (const error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
 store_state::store_state(const std::string& in, const store_options& options)
     : directory(os::absolute_path(in)),
       how(options),
       read_only(options.mode == rvm::open_mode::read_only),
       fork_generation(os::fork_generation()) {
-  os::disk& disk = how.memory.disk != nullptr ? *how.memory.disk : os::real_disk();
+  os::disk& disk = disk_of(how);
   const std::string log = directory + "/log", main = file_of("main");
   const bool exists = disk.exists(log);
+  if (!exists && disk.exists(main))
+    throw error(std::make_error_code(std::errc::no_such_file_or_directory),
+                log + ": the store's log is missing, though its database " + main +
+                    " is there; put the log back; if it is lost, `tenure log renew " + log +
+                    "` makes a new one, and says whether the old one had changes that are lost with it");
   if (!exists && (how.mode == rvm::open_mode::open || read_only))
     throw error(std::make_error_code(std::errc::no_such_file_or_directory),
                 directory + ": there is no store; open it with open_mode::create or open_or_create to make one");
   if (!exists) disk.make_directory(directory);
   how.memory.mode = how.mode;
   memory = std::make_unique<rvm::memory>(log, how.memory);
-  // The default database is what makes a store: a crash may have come between.
-  if (!read_only && !disk.exists(main))
+  // The default database is what makes a store: a crash may have come between. Then nothing was ever in the log.
+  const bool has_main = disk.exists(main);
+  if (!has_main && (read_only || log_was_used()))
+    throw error(std::make_error_code(std::errc::no_such_file_or_directory),
+                main + ": the store's default database is missing; put it back, or restore " + directory +
+                    " from a backup, with all its files");
+  if (!has_main)
     create_database("main", how.create);
   else
     open_databases();
+}
+
+// Whether anything was ever in the log: then its first transaction is complete, which makes the default database.
+bool store_state::log_was_used() const {
+  return memory->recovery().tail != memory->stats().log_size || memory->totals().log_grown != 0;
 }
 
 store_state::~store_state() {
@@ -100,6 +135,11 @@ store_state::~store_state() {
 void store_state::open_databases() {
   databases.push_back(std::make_unique<database_state>(*this, "main", file_of("main")));
   database_state& main = *databases.front();
+  if (main.is_blank() && log_was_used())
+    throw error(errc::damaged, main.file +
+                                   ": is empty, though the store's log was used: it is the file of another store, or "
+                                   "was lost; put the right one back, or restore " +
+                                   directory + " from a backup, with all its files");
   if (!read_only && main.is_blank()) {
     // Its first transaction never became durable.
     initialize(main, {});
@@ -113,6 +153,10 @@ void store_state::open_databases() {
     for (std::uint64_t n = 0; n < others.count; ++n) {
       const database_entry& e = others.entries[n];
       const std::string name(e.name.text, e.name.length);
+      if (!disk_of(how).exists(file_of(name)))
+        throw error(std::make_error_code(std::errc::no_such_file_or_directory),
+                    file_of(name) + ": the store's database \"" + name + "\" is missing; put it back, or restore " +
+                        directory + " from a backup, with all its files");
       databases.push_back(std::make_unique<database_state>(*this, name, file_of(name)));
       database_state& d = *databases.back();
       d.read();
@@ -140,9 +184,12 @@ database_state& store_state::create_database(std::string_view name, const databa
     throw error(std::make_error_code(std::errc::file_exists),
                 directory + ": has a database \"" + std::string(name) + "\" already");
   const std::string file = file_of(name);
-  os::disk& disk = how.memory.disk != nullptr ? *how.memory.disk : os::real_disk();
-  // A file that no table names was left by a crash between its making and the transaction that adds it.
+  os::disk& disk = disk_of(how);
+  // A file that no table names was left by a crash between its making and the transaction that adds it: it is all zero.
   if (disk.exists(file)) {
+    if (!is_blank_database(disk, file))
+      throw error(std::make_error_code(std::errc::file_exists),
+                  file + ": is there already, and is a database, though not one of this store: move it away");
     disk.remove(file);
     disk.sync_directory_of(file);
   }
@@ -316,9 +363,7 @@ std::vector<std::string> store::verify() const {
 bool store::is_persistent(const void* object) const {
   const database_state* const in = state_->database_of(object);
   if (in == nullptr) return false;
-  bool found = false;  // other threads may be making objects beside it
-  in->nursery->exclusively([&] { found = in->map->find(reinterpret_cast<address>(object)).is_persistent; });
-  return found;
+  return in->find(object).is_persistent;
 }
 
 store_statistics store::stats() const {

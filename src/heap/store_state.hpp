@@ -41,6 +41,7 @@ struct store_state final : rvm::participant {
     return directory + "/" + std::string(database) + ".db";
   }
   void open_databases();
+  [[nodiscard]] bool log_was_used() const;
   void initialize(database_state& made, std::string_view database_name);
   void add_to_table(const database_state& made, std::string_view database_name);
 

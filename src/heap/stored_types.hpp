@@ -49,7 +49,7 @@ struct root_entry {
   void* object;
 };
 struct root_table {
-  root_entry* entries;  // in the order of making
+  root_entry* entries;  // in no order
   std::uint64_t count, capacity;
 };
 

@@ -25,6 +25,10 @@ class verifier {
     for (const auto& d : store_.databases) {
       if (!store_.is_writer()) check_checksums(*d);
       check_blocks(*d);
+      if (d->nursery)
+        d->nursery->exclusively([&] {
+          for (const std::string& wrong : d->nursery->check()) say(d->file + ": " + wrong);
+        });
     }
     for (const auto& d : store_.databases) {
       check_roots(*d);

@@ -94,8 +94,10 @@ void store_state::abort() {
     return;
   }
   tx.abort();
-  for (const auto& d : databases)
+  for (const auto& d : databases) {
     if (d->nursery) d->nursery->abort();
+    d->names->aborted();
+  }
   {
     const std::scoped_lock lock(statistics_mutex);
     ++counts.aborts;
@@ -110,6 +112,7 @@ void store_state::ended() noexcept {
   doomed = false;
   depth = 0;
   for (const auto& d : databases) {
+    d->names->committed();
     d->destroyed.clear();
     d->retired.clear();
   }

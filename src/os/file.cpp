@@ -23,6 +23,8 @@
 #include <utility>
 #include <vector>
 
+#include "os/held_locks.hpp"
+#include "os/lock_holders.hpp"
 #include "os/map_at.hpp"
 #include "os/process.hpp"
 #include "os/system_error.hpp"
@@ -111,6 +113,52 @@ void refuse_unless_storage(const struct stat& found, const std::string& path) {
   throw_system_error(EINVAL, "cannot open " + path, std::string("it is ") + kind + ", not a file or a block device");
 }
 
+// Moves a new descriptor away from 0, 1 and 2. A program that was started with one of these closed would get it here, and
+// what is then printed to standard output would land in the file.
+int behind_standard_streams(int descriptor) {
+  if (descriptor < 0 || descriptor > STDERR_FILENO) return descriptor;
+  const int moved = ::fcntl(descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  const int code = errno;
+  ::close(descriptor);
+  errno = code;
+  return moved;
+}
+
+// Where a symbolic link leads, or `path`.
+std::string target_of(std::string path) {
+  namespace fs = std::filesystem;
+  constexpr int most = 40;  // as the kernel
+  for (int links = 0; links < most; ++links) {
+    std::error_code failure;
+    const fs::path to = fs::read_symlink(path, failure);
+    if (failure) break;  // mostly because it is no link
+    path = (fs::path(path).parent_path() / to).string();
+  }
+  return path;
+}
+
+// The directory that holds the last component of the path.
+std::string directory_of(const std::string& path) {
+  const std::string directory = std::filesystem::path(path).parent_path().string();
+  return directory.empty() ? "." : directory;
+}
+
+int open_directory(const std::string& directory) {
+  return behind_standard_streams(
+      uninterrupted([&] { return ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
+}
+
+std::string syncing_names(const std::string& directory) {
+  return "cannot make the names in directory " + directory + " durable";
+}
+
+void sync_names(int descriptor, const std::string& directory) {
+  if (uninterrupted([&] { return ::fsync(descriptor); }) == 0) return;
+  // Some network and user-space file systems cannot sync directories and say so; there is nothing better to do there.
+  if (const int code = errno; code != EINVAL && code != EOPNOTSUPP && code != ENOSYS)
+    throw_system_error(code, syncing_names(directory));
+}
+
 class real_file final : public file {
  public:
   // Takes the descriptor, also if it throws.
@@ -118,6 +166,7 @@ class real_file final : public file {
     try {
       absolute_path_ = absolute_path(path_);
       inspect();
+      if (how == access::read_write && !device_) find_directory();
     } catch (...) {
       ::close(descriptor_);
       throw;
@@ -125,10 +174,13 @@ class real_file final : public file {
   }
 
   ~real_file() override {
-    // A child that was forked while the file was open shares the lock: unlocking ends it although the child goes on,
-    // and the child must not unlock what its parent still uses.
-    if (locked_.load(std::memory_order_relaxed) && generation_ == fork_generation()) ::flock(descriptor_, LOCK_UN);
-    ::close(descriptor_);
+    if (locked_.load(std::memory_order_relaxed)) {
+      forget_lock(descriptor_);
+      // A child that was made without the handlers of fork shares the lock: unlocking ends it although the child goes on.
+      if (generation_ == fork_generation()) ::flock(descriptor_, LOCK_UN);
+    }
+    if (descriptor_ >= 0) ::close(descriptor_);
+    if (directory_ >= 0) ::close(directory_);
   }
 
   [[nodiscard]] const std::string& path() const override { return path_; }
@@ -211,11 +263,18 @@ class real_file final : public file {
   [[nodiscard]] bool try_lock(lock_kind kind) override {
     const int wanted = (kind == lock_kind::shared ? LOCK_SH : LOCK_EX) | LOCK_NB;
     if (uninterrupted([&] { return ::flock(descriptor_, wanted); }) == 0) {
+      note_lock(descriptor_);
       locked_.store(true, std::memory_order_relaxed);
       return true;
     }
     if (errno == EWOULDBLOCK) return false;
     throw_system_error(errno, "cannot lock " + path_);
+  }
+
+  [[nodiscard]] std::string lock_holders(const std::string& object) const override {
+    const struct stat opened = status();
+    const std::string known = os::lock_holders(opened.st_dev, opened.st_ino, object);
+    return known.empty() ? file::lock_holders(object) : known;
   }
 
   [[nodiscard]] bool is_current() const override {
@@ -226,6 +285,22 @@ class real_file final : public file {
     }
     const struct stat opened = status();
     return named.st_dev == opened.st_dev && named.st_ino == opened.st_ino;
+  }
+
+  void renamed(const std::string& path) override {
+    absolute_path_ = absolute_path(path);
+    path_ = path;
+    name_is_durable_ = false;
+  }
+
+  void sync_name() override {
+    if (device_ || name_is_durable_) return;
+    const std::string directory = directory_of(target_of(absolute_path_));
+    if (directory_ < 0) directory_ = open_directory(directory);
+    if (directory_ < 0) throw_system_error(errno, syncing_names(directory));
+    sync_names(directory_, directory);
+    name_is_durable_ = true;
+    ::close(std::exchange(directory_, -1));
   }
 
   void* map_private(void* at, std::uint64_t offset, std::size_t length, bool writable) override {
@@ -259,6 +334,14 @@ class real_file final : public file {
       const auto preferred = static_cast<std::uint32_t>(std::clamp<blksize_t>(found.st_blksize, 0, largest_block));
       block_size_ = usable_block_size(std::max(preferred, physical_block_size(found.st_dev)));
     }
+  }
+
+  // Now, so that sync_name() does not fail because the process has as many files open as it may.
+  void find_directory() {
+    const std::string directory = directory_of(target_of(absolute_path_));
+    directory_ = open_directory(directory);
+    if (directory_ < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
+      throw_system_error(errno, "cannot open directory " + directory);
   }
 
   void refuse_unless_writable(const std::string& what) const {
@@ -314,8 +397,10 @@ class real_file final : public file {
     }
   }
 
-  const int descriptor_;
-  const std::string path_;
+  std::atomic<int> descriptor_;  // -1 in a child of a fork, if it was locked
+  int directory_ = -1;           // which has the file's name, until that is durable; -1: it could not be opened
+  bool name_is_durable_ = false;
+  std::string path_;
   const access how_;
   const std::uint32_t generation_ = fork_generation();
   std::string absolute_path_;  // is_current must not depend on the working directory
@@ -325,12 +410,6 @@ class real_file final : public file {
   std::atomic<bool> dsync_refused_{false};
 };
 
-// The directory that holds the last component of the path.
-std::string directory_of(const std::string& path) {
-  const std::string directory = std::filesystem::path(path).parent_path().string();
-  return directory.empty() ? "." : directory;
-}
-
 class system_disk final : public disk {
  public:
   [[nodiscard]] std::unique_ptr<file> open(const std::string& path, access how) override {
@@ -339,7 +418,7 @@ class system_disk final : public disk {
     if (::stat(path.c_str(), &found) != 0) throw_system_error(errno, "cannot open " + path);
     refuse_unless_storage(found, path);
     const int flags = (how == access::read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NOCTTY;
-    const int descriptor = uninterrupted([&] { return ::open(path.c_str(), flags); });
+    const int descriptor = behind_standard_streams(uninterrupted([&] { return ::open(path.c_str(), flags); }));
     if (descriptor < 0)
       throw_system_error(errno, "cannot open " + path + (how == access::read_only ? "" : " for writing"));
     return std::make_unique<real_file>(descriptor, path, how);
@@ -347,7 +426,8 @@ class system_disk final : public disk {
 
   [[nodiscard]] std::unique_ptr<file> create(const std::string& path, unsigned permissions) override {
     const int flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC;
-    const int descriptor = uninterrupted([&] { return ::open(path.c_str(), flags, static_cast<mode_t>(permissions)); });
+    const int descriptor = behind_standard_streams(
+        uninterrupted([&] { return ::open(path.c_str(), flags, static_cast<mode_t>(permissions)); }));
     if (descriptor < 0) throw_system_error(errno, "cannot create " + path);
     return std::make_unique<real_file>(descriptor, path, access::read_write);
   }
@@ -359,8 +439,27 @@ class system_disk final : public disk {
     throw_system_error(errno, "cannot look for " + path);
   }
 
+  [[nodiscard]] std::string behind_links(const std::string& path) override { return target_of(path); }
+
   void rename(const std::string& from, const std::string& to) override {
-    if (::rename(from.c_str(), to.c_str()) != 0) throw_system_error(errno, "cannot rename " + from + " to " + to);
+    if (::rename(from.c_str(), to.c_str()) != 0) throw_system_error(errno, renaming(from, to));
+  }
+
+  void rename_to_new(const std::string& from, const std::string& to) override {
+    if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return;
+    if (errno != EINVAL && errno != ENOSYS) throw_system_error(errno, renaming(from, to));
+    // A network file system, mostly. If the old name stays, the file has two.
+    if (::link(from.c_str(), to.c_str()) == 0) return static_cast<void>(::unlink(from.c_str()));
+    if (errno != EPERM && errno != EOPNOTSUPP && errno != ENOSYS) throw_system_error(errno, renaming(from, to));
+    // Without links either. Until the second step, and after a crash in between, there is an empty file.
+    const int flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC;
+    const int descriptor = uninterrupted([&] { return ::open(to.c_str(), flags, 0600); });
+    if (descriptor < 0) throw_system_error(errno, renaming(from, to));
+    ::close(descriptor);
+    if (::rename(from.c_str(), to.c_str()) == 0) return;
+    const int code = errno;
+    ::unlink(to.c_str());
+    throw_system_error(code, renaming(from, to));
   }
 
   void remove(const std::string& path) override {
@@ -376,15 +475,21 @@ class system_disk final : public disk {
   }
 
   void sync_directory_of(const std::string& path) override {
-    const std::string directory = directory_of(path);
-    const std::string what = "cannot make the names in directory " + directory + " durable";
-    const int descriptor = uninterrupted([&] { return ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
-    if (descriptor < 0) throw_system_error(errno, what);
-    const int result = uninterrupted([&] { return ::fsync(descriptor); });
-    const int code = errno;
+    const std::string directory = directory_of(target_of(path));
+    const int descriptor = open_directory(directory);
+    if (descriptor < 0) throw_system_error(errno, syncing_names(directory));
+    try {
+      sync_names(descriptor, directory);
+    } catch (...) {
+      ::close(descriptor);
+      throw;
+    }
     ::close(descriptor);
-    // Some network and user-space file systems cannot sync directories and say so; there is nothing better to do there.
-    if (result != 0 && code != EINVAL && code != EOPNOTSUPP && code != ENOSYS) throw_system_error(code, what);
+  }
+
+ private:
+  static std::string renaming(const std::string& from, const std::string& to) {
+    return "cannot rename " + from + " to " + to;
   }
 };
 

@@ -62,8 +62,18 @@ class file {
 
   // Takes an advisory lock that ends with this object or the process. False if another holder excludes it.
   [[nodiscard]] virtual bool try_lock(lock_kind kind) = 0;
+  // Who has the lock that could not be taken, as the subject of a sentence: "another process, 71 (bank)," or, `object` being
+  // "memory", "another memory of this process". Says that it is one of both where the system does not tell.
+  [[nodiscard]] virtual std::string lock_holders(const std::string& object) const {
+    return "another process, or another " + object + " of this one,";
+  }
   // Whether the path still names this very file (it may have been replaced by a rename since it was opened).
   [[nodiscard]] virtual bool is_current() const = 0;
+  // It has this name now (disk::rename): path() and is_current() are of it. While the file has one user.
+  virtual void renamed(const std::string& path) = 0;
+  // Makes the file's name durable: disk::sync_directory_of, but it does not fail for want of a descriptor. For who may
+  // write; one user at a time.
+  virtual void sync_name() = 0;
 
   // Maps [offset, offset+length) privately: reads see the file, writes stay in this process's copy. Both multiples of
   // os::page_size(). `at` nullptr: anywhere free; else exactly there, never over an existing mapping. Returns the
@@ -89,12 +99,17 @@ class disk {
   // Creates a file that must not exist (std::errc::file_exists). The name is durable after sync_directory_of(path).
   [[nodiscard]] virtual std::unique_ptr<file> create(const std::string& path, unsigned permissions) = 0;
   [[nodiscard]] virtual bool exists(const std::string& path) = 0;
+  // The path of the file that `path` names by a symbolic link; `path` if it is none. Where there is no such file, the path
+  // at which the link wants it.
+  [[nodiscard]] virtual std::string behind_links(const std::string& path) = 0;
   // Replaces `to` if it exists, atomically. Durable after sync_directory_of(to).
   virtual void rename(const std::string& from, const std::string& to) = 0;
+  // The same, but `to` must not exist (std::errc::file_exists); of several who try it at once, one succeeds.
+  virtual void rename_to_new(const std::string& from, const std::string& to) = 0;
   virtual void remove(const std::string& path) = 0;
   // Makes a directory, durably; its parent must exist. Nothing happens if it is there already.
   virtual void make_directory(const std::string& path) = 0;
-  // Makes creations, renames and removals in the directory that holds `path` durable.
+  // Makes creations, renames and removals durable in the directory that holds the file `path`, which may be a link to it.
   virtual void sync_directory_of(const std::string& path) = 0;
 
  protected:

@@ -1,6 +1,8 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 #include "os/static_symbols.hpp"
 
+#include <cxxabi.h>
+#include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
@@ -10,10 +12,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <span>
 #include <string_view>
 #include <tuple>
+#include <vector>
 
 #include "os/system_error.hpp"
 
@@ -80,7 +84,8 @@ class module_file {
   module_file(const module_file&) = delete;
   module_file& operator=(const module_file&) = delete;
 
-  // Calls f(symbol, its name, source file of a local one) for each variable, from the full table, or else the dynamic one.
+  // Calls f(symbol, its name, source file of a local one, its kind) for each variable, from the full table, or else the
+  // dynamic one.
   template <class F>
   void for_each_variable(F&& f) const {
     const auto* const header = part<Elf64_Ehdr>(0, 1);
@@ -106,11 +111,20 @@ class module_file {
                                 : std::string_view();
     };
     std::string_view file;
+    bool is_linkers = false;
     for (const Elf64_Sym& s : std::span{symbols, count}) {
       const unsigned type = ELF64_ST_TYPE(s.st_info);
-      if (type == STT_FILE) file = text(s.st_name);
+      const std::string_view name = text(s.st_name);
+      if (type == STT_FILE) {
+        file = name;
+        is_linkers = false;
+      }
+      // What the linker defines is under no file, and behind it what was global and is hidden.
+      is_linkers = is_linkers || name == "_DYNAMIC";
       if (type != STT_OBJECT || s.st_shndx == SHN_UNDEF || s.st_size == 0) continue;
-      f(s, text(s.st_name), ELF64_ST_BIND(s.st_info) == STB_LOCAL ? file : std::string_view());
+      const bool is_local = ELF64_ST_BIND(s.st_info) == STB_LOCAL;
+      const bool is_lost = is_local && !is_linkers && (file.empty() || file.front() == '<' || file.ends_with(".o"));
+      f(s, name, is_local ? file : std::string_view(), is_lost ? symbol_kind::optimized : kind_of_symbol(name));
     }
   }
 
@@ -126,6 +140,30 @@ class module_file {
 
 }  // namespace
 
+symbol_kind kind_of_symbol(std::string_view symbol) {
+  if (symbol.find(".lto_priv.") != symbol.npos || symbol.find(".llvm.") != symbol.npos) return symbol_kind::optimized;
+  const std::size_t dot = symbol.rfind('.');
+  return dot != symbol.npos && symbol.find_first_not_of("0123456789", dot + 1) == symbol.npos ? symbol_kind::numbered
+                                                                                              : symbol_kind::lasting;
+}
+
+std::string symbol_without_numbers(std::string_view symbol) {
+  std::string text(symbol);
+  if (kind_of_symbol(text) == symbol_kind::numbered) text.resize(text.rfind('.'));
+  if (!text.starts_with("_Z")) return text;
+  // The number behind the name is not part of the text that it stands for; those of lambda expressions and types without
+  // names are.
+  int failed = 0;
+  const std::unique_ptr<char, void (*)(void*)> plain(abi::__cxa_demangle(text.c_str(), nullptr, nullptr, &failed),
+                                                     &std::free);
+  if (plain == nullptr) return text;
+  text = plain.get();
+  for (std::size_t at = 0; (at = text.find_first_of("#_", at)) != text.npos; ++at)
+    if (text[at] == '#' || (at != 0 && text[at - 1] == '$'))
+      text.erase(at + 1, text.find_first_not_of("0123456789", at + 1) - at - 1);
+  return text;
+}
+
 std::optional<symbol_place> symbol_around(const void* address) {
   by_address wanted{reinterpret_cast<std::uintptr_t>(address), {}};
   ::dl_iterate_phdr(look_for_address, &wanted);
@@ -133,11 +171,12 @@ std::optional<symbol_place> symbol_around(const void* address) {
   const std::uint64_t at = wanted.address - wanted.found->base;
   std::optional<symbol_place> found;
   module_file(wanted.found->path)
-      .for_each_variable([&](const Elf64_Sym& s, std::string_view name, std::string_view file) {
+      .for_each_variable([&](const Elf64_Sym& s, std::string_view name, std::string_view file, symbol_kind kind) {
         if (at - s.st_value >= s.st_size) return;
         // Of several names of one variable the first in the alphabet: the order in the table is another one in another build.
-        symbol_place place{wanted.found->name, std::string(file), std::string(name), at - s.st_value};
-        if (!found || std::tie(place.file, place.symbol) < std::tie(found->file, found->symbol))
+        symbol_place place{wanted.found->name, std::string(file), std::string(name), at - s.st_value, s.st_size, kind};
+        if (!found ||
+            std::tie(place.kind, place.file, place.symbol) < std::tie(found->kind, found->file, found->symbol))
           found = std::move(place);
       });
   return found;
@@ -147,16 +186,32 @@ symbol_address address_of_symbol(const std::string& module, const std::string& f
   by_name wanted{module, {}};
   ::dl_iterate_phdr(look_for_name, &wanted);
   if (!wanted.found) return {};
+  // Variables of functions may have siblings.
+  const bool in_function = symbol.starts_with("_ZZ") || symbol.find('.') != symbol.npos;
+  const std::string bare = in_function ? symbol_without_numbers(symbol) : symbol;
+  const std::string_view begin = std::string_view(symbol).substr(0, symbol.starts_with("_ZZ") ? 3 : symbol.find('.'));
   symbol_address found;
-  bool several = false;
+  std::vector<const std::byte*> others;
   module_file(wanted.found->path)
-      .for_each_variable([&](const Elf64_Sym& s, std::string_view name, std::string_view in) {
-        if (name != symbol || in != file) return;
+      .for_each_variable([&](const Elf64_Sym& s, std::string_view name, std::string_view in, symbol_kind kind) {
+        if (in != file || kind == symbol_kind::optimized) return;
         auto* const at = reinterpret_cast<std::byte*>(wanted.found->base + s.st_value);
-        several = several || (found.address != nullptr && found.address != at);
-        found = {at, s.st_size};
+        const bool is_it = name == symbol && kind == symbol_kind::lasting;
+        if (is_it) found = {at, s.st_size};
+        if (is_it || (in_function && name.starts_with(begin) && symbol_without_numbers(name) == bare))
+          others.push_back(at);
       });
-  return several ? symbol_address{} : found;
+  const auto is_other = [&](const std::byte* at) { return at != found.address; };
+  return std::ranges::any_of(others, is_other) ? symbol_address{} : found;
+}
+
+module_hold::module_hold(const void* variable) {
+  by_address wanted{reinterpret_cast<std::uintptr_t>(variable), {}};
+  ::dl_iterate_phdr(look_for_address, &wanted);
+  if (!wanted.found || wanted.found->name.empty()) return;
+  module_ = {::dlopen(wanted.found->path.c_str(), RTLD_LAZY | RTLD_NOLOAD), [](void* module) {
+               if (module != nullptr) ::dlclose(module);
+             }};
 }
 
 }  // namespace tenure::os

@@ -39,13 +39,19 @@ void address_map::forget(object o) {
 void address_map::add(object o) {
   const std::uintptr_t at = o.address();
   const std::uintptr_t page = at >> page_shift;
+  const bool is_large = o.header().size >= large_size;
+  if (is_large) large_.emplace(at / 8, std::uint64_t{o.header().size});
   auto* bits = const_cast<page_bits*>(look_up(page));
   if (bits == nullptr) {
-    bits = &pages_.try_emplace(page).first->second;
+    try {
+      bits = &pages_.try_emplace(page).first->second;
+    } catch (...) {
+      if (is_large) large_.erase(at / 8);
+      throw;
+    }
     last_page_ = page;
     last_bits_ = bits;
   }
-  if (o.header().size >= large_size) large_.emplace(at / 8, std::uint64_t{o.header().size});
   (*bits)[at % 4096 / 512] |= std::uint64_t{1} << at / 8 % 64;
   ++count_;
 }

@@ -23,7 +23,7 @@ class address_map {
  public:
   explicit address_map(std::pmr::memory_resource* in) : pages_(in), large_(in) {}
 
-  // The object's header is in place, and nothing is noted in its memory.
+  // The object's header is in place, and nothing is noted in its memory. Throws; then nothing has changed.
   void add(object o);
   // For memory that a garbage collector may have taken without a word: forgets what was noted there.
   void forget(object o);

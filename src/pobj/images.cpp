@@ -29,7 +29,8 @@ reference encode(const store& in, std::uint64_t word, object* transient) {
 std::uint64_t decode(const store& in, reference r, pobj_report* report) {
   if (r.is_null()) return 0;
   if (r.is_address()) {
-    if (r.execution() == (in.execution & 0x7fff)) return r.address();
+    // During reconstruction it is of an earlier execution, whatever its number says.
+    if (report == nullptr && r.execution() == (in.execution & 0x7fff)) return r.address();
     if (report != nullptr) ++report->null_unknown;
     return 0;
   }

@@ -45,8 +45,9 @@ int pobj_end() {
 int pobj_abort() {
   return guarded("pobj_abort", [] {
     thread_state& thread = with_transaction();
-    thread.open.reset();
+    thread.open->abort();
     thread.doomed = --thread.depth > 0;
+    if (!thread.doomed) thread = {};
   });
 }
 

@@ -29,8 +29,11 @@ void* allocate_block(const pobj_allocator& from, std::size_t size, bool zeroed) 
   return block;
 }
 
-void free_all(const blocks_to_free& blocks) noexcept {
-  for (const auto& [block, free] : blocks) free(block);
+void blocks_to_free::free_all() noexcept {
+  while (first_ != nullptr) {
+    link* const block = std::exchange(first_, first_->next);
+    block->free(block);
+  }
 }
 
 void block_pool::unmap::operator()(std::byte* chunk) const noexcept { os::unmap(chunk, chunk_size); }
@@ -72,11 +75,11 @@ std::uint64_t object_memory::number_of(const pobj_allocator& wanted) {
   return all_.size() - 1;
 }
 
-void object_memory::release(object o, blocks_to_free& later) {
+void object_memory::release(object o, blocks_to_free& later) noexcept {
   if (is_pooled(o))
     give_back(o.block(), block_size(o.header().size));
   else if (const auto free = all_[o.header().allocator].free; free != nullptr)
-    later.emplace_back(o.block(), free);
+    later.add(o.block(), free);
 }
 
 }  // namespace tenure::pobj

@@ -59,12 +59,21 @@ void* allocate(std::size_t count, std::size_t each, bool zeroed, bool persistent
     }
     transact([&](transaction& t) {
       const position slot = t.make_slot(size, 0);
-      make();
-      t.made_object(made);
-      t.give_slot(made, slot);
+      try {
+        make();
+        t.made_object(made);
+        t.give_slot(made, slot);
+      } catch (...) {
+        // An enclosing transaction goes on without it.
+        if (made) t.forget_made(made);
+        t.take_back(made, slot);
+        if (made && from == nullptr) in.object_blocks.give_back(made.block(), block_size(size));
+        made = {};
+        throw;
+      }
     });
   } catch (...) {
-    // Once it is an object, the abort has freed it.
+    // Unless it has become an object, whose memory an abort has given back.
     if (!made && from != nullptr && from->free != nullptr) from->free(block);
     throw;
   }
@@ -75,11 +84,17 @@ void* allocate(std::size_t count, std::size_t each, bool zeroed, bool persistent
 
 void persistify(transaction& t, object o) {
   if (o.is_persistent()) return;
-  t.in().types.settle(o);
+  t.settle(o);
   if (t.in().is_strict()) check_typed(t.in(), stored(t.in(), o), 0, o.header().size);
-  t.give_slot(o, t.make_slot(o.header().size, o.header().type));
-  t.persistified(o);
-  write_image(t, stored(t.in(), o), 0, o.header().size);
+  const position slot = t.make_slot(o.header().size, o.header().type);
+  try {
+    t.give_slot(o, slot);
+    t.persistified(o);
+    write_image(t, stored(t.in(), o), 0, o.header().size);
+  } catch (...) {
+    t.take_back(o, slot);
+    throw;
+  }
 }
 
 }  // namespace tenure::pobj
@@ -170,7 +185,7 @@ int pobj_unpersistify(void* handle) {
     transact([&](transaction& t) {
       const object o = t.in().object_of(handle);
       if (!o.is_persistent()) return;
-      t.in().types.settle(o);
+      t.settle(o);
       t.take_slot(o);
     });
   });

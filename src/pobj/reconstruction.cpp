@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "pobj/errors.hpp"
 #include "pobj/images.hpp"
@@ -52,10 +53,15 @@ class visible_blocks {
   void** all_;
 };
 
-// In memory that is as the image.
-void decode_references(const store& in, const stored_memory& m, pobj_report& report) {
+// An address that has this execution's number, of which there are 2^15: of an earlier execution of the same number.
+bool is_old_address(const store& in, reference r) { return r.is_address() && r.execution() == (in.execution & 0x7fff); }
+
+// In memory that is as the image. Notes where old addresses are.
+void decode_references(const store& in, const stored_memory& m, pobj_report& report, std::vector<position>& old) {
   m.type.for_each_reference(0, m.size, m.size, [&](std::uint64_t at) {
-    store_word(m.memory + at, decode(in, {load_word(m.memory + at)}, &report));
+    const reference r{load_word(m.memory + at)};
+    if (is_old_address(in, r)) old.push_back(m.image + at);
+    store_word(m.memory + at, decode(in, r, &report));
   });
 }
 
@@ -80,7 +86,9 @@ void store::load_type(position slot, slot_word word) {
   copy(t.references, start.references, references);
   copy(t.transients, start.transients, transients);
   t.name.assign(reinterpret_cast<const char*>(from + name), start.name_length);
-  if (!types.load(start.number, std::move(t))) damaged(*this, slot, "describes a type that another one describes, too");
+  if (!t.makes_sense()) damaged(*this, slot, "describes a type that cannot be");
+  if (!types.load(start.number, std::move(t), slot))
+    damaged(*this, slot, "describes a type that another one describes, too");
 }
 
 void store::load_static(position slot, slot_word word) {
@@ -128,16 +136,21 @@ void store::scan() {
   free.add(free_from, free_to);
   if (!types.is_whole()) throw failure(POBJ_EDAMAGED, how.path + "/objects: the description of a type is missing");
   for (const auto& v : statics.all())
-    if (v->type >= types.count()) damaged(*this, v->slot, "has a type that does not exist");
+    if (v->type >= types.count())
+      damaged(*this, v->slot, "has a type that does not exist");
+    else
+      types.use(v->type);
 }
 
 // Writes every block to `blocks`, if that is given, before the next is allocated. Objects that refer to later ones are
 // filled when all have been made.
-void store::make_objects(void** blocks) {
+void store::make_objects(void** blocks, std::vector<position>& old) {
   std::vector<object> to_fill;
   for_each_slot(*this, [&](position at, slot_word word) {
     if (word.type() >= slot_word::first_special) return;
     if (word.type() >= types.count()) damaged(*this, at, "has a type that does not exist");
+    if (const std::uint64_t element = types[word.type()].size; element != 0 && word.size() % element != 0)
+      damaged(*this, at, "is no array of its type");
     const std::size_t size = block_size(word.size());
     auto* const block = static_cast<std::byte*>(object_blocks.has_pool() ? object_blocks.take(size, false)
                                                                          : allocate_block(how.objects, size, false));
@@ -147,6 +160,7 @@ void store::make_objects(void** blocks) {
     if (!object_blocks.takes_back(o)) addresses.forget(o);
     addresses.add(o);
     slots.set(at, o);
+    types.use(word.type());
     const stored_memory m = stored(*this, o);
     std::memcpy(m.memory, free.at(m.image), m.size);
     bool is_early = false;
@@ -157,9 +171,25 @@ void store::make_objects(void** blocks) {
     if (is_early)
       to_fill.push_back(o);
     else
-      decode_references(*this, m, report);
+      decode_references(*this, m, report, old);
   });
-  for (const object o : to_fill) decode_references(*this, stored(*this, o), report);
+  for (const object o : to_fill) decode_references(*this, stored(*this, o), report, old);
+}
+
+// Names that the program gives come before those of symbols. What lies in the bytes of another one stays without a variable.
+void store::bind_statics() {
+  for (const bool given : {true, false})
+    for (const auto& v : statics.all()) {
+      if (v->name.given != given) continue;
+      std::byte* address = nullptr;
+      if (!given)
+        address = find_static(v->name, v->size);
+      else if (const auto named = named_statics().find(v->name.symbol);
+               named != named_statics().end() && named->second.size >= v->size)
+        address = named->second.address;
+      if (address != nullptr && statics.overlapping(address, v->size) != nullptr) address = nullptr;
+      if (address != nullptr) statics.bind(*v, address, os::module_hold(address));
+    }
 }
 
 void store::reconstruct() {
@@ -167,16 +197,17 @@ void store::reconstruct() {
   for (const auto& [name, t] : defined_types::all().by_name) types.compare(t);
   const visible_blocks kept(how.control, object_blocks.has_pool() ? 0 : report.objects);
   try {
-    make_objects(kept.data());
-    for (const auto& v : statics.all()) {
-      const auto named = v->name.given ? named_statics().find(v->name.symbol) : named_statics().end();
-      std::byte* const address = named == named_statics().end()  ? find_static(v->name, v->size)
-                                 : named->second.size == v->size ? named->second.address
-                                                                 : nullptr;
-      statics.bind(*v, address);
-      ++(address != nullptr ? report.statics : report.unbound);
-    }
-    note_execution();
+    std::vector<position> old;
+    make_objects(kept.data(), old);
+    types.loaded();
+    bind_statics();
+    for (const auto& v : statics.all())
+      types[v->type].for_each_reference(0, v->size, v->size, [&](std::uint64_t at) {
+        if (!is_old_address(*this, {load_word(free.at(v->image() + at))})) return;
+        old.push_back(v->image() + at);
+        if (v->address != nullptr) ++report.null_unknown;
+      });
+    note_execution(old);
   } catch (...) {
     discard();
     throw;

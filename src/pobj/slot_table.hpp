@@ -1,8 +1,9 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
 // Which object has its image where. Slots in use have at least 16 bytes, so no two of them begin in the same 16 bytes of
-// the store [pobj.table.granule], and an array with a word for each 16 bytes finds the object in one step. The store's lock
-// guards it.
+// the store [pobj.table.granule], and an array with a word for each 16 bytes finds the object in one step. Which words are in
+// use is in a tree of bits, so that a pointer into the middle of a large object finds its slot in a few steps. The store's
+// lock guards it.
 #pragma once
 
 #include <cstdint>
@@ -10,21 +11,27 @@
 #include <utility>
 #include <vector>
 
+#include "pobj/bit_tree.hpp"
 #include "pobj/object.hpp"
 
 namespace tenure::pobj {
 
 class slot_table {
  public:
-  explicit slot_table(std::pmr::memory_resource* in) : chunks_(in), in_(in) {}
+  explicit slot_table(std::pmr::memory_resource* in) : chunks_(in), used_(in), in_(in) {}
 
+  // Throws only where nothing was before; then nothing has changed.
   void set(position slot, object o) {
     const std::size_t n = slot / chunk_bytes;
     if (n >= chunks_.size()) chunks_.resize(n + 1, chunk(in_));
-    if (chunks_[n].empty()) chunks_[n].resize(chunk_bytes / granule);
+    if (chunks_[n].empty()) {
+      used_.reserve((n + 1) * (chunk_bytes / granule));
+      chunks_[n].resize(chunk_bytes / granule);
+    }
     entry& e = chunks_[n][slot % chunk_bytes / granule];
     count_ += e == 0 ? 1 : 0;
     e = hidden(o);
+    used_.set(slot / granule);
   }
   void erase(position slot) {
     const std::size_t n = slot / chunk_bytes;
@@ -32,6 +39,7 @@ class slot_table {
     entry& e = chunks_[n][slot % chunk_bytes / granule];
     count_ -= e == 0 ? 0 : 1;
     e = 0;
+    used_.reset(slot / granule);
   }
   // The object whose slot begins exactly there.
   [[nodiscard]] object object_at(position slot) const {
@@ -42,13 +50,13 @@ class slot_table {
   }
   // The object with the last slot that begins at or before `at`.
   [[nodiscard]] object object_before(position at) const {
-    for (std::size_t n = std::min(at / chunk_bytes + 1, chunks_.size()); n-- > 0;) {
-      if (chunks_[n].empty()) continue;
-      const std::size_t last = n == at / chunk_bytes ? at % chunk_bytes / granule : chunk_bytes / granule - 1;
-      for (std::size_t g = last + 1; g-- > 0;)
-        if (const object o = shown(chunks_[n][g]); o && o.header().slot <= at) return o;
-    }
-    return {};
+    std::uint64_t g = used_.last_up_to(at / granule);
+    if (g == bit_tree::none) return {};
+    object o = in_granule(g);
+    // Of the granule that `at` lies in the slot may begin behind it.
+    if (o.header().slot <= at) return o;
+    g = g == 0 ? bit_tree::none : used_.last_up_to(g - 1);
+    return g == bit_tree::none ? object{} : in_granule(g);
   }
   // Erases the slots of [begin, end), into which none reaches from outside, and calls f(object) for each.
   template <class F>
@@ -61,6 +69,7 @@ class slot_table {
       entry& e = chunks_[n][g % chunk_bytes / granule];
       if (e == 0) continue;
       --count_;
+      used_.reset(g / granule);
       f(shown(std::exchange(e, 0)));
     }
   }
@@ -81,8 +90,12 @@ class slot_table {
 
   static entry hidden(object o) { return ~static_cast<entry>(o.address()); }
   static object shown(entry e) { return {e == 0 ? nullptr : reinterpret_cast<std::byte*>(~e)}; }
+  [[nodiscard]] object in_granule(std::uint64_t g) const {
+    return shown(chunks_[g / (chunk_bytes / granule)][g % (chunk_bytes / granule)]);
+  }
 
   std::pmr::vector<chunk> chunks_;
+  bit_tree used_;  // granules
   std::pmr::memory_resource* in_;
   std::size_t count_ = 0;
 };

@@ -2,19 +2,12 @@
 #include "pobj/space.hpp"
 
 #include <algorithm>
+#include <new>
+#include <utility>
 
 #include "pobj/errors.hpp"
 
 namespace tenure::pobj {
-
-namespace {
-
-// Free slots up to this length are taken as they are; longer ones are cut.
-constexpr std::uint64_t small = std::uint64_t{64} << 10;
-// What a transaction takes at a time once it has taken much.
-constexpr std::uint64_t largest_step = std::uint64_t{16} << 20;
-
-}  // namespace
 
 std::uint64_t space::next_serial(position p) {
   constexpr std::uint64_t mask = (std::uint64_t{1} << slot_word::serial_bits) - 1;
@@ -31,38 +24,63 @@ void space::write_free(position begin, position end) const {
   }
 }
 
-void space::remove(position begin, position end) {
-  by_place_.erase(begin);
-  by_size_.erase({end - begin, begin});
+space::note space::remove(position begin, position end) noexcept {
+  return {by_place_.extract(begin), by_size_.extract({end - begin, begin})};
 }
 
-void space::add(position begin, position end) {
+void space::insert(note&& n, position begin, position end) noexcept {
+  n.place.key() = begin;
+  n.place.mapped() = end;
+  n.size.value() = {end - begin, begin};
+  by_place_.insert(std::move(n.place));
+  by_size_.insert(std::move(n.size));
+}
+
+space::note space::make_note(position begin, position end) {
+  places place;
+  sizes size;
+  place.emplace(begin, end);
+  size.emplace(end - begin, begin);
+  return {place.extract(begin), size.extract(size.begin())};
+}
+
+void space::add(position begin, position end) noexcept {
   if (begin == end) return;
-  const auto after = by_place_.lower_bound(begin);
-  if (after != by_place_.end() && after->first == end && after->second - begin <= largest_free) {
+  // That of a neighbour is used again.
+  note n;
+  const auto after = by_place_.find(end);
+  if (after != by_place_.end() && after->second - begin <= largest_free) {
     const position far_end = after->second;
-    remove(end, far_end);
+    n = remove(end, far_end);
     end = far_end;
   }
   const auto next = by_place_.lower_bound(begin);
   if (next != by_place_.begin()) {
     const auto [from, to] = *std::prev(next);
     if (to == begin && end - from <= largest_free) {
-      remove(from, to);
+      n = remove(from, to);
       begin = from;
     }
   }
-  by_place_.emplace(begin, end);
-  by_size_.emplace(end - begin, begin);
+  try {
+    if (n.place.empty()) n = make_note(begin, end);
+    insert(std::move(n), begin, end);
+  } catch (const std::bad_alloc&) {  // no neighbour, and no memory: [begin, end) is found by the next opening
+  }
 }
 
 area space::take(std::uint64_t length, std::uint64_t taken) {
   // Who has taken much wants no holes between the slots of others.
-  const std::uint64_t wanted = std::max({length, small, std::min(taken, largest_step)});
+  const std::uint64_t small = limits_.small, wanted = std::max({length, small, std::min(taken, limits_.largest)});
   auto found = by_size_.lower_bound({taken < small ? length : wanted, 0});
   if (found == by_size_.end()) {
-    grow(wanted);
-    found = by_size_.lower_bound({wanted, 0});
+    // What is left of a store that cannot grow so far is used up first.
+    const bool may_grow = wanted <= region_.capacity() - region_.at<store_header>(0).end;
+    if (!may_grow) found = by_size_.lower_bound({length, 0});
+    if (found == by_size_.end()) {
+      grow(may_grow ? wanted : length);
+      found = by_size_.lower_bound({length, 0});
+    }
   }
   const position begin = found->second, end = begin + found->first;
   position until = end;
@@ -73,8 +91,8 @@ area space::take(std::uint64_t length, std::uint64_t taken) {
     if (const position even = (until + 4095) / 4096 * 4096; even < end) until = even;
     cut(begin, until, end);
   }
-  remove(begin, end);
-  if (until != end) add(until, end);
+  note n = remove(begin, end);
+  if (until != end) insert(std::move(n), until, end);
   return {begin, until, begin, is_cut && until - begin <= largest_free};
 }
 
@@ -98,6 +116,8 @@ void space::grow(std::uint64_t length) {
                                     std::to_string(length) + " more");
   std::uint64_t more = std::max(length + 4096, std::min(end / 2, largest_free / 4));
   more = std::min((more + step - 1) / step * step, most - end);
+  // Memory first: what has grown and is not known to be free would grow again with the next call.
+  note n = make_note(end, end + more);
   if (more > region_.size() - end) memory_.grow_segment(path_, end + more);
   rvm::transaction tx = memory_.begin();
   tx.set_range(header.end);
@@ -105,7 +125,7 @@ void space::grow(std::uint64_t length) {
   write_free(end, end + more);
   header.end = end + more;
   tx.commit(rvm::commit_mode::no_flush);
-  add(end, end + more);
+  insert(std::move(n), end, end + more);
 }
 
 }  // namespace tenure::pobj

@@ -13,7 +13,6 @@
 
 #include <cstdint>
 #include <map>
-#include <memory_resource>
 #include <set>
 #include <string>
 
@@ -32,8 +31,13 @@ struct area {
 
 class space {
  public:
-  space(rvm::memory& memory, rvm::region& region, std::string path, std::pmr::memory_resource* in)
-      : memory_(memory), region_(region), base_(region.data()), path_(std::move(path)), by_place_(in), by_size_(in) {}
+  // How large areas are: free slots up to `small` are taken as they are, longer ones are cut; `largest` is what a
+  // transaction takes at a time once it has taken much.
+  struct limits {
+    std::uint64_t small, largest;
+  };
+  space(rvm::memory& memory, rvm::region& region, std::string path, const limits& how)
+      : memory_(memory), region_(region), base_(region.data()), path_(std::move(path)), limits_(how) {}
 
   [[nodiscard]] std::byte* at(position p) const { return base_ + p; }
   [[nodiscard]] slot_word word_at(position p) const { return {load_word(at(p))}; }
@@ -41,10 +45,11 @@ class space {
   void set_word(position p, slot_word w) const { store_word(at(p), w.bits); }
   [[nodiscard]] rvm::region& region() const { return region_; }
 
-  // Notes free space; merges it with its neighbours.
-  void add(position begin, position end);
+  // Notes free space; merges it with its neighbours. Where not even memory for the note is left, the space is not used
+  // before the store is opened again, which finds it: the end of a transaction must not fail.
+  void add(position begin, position end) noexcept;
   // An area for a slot of `length` bytes, for a transaction that has taken `taken` bytes so far. Grows the store. Throws
-  // POBJ_ETOOBIG if it may not grow so far.
+  // POBJ_ETOOBIG if it may not grow so far; then it has not grown.
   [[nodiscard]] area take(std::uint64_t length, std::uint64_t taken);
   // Writes the words that make [begin, end) free slots; the caller has declared 8 bytes at each largest_free from `begin`.
   void write_free(position begin, position end) const;
@@ -54,7 +59,16 @@ class space {
   void begin_serials(std::uint64_t execution) { serial_ = execution * 0x9e3779b97f4a7c15 >> 32; }
 
  private:
-  void remove(position begin, position end);
+  using places = std::map<position, position>;                 // begin, end
+  using sizes = std::set<std::pair<std::uint64_t, position>>;  // length, begin
+  // What is noted of one free slot, taken out of both.
+  struct note {
+    places::node_type place;
+    sizes::node_type size;
+  };
+  [[nodiscard]] note remove(position begin, position end) noexcept;
+  void insert(note&& n, position begin, position end) noexcept;
+  [[nodiscard]] note make_note(position begin, position end);
   void cut(position begin, position middle, position end);
   void grow(std::uint64_t length);
 
@@ -62,8 +76,9 @@ class space {
   rvm::region& region_;
   std::byte* const base_;  // stays, also when the region grows
   std::string path_;
-  std::pmr::map<position, position> by_place_;                 // begin, end
-  std::pmr::set<std::pair<std::uint64_t, position>> by_size_;  // length, begin
+  const limits limits_;
+  places by_place_;
+  sizes by_size_;
   std::uint64_t serial_ = 0;
 };
 

@@ -2,6 +2,7 @@
 #include "pobj/static_table.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "os/static_symbols.hpp"
 #include "pobj/errors.hpp"
@@ -14,25 +15,32 @@ std::string text_of(const static_name& name) {
          std::to_string(name.offset);
 }
 
-static_name name_of_static(const void* variable) {
+named_place name_of_static(const void* variable) {
   const auto found = os::symbol_around(variable);
   if (!found)
     throw failure(POBJ_ESTATIC, hexadecimal(variable) +
                                     " is in no static variable of a symbol table: is it on the stack, or the program "
                                     "stripped? pobj_static_named names a variable without its symbol");
   static_name name{false, found->module, found->file, found->symbol, found->offset};
+  const auto refuse = [&](const char* why) {
+    throw failure(POBJ_ESTATIC, text_of(name) + ": " + why +
+                                    ", so that another build could take one variable for another; give this one a name "
+                                    "with pobj_static_named");
+  };
+  if (found->kind == os::symbol_kind::numbered)
+    refuse("the compiler tells this variable of a function from others by a number that it chooses");
+  if (found->kind == os::symbol_kind::optimized)
+    refuse("link-time optimization has taken away the name of this variable's source file");
   if (os::address_of_symbol(name.module, name.file, name.symbol).address !=
       static_cast<const std::byte*>(variable) - found->offset)
-    throw failure(POBJ_ESTATIC, text_of(name) +
-                                    ": the program has several variables of this name in files of one name; give this "
-                                    "one a name with pobj_static_named");
-  return name;
+    refuse("the program has several variables of this name in one function, or in files of one name");
+  return {name, found->size - found->offset};
 }
 
 std::byte* find_static(const static_name& name, std::uint64_t size) {
   if (name.given) return nullptr;
   const auto found = os::address_of_symbol(name.module, name.file, name.symbol);
-  if (found.address == nullptr || name.offset + size > found.size) return nullptr;
+  if (found.address == nullptr || name.offset > found.size || size > found.size - name.offset) return nullptr;
   return found.address + name.offset;
 }
 
@@ -44,17 +52,25 @@ std::map<std::string, named_static>& named_statics() {
 static_variable& static_table::add(static_variable v) {
   all_.push_back(std::make_unique<static_variable>(std::move(v)));
   static_variable& added = *all_.back();
-  if (added.address != nullptr) by_address_.insert_or_assign(added.address, &added);
+  try {
+    if (added.address != nullptr) by_address_.insert_or_assign(added.address, &added);
+  } catch (...) {
+    all_.pop_back();
+    throw;
+  }
   return added;
 }
 
-void static_table::remove(const static_variable& v) {
+std::unique_ptr<static_variable> static_table::remove(const static_variable& v) noexcept {
   if (const auto at = by_address_.find(v.address); at != by_address_.end() && at->second == &v) by_address_.erase(at);
-  std::erase_if(all_, [&](const auto& each) { return each.get() == &v; });
+  const auto found = std::ranges::find_if(all_, [&](const auto& each) { return each.get() == &v; });
+  std::unique_ptr<static_variable> removed = std::move(*found);
+  all_.erase(found);
+  return removed;
 }
 
 static_variable* static_table::at(const void* address) const {
-  const auto found = by_address_.find(address);
+  const auto found = by_address_.find(static_cast<const std::byte*>(address));
   return found == by_address_.end() ? nullptr : found->second;
 }
 
@@ -63,10 +79,22 @@ static_variable* static_table::find(const static_name& name) const {
   return found == all_.end() ? nullptr : found->get();
 }
 
-void static_table::bind(static_variable& v, std::byte* address) {
-  if (v.address != nullptr) by_address_.erase(v.address);
-  v.address = address;
+static_variable* static_table::overlapping(const void* address, std::uint64_t size, const static_variable* but) const {
+  const auto* const begin = static_cast<const std::byte*>(address);
+  // What is bound does not overlap: of those that begin before, only the last one can reach so far.
+  auto at = by_address_.lower_bound(begin);
+  if (at != by_address_.begin() && std::prev(at)->first + std::prev(at)->second->size > begin) --at;
+  for (; at != by_address_.end() && at->first < begin + size; ++at)
+    if (at->second != but) return at->second;
+  return nullptr;
+}
+
+void static_table::bind(static_variable& v, std::byte* address, os::module_hold module, os::module_hold* before) {
   if (address != nullptr) by_address_.insert_or_assign(address, &v);
+  if (v.address != nullptr && v.address != address) by_address_.erase(v.address);
+  v.address = address;
+  std::swap(v.module, module);
+  if (before != nullptr) *before = std::move(module);
 }
 
 }  // namespace tenure::pobj

@@ -6,11 +6,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "os/static_symbols.hpp"
 #include "pobj/format.hpp"
 
 namespace tenure::pobj {
@@ -24,8 +26,15 @@ struct static_name {
 };
 // "program:lines.c:list+0"
 [[nodiscard]] std::string text_of(const static_name& name);
-// Of the variable at an address. Throws POBJ_ESTATIC if it cannot be found again by it.
-[[nodiscard]] static_name name_of_static(const void* variable);
+
+// What the symbol tables say of an address.
+struct named_place {
+  static_name name;
+  std::uint64_t room = 0;  // bytes up to the symbol's end
+};
+// Throws POBJ_ESTATIC if the variable cannot be found again by its name, or could be taken for another one
+// [pobj.static.name]. Reads files: without the store's lock.
+[[nodiscard]] named_place name_of_static(const void* variable);
 // Where it is in this process, if it is there and has `size` bytes; nullptr.
 [[nodiscard]] std::byte* find_static(const static_name& name, std::uint64_t size);
 
@@ -36,31 +45,40 @@ struct static_variable {
   position slot = 0;
   std::uint64_t value = 0;       // offset of the value from the slot's bytes
   std::byte* address = nullptr;  // nullptr: unbound
+  os::module_hold module = {};   // that has the variable
+  std::uint64_t users = 0;       // open transactions that have changed it
+  // Of those that have been removed together: they may hold libraries, and closing these is not for who has the lock.
+  std::unique_ptr<static_variable> next = {};
 
   [[nodiscard]] position image() const { return slot + 8 + value; }
 };
 
-// A variable that the program has given a name before there was a store.
+// A variable that the program has given a name, maybe before there was a store.
 struct named_static {
   std::byte* address;
   std::uint64_t size;
   std::vector<std::uint32_t> references;
+  os::module_hold module;
 };
 [[nodiscard]] std::map<std::string, named_static>& named_statics();
 
 class static_table {
  public:
   static_variable& add(static_variable v);
-  // The last one; a transaction that made it has aborted.
-  void remove(const static_variable& v);
+  [[nodiscard]] std::unique_ptr<static_variable> remove(const static_variable& v) noexcept;
+  // The one that begins there.
   [[nodiscard]] static_variable* at(const void* address) const;
   [[nodiscard]] static_variable* find(const static_name& name) const;
-  void bind(static_variable& v, std::byte* address);
+  // Another than `but` that has one of the bytes.
+  [[nodiscard]] static_variable* overlapping(const void* address, std::uint64_t size,
+                                             const static_variable* but = nullptr) const;
+  // What held the library of the variable before is given back in `before`: closing libraries is not for who has the lock.
+  void bind(static_variable& v, std::byte* address, os::module_hold module, os::module_hold* before = nullptr);
   [[nodiscard]] const std::vector<std::unique_ptr<static_variable>>& all() const { return all_; }
 
  private:
   std::vector<std::unique_ptr<static_variable>> all_;
-  std::map<const void*, static_variable*> by_address_;
+  std::map<const std::byte*, static_variable*, std::less<>> by_address_;
 };
 
 }  // namespace tenure::pobj

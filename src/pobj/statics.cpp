@@ -11,28 +11,80 @@ namespace tenure::pobj {
 
 namespace {
 
-std::vector<std::byte> bytes_of(const void* from, std::uint64_t size) {
-  const auto* const begin = static_cast<const std::byte*>(from);
-  return {begin, begin + size};
+// What the call needs to know of a variable that the store does not know, or not so.
+struct known {
+  static_name name;
+  std::uint64_t room = 0;  // bytes that it has
+  os::module_hold module;
+};
+
+// The name that the program has given it; with the store's lock.
+[[nodiscard]] bool look_for_given_name(const void* variable, known& k) {
+  for (const auto& [name, v] : named_statics())
+    if (v.address == variable) {
+      k.name = {true, "", "", name, 0};
+      k.room = v.size;
+      return true;
+    }
+  return false;
 }
 
-// The name that the program has given it, or else its symbol's.
-static_name name_for(const void* variable) {
-  for (const auto& [name, v] : named_statics())
-    if (v.address == variable) return {true, "", "", name, 0};
-  return name_of_static(variable);
+// The name by which it is to be stored; without the store's lock.
+known look_for_name(store& in, const void* variable) {
+  known k;
+  k.module = os::module_hold(variable);
+  {
+    const store_lock lock(in);
+    if (look_for_given_name(variable, k)) return k;
+  }
+  named_place place = name_of_static(variable);
+  k.name = std::move(place.name);
+  k.room = place.room;
+  return k;
 }
 
 [[noreturn]] void wrong_size(const static_name& name, std::uint64_t stored_size, std::uint64_t size) {
-  throw failure(POBJ_ESTATIC,
-                "the store has the static variable " + text_of(name) + " with " + std::to_string(stored_size) +
-                    " bytes, and the program has it with " + std::to_string(size) +
-                    ": bind the stored one to a variable of its size (pobj_static_bind), or let the store "
-                    "forget it (pobj_static_forget)");
+  throw failure(POBJ_ESTATIC, "the store has the static variable " + text_of(name) + " with " +
+                                  std::to_string(stored_size) + " bytes, and the program has it with " +
+                                  std::to_string(size) +
+                                  ": bind the stored one to a variable that is as large (pobj_static_bind), or let the "
+                                  "store forget it (pobj_static_forget)");
 }
 
-static_variable& make_static(transaction& t, const static_name& name, void* variable, std::uint64_t size,
-                             std::uint32_t type) {
+// That the bytes are no other anchor's.
+void require_alone(const store& in, const void* variable, std::uint64_t size, const static_variable* but) {
+  if (const static_variable* const other = in.statics.overlapping(variable, size, but); other != nullptr)
+    throw failure(POBJ_ESTATIC, "bytes of the " + std::to_string(size) + " at " + hexadecimal(variable) +
+                                    " are bound to the anchor " + text_of(other->name) + " already, which has " +
+                                    std::to_string(other->size) + " at " + hexadecimal(other->address) +
+                                    ": unbind that (pobj_static_bind to NULL), or let the store forget it "
+                                    "(pobj_static_forget)");
+}
+
+void require_unused(const static_variable& v) {
+  if (v.users != 0)
+    throw failure(POBJ_ETRANSACTION, text_of(v.name) + ": an open transaction has changed this anchor; end it first");
+}
+
+// That `size` bytes of a variable may be stored anew, under this name.
+void require_free(const store& in, const known& k, const void* variable, std::uint64_t size, const static_variable* v) {
+  if (size > k.room)
+    throw failure(POBJ_ERANGE, text_of(k.name) + ": " + std::to_string(size) + " bytes are to be stored, and the " +
+                                   "variable has " + std::to_string(k.room));
+  require_alone(in, variable, size, v);
+  const static_variable* const stored = in.statics.find(k.name);
+  if (stored == nullptr || stored == v) return;
+  if (stored->address == nullptr)
+    throw failure(POBJ_ESTATIC, text_of(k.name) +
+                                    ": the store has a value of this variable, which it has not got: it was loaded "
+                                    "after pobj_init, or has been unbound. pobj_static_bind gives it the value, "
+                                    "pobj_static_forget drops that");
+  throw failure(POBJ_ESTATIC, text_of(k.name) + ": the store has this anchor bound to the variable at " +
+                                  hexadecimal(stored->address) + ": unbind it first (pobj_static_bind to NULL)");
+}
+
+// A slot for it, without its value. Whoever has it abandons it if something fails.
+static_variable make_slot_for(transaction& t, static_name name, std::uint64_t size, std::uint32_t type) {
   store& in = t.in();
   const stored_static start{name.given ? 1U : 0U,
                             type,
@@ -43,48 +95,94 @@ static_variable& make_static(transaction& t, const static_name& name, void* vari
                             name.offset,
                             size};
   const std::string texts = name.module + name.file + name.symbol;
-  static_variable v{name, size, type, 0, round_to_8(sizeof start + texts.size()), static_cast<std::byte*>(variable)};
+  static_variable v{std::move(name), size, type, 0, round_to_8(sizeof start + texts.size())};
   v.slot = t.make_slot(v.value + size, slot_word::type_static);
   std::memcpy(in.free.at(v.slot + 8), &start, sizeof start);
   std::memcpy(in.free.at(v.slot + 8 + sizeof start), texts.data(), texts.size());
-  return in.statics.add(std::move(v));
+  return v;
+}
+
+void store_new(transaction& t, known& k, std::byte* variable, std::uint64_t size, std::uint32_t type,
+               const void* value) {
+  store& in = t.in();
+  static_variable made = make_slot_for(t, std::move(k.name), size, type);
+  const position slot = made.slot;
+  made.address = variable;
+  made.module = std::move(k.module);
+  static_variable* v = nullptr;
+  try {
+    v = &in.statics.add(std::move(made));
+    t.changing(*v, size, true);
+  } catch (...) {
+    if (v != nullptr) t.remove(*v);
+    t.abandon(slot);
+    throw;
+  }
+  in.types.use(type);  // an abort takes it back from here on
+  if (value != nullptr) std::memcpy(variable, value, size);
+  write_image(t, {v->address, v->image(), v->size, in.types[v->type]}, 0, v->size);
+}
+
+// In another slot, since it has another size or name.
+void store_anew(transaction& t, static_variable& v, static_name name, std::uint64_t size, std::uint32_t type) {
+  store& in = t.in();
+  t.expect_to_abandon(2);
+  static_variable made = make_slot_for(t, std::move(name), size, type);
+  try {
+    write_image(t, {v.address, made.image(), size, in.types[type]}, 0, size);
+    t.set_type(v, type);
+  } catch (...) {
+    t.abandon(made.slot);
+    throw;
+  }
+  t.abandon(v.slot);
+  v.name = std::move(made.name);
+  v.size = size;
+  v.slot = made.slot;
+  v.value = made.value;
 }
 
 void set_static_type(transaction& t, static_variable& v, std::uint32_t type) {
-  store& in = t.in();
   if (v.type == type) return;
   const position at = v.slot + 8 + offsetof(stored_static, type);
   t.declare(at, sizeof type);
-  std::memcpy(in.free.at(at), &type, sizeof type);
-  v.type = type;
+  t.set_type(v, type);
+  std::memcpy(t.in().free.at(at), &type, sizeof type);
 }
 
 // Stores a variable; sets it first if a value is given.
 void update_static(void* variable, std::uint64_t size, const std::size_t* references, const void* value) {
   if (variable == nullptr || size == 0 || size > slot_word::largest_size / 2)
     throw failure(POBJ_EOPTION, "a static variable has an address and a size");
+  store& in = the_store();
+  auto* const at = static_cast<std::byte*>(variable);
+  // Whether it must be stored anew, and under which name if it is not the one that it has.
+  const auto is_new_name = [&](const static_variable* v, known& k) {
+    return v != nullptr && !v->name.given && look_for_given_name(variable, k);
+  };
+  known k;
+  bool is_known = false;
+  {
+    const store_lock lock(in);
+    const static_variable* const v = in.statics.at(variable);
+    is_known = v != nullptr && v->size >= size && !is_new_name(v, k);
+  }
+  if (!is_known) k = look_for_name(in, variable);
   transact([&](transaction& t) {
-    store& in = t.in();
-    static_variable* v = in.statics.at(variable);
-    static_name name;
-    if (v == nullptr) {
-      name = name_for(variable);
-      v = in.statics.find(name);
-    }
-    if (v != nullptr && v->size != size) wrong_size(v->name, v->size, size);
+    static_variable* const v = in.statics.at(variable);
+    if (is_known && (v == nullptr || v->size < size))
+      throw failure(POBJ_ESTATIC, hexadecimal(variable) + ": another thread has just unbound this anchor");
+    if (v != nullptr && v->size > size) wrong_size(v->name, v->size, size);
+    const bool is_renamed = !is_known && is_new_name(v, k);
+    if (v != nullptr && !is_known && !is_renamed) k.name = v->name;
+    if (!is_known) require_free(in, k, variable, size, v);
     const std::uint32_t type = in.types.intern({"", 0, checked_references(references, size), {}});
-    if (in.is_strict() && value == nullptr)
-      check_typed(in, {static_cast<std::byte*>(variable), 0, size, in.types[type]}, 0, size);
-    auto before = bytes_of(variable, size);
-    if (v == nullptr) {
-      v = &make_static(t, name, variable, size, type);
-      t.updated_static(*v, std::move(before));
-    } else {
-      t.updated_static(*v, {});
-      in.statics.bind(*v, static_cast<std::byte*>(variable));
-      set_static_type(t, *v, type);
-    }
+    if (in.is_strict() && value == nullptr) check_typed(in, {at, 0, size, in.types[type]}, 0, size);
+    if (v == nullptr) return store_new(t, k, at, size, type, value);
+    t.changing(*v, size, false);
     if (value != nullptr) std::memcpy(variable, value, size);
+    if (v->size != size || is_renamed) return store_anew(t, *v, std::move(k.name), size, type);
+    set_static_type(t, *v, type);
     write_image(t, {v->address, v->image(), v->size, in.types[v->type]}, 0, v->size);
   });
 }
@@ -92,20 +190,62 @@ void update_static(void* variable, std::uint64_t size, const std::size_t* refere
 constexpr std::size_t one_reference[] = {0, POBJ_END};
 
 // Without a transaction: only the program's variable changes.
-void give_value(store& in, static_variable& v, std::byte* variable) {
-  if (v.address == nullptr) {
-    --in.report.unbound;
-    ++in.report.statics;
-  }
-  in.statics.bind(v, variable);
+void give_value(store& in, static_variable& v, std::byte* variable, os::module_hold&& module) {
+  in.statics.bind(v, variable, std::move(module));
   read_image(in, {v.address, v.image(), v.size, in.types[v.type]});
 }
 
-static_variable& unbound_of(store& in, const char* name) {
+// The variable may go away; what it was stored as stays. What holds its library is for the caller to let go.
+void unbind(store& in, static_variable& v, os::module_hold& held) {
+  require_unused(v);
+  if (v.address == nullptr) return;
+  if (v.name.given) named_statics().erase(v.name.symbol);
+  in.statics.bind(v, nullptr, {}, &held);
+}
+
+static_variable& anchor_of(store& in, const char* name) {
   for (const auto& v : in.statics.all())
-    if (v->address == nullptr && name != nullptr && text_of(v->name) == name) return *v;
-  throw failure(POBJ_ESTATIC, "the store has no anchor without a variable of the name \"" +
-                                  std::string(name == nullptr ? "" : name) + "\"; pobj_unbound tells them");
+    if (text_of(v->name) == name) return *v;
+  throw failure(POBJ_ESTATIC, "the store has no anchor of the name \"" + std::string(name) +
+                                  "\"; pobj_unbound tells those without a variable");
+}
+
+void require_name(const char* name) {
+  if (name == nullptr || *name == '\0') throw failure(POBJ_EOPTION, "an anchor has a name");
+}
+
+void take_name_away(const char* name) {
+  os::module_hold held, of_name;  // let go when the lock is given up
+  const auto take = [&] {
+    const auto at = named_statics().find(name);
+    if (at == named_statics().end())
+      throw failure(POBJ_ESTATIC, "the program has given no static variable the name \"" + std::string(name) + "\"");
+    of_name = at->second.module;
+    return at;
+  };
+  store* const in = open_store();
+  if (in == nullptr) return void(named_statics().erase(take()));
+  const store_lock lock(*in);
+  const auto at = take();
+  static_variable* const v = in->statics.find({true, "", "", name, 0});
+  if (v != nullptr && v->address != nullptr)
+    unbind(*in, *v, held);
+  else
+    named_statics().erase(at);
+}
+
+// Notes the name; with the lock, if there is a store.
+void give_name(const char* name, const named_static& wanted) {
+  for (const auto& [other, v] : named_statics())
+    if (other != name && wanted.address < v.address + v.size && v.address < wanted.address + wanted.size)
+      throw failure(POBJ_ESTATIC, "bytes of the static variable at " + hexadecimal(wanted.address) +
+                                      " have the name \"" + other + "\" already");
+  const auto [at, is_new] = named_statics().try_emplace(name, wanted);
+  if (!is_new && at->second.address != wanted.address)
+    throw failure(POBJ_ESTATIC, "the program has given the name \"" + std::string(name) +
+                                    "\" to the static variable at " + hexadecimal(at->second.address) +
+                                    " before; take it away first (pobj_static_named with NULL)");
+  at->second.size = wanted.size;
 }
 
 }  // namespace
@@ -129,43 +269,61 @@ int pobj_static_set_ref(void* variable, void* value) {
 
 int pobj_static_named(const char* name, void* variable, size_t size, const size_t* references) {
   return guarded("pobj_static_named", [&] {
-    if (name == nullptr || *name == '\0' || variable == nullptr || size == 0)
-      throw failure(POBJ_EOPTION, "a static variable needs a name, an address and a size");
-    const named_static wanted{static_cast<std::byte*>(variable), size, checked_references(references, size)};
-    const auto note = [&] {
-      const auto [at, is_new] = named_statics().try_emplace(name, wanted);
-      if (!is_new && at->second.address != wanted.address)
-        throw failure(POBJ_ESTATIC, "the program has given the name \"" + std::string(name) +
-                                        "\" to the static variable at " + hexadecimal(at->second.address) + " before");
-    };
+    require_name(name);
+    if (variable == nullptr) return take_name_away(name);
+    if (size == 0) throw failure(POBJ_EOPTION, "a static variable needs a size");
+    auto* const at = static_cast<std::byte*>(variable);
+    const tenure::os::module_hold module(variable);
+    const named_static wanted{at, size, checked_references(references, size), module};
     store* const in = open_store();
-    if (in == nullptr) return note();
+    if (in == nullptr) return give_name(name, wanted);
     const store_lock lock(*in);
     static_variable* const v = in->statics.find({true, "", "", name, 0});
-    if (v != nullptr && v->size != size) wrong_size(v->name, v->size, size);
-    note();
-    if (v != nullptr && v->address != variable) give_value(*in, *v, static_cast<std::byte*>(variable));
+    if (v != nullptr && v->size > size) wrong_size(v->name, v->size, size);
+    if (v == nullptr || v->address == at) return give_name(name, wanted);
+    if (v->address == nullptr) require_alone(*in, variable, v->size, v);
+    give_name(name, wanted);
+    if (v->address == nullptr) give_value(*in, *v, at, tenure::os::module_hold(module));
   });
 }
 
-int pobj_static_bind(const char* unbound, void* variable, size_t size) {
+int pobj_static_bind(const char* name, void* variable, size_t size) {
   return guarded("pobj_static_bind", [&] {
     store& in = the_store();
+    tenure::os::module_hold held;  // let go when the lock is given up
+    if (variable == nullptr) {
+      require_name(name);
+      const store_lock lock(in);
+      return unbind(in, anchor_of(in, name), held);
+    }
+    known k;
+    if (name == nullptr)
+      k = look_for_name(in, variable);
+    else
+      k.module = tenure::os::module_hold(variable);
     const store_lock lock(in);
-    static_variable& v = unbound_of(in, unbound);
-    if (variable == nullptr || v.size != size) wrong_size(v.name, v.size, size);
-    if (const static_variable* const other = in.statics.at(variable); other != nullptr)
-      throw failure(POBJ_ESTATIC,
-                    hexadecimal(variable) + " is bound to the anchor " + text_of(other->name) + " already");
-    give_value(in, v, static_cast<std::byte*>(variable));
+    static_variable* const v = name == nullptr ? in.statics.find(k.name) : &anchor_of(in, name);
+    // The variable's own anchor may be there already, or not yet.
+    if (name == nullptr && (v == nullptr || v->address == variable)) return;
+    if (v->size > size) wrong_size(v->name, v->size, size);
+    if (v->address != nullptr)
+      throw failure(POBJ_ESTATIC, text_of(v->name) + " is bound to the variable at " + hexadecimal(v->address) +
+                                      " already: unbind it first (pobj_static_bind to NULL)");
+    require_alone(in, variable, v->size, v);
+    give_value(in, *v, static_cast<std::byte*>(variable), std::move(k.module));
   });
 }
 
-int pobj_static_forget(const char* unbound) {
+int pobj_static_forget(const char* name) {
   return guarded("pobj_static_forget", [&] {
+    require_name(name);
     if (this_thread().depth != 0)
       throw failure(POBJ_ETRANSACTION, "an anchor is forgotten by a transaction of its own; end the open one first");
-    transact([&](transaction& t) { t.forget_static(unbound_of(t.in(), unbound)); });
+    transact([&](transaction& t) {
+      static_variable& v = anchor_of(t.in(), name);
+      require_unused(v);
+      t.forget_static(v);
+    });
   });
 }
 

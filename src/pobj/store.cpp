@@ -74,7 +74,7 @@ store::store(const settings& wanted)
       object_blocks(how.objects),
       memory(open_memory()),
       region(open_region()),
-      free(memory, region, objects_of(how.path), &control),
+      free(memory, region, objects_of(how.path), {test_hooks::small_area, test_hooks::largest_area}),
       addresses(&control),
       slots(&control) {
   const char blank[8] = {};
@@ -83,7 +83,9 @@ store::store(const settings& wanted)
   else
     begin_execution();
   free.begin_serials(execution);
-  types.keep_with([this](std::uint32_t number, const type_description& t) { keep_type(number, t); });
+  types.keep_with([this](std::uint32_t number, const type_description& t, position instead) {
+    return keep_type(number, t, instead);
+  });
 }
 
 // The first transaction of a store. It is lazy: until something is committed, nothing is lost if it is made again.
@@ -127,19 +129,24 @@ void store::begin_execution() {
   reconstruct();
 }
 
-// Lazily: should it be lost, nothing has been committed that has this number in it.
-void store::note_execution() {
+// Lazily: should it be lost, nothing has been committed that has this number in it. What had it before is NULL from now on.
+void store::note_execution(const std::vector<position>& old) {
   auto& h = region.at<store_header>(0);
   rvm::transaction tx = memory.begin();
   tx.modify(h.executions, execution);
+  for (const position word : old) {
+    tx.set_range(free.at(word), 8);
+    store_word(free.at(word), 0);
+  }
   tx.set_range(h.program, sizeof h.program);
   std::memset(h.program, 0, sizeof h.program);
   how.program.copy(h.program, sizeof h.program - 1);
   tx.commit(rvm::commit_mode::no_flush);
 }
 
-// By a lazy transaction of its own: whatever commits afterwards, in any thread, finds the type in the store.
-void store::keep_type(std::uint32_t number, const type_description& t) {
+// By a lazy transaction of its own: whatever commits afterwards, in any thread, finds the type in the store. Nothing that has
+// been committed before has the number, if another type had it.
+position store::keep_type(std::uint32_t number, const type_description& t, position instead) {
   const stored_type start{number, static_cast<std::uint32_t>(t.references.size()),
                           static_cast<std::uint32_t>(t.transients.size()), static_cast<std::uint32_t>(t.name.size()),
                           t.size};
@@ -154,27 +161,36 @@ void store::keep_type(std::uint32_t number, const type_description& t) {
   append(t.transients.data(), t.transients.size() * sizeof(byte_range));
   append(t.name.data(), t.name.size());
 
-  const std::uint64_t length = slot_word::of(bytes.size(), slot_word::type_description, 0).length();
-  const area a = free.take(length, 0);
+  const slot_word word = slot_word::of(bytes.size(), slot_word::type_description, 0);
+  const std::uint64_t length = word.length();
+  const std::uint64_t length_before = instead != 0 ? free.word_at(instead).length() : 0;
+  bytes.resize(length - 8);
+  const bool in_place = length == length_before;
+  const area a = in_place ? area{instead, instead + length, instead} : free.take(length, 0);
   try {
     rvm::transaction tx = memory.begin();
     tx.set_range(free.at(a.begin), std::min(length + 8, a.end - a.begin));
-    free.set_word(a.begin, slot_word::of(bytes.size(), slot_word::type_description, 0));
-    std::memset(free.at(a.begin + 8), 0, length - 8);
+    free.set_word(a.begin, word);
     std::memcpy(free.at(a.begin + 8), bytes.data(), bytes.size());
     free.write_free(a.begin + length, a.end);
+    if (instead != 0 && !in_place) {
+      tx.set_range(free.at(instead), 8);
+      free.write_free(instead, instead + length_before);
+    }
     tx.commit(rvm::commit_mode::no_flush);
   } catch (...) {
-    free.add(a.begin, a.end);
+    if (!in_place) free.add(a.begin, a.end);
     throw;
   }
   free.add(a.begin + length, a.end);
+  if (!in_place) free.add(instead, instead + length_before);
+  return a.begin;
 }
 
 void store::discard() noexcept {
   blocks_to_free blocks;
   addresses.for_each([&](object o) { object_blocks.release(o, blocks); });
-  free_all(blocks);
+  blocks.free_all();
 }
 
 void store::require_closable() const {
@@ -235,10 +251,16 @@ void store_lock::unlock() {
   of_.mutex.unlock();
 }
 
-void store::finalize(object o) {
+void store::finalize(object o) noexcept {
+  const std::uint64_t type = o.header().type;
   if (o.is_persistent()) {
-    finalized.push_back(o.header().slot);
+    try {
+      finalized.push_back({o.header().slot, type});
+    } catch (const std::bad_alloc&) {  // its image goes when the next execution finds it to be garbage
+    }
     slots.erase(o.header().slot);
+  } else {
+    types.drop(type);
   }
   types.forget_own(o);
   waiting.erase(~o.address());
@@ -332,5 +354,6 @@ int pobj_get_report(pobj_report* report) {
     if (report == nullptr) throw failure(POBJ_EOPTION, "a report needs a place to be written to");
     const store_lock lock(in);
     *report = in.report;
+    for (const auto& v : in.statics.all()) ++(v->address != nullptr ? report->statics : report->unbound);
   });
 }

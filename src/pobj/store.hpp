@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
+#include <list>
 #include <map>
 #include <mutex>
 #include <set>
@@ -43,6 +44,23 @@ struct settings {
   bool background;
 };
 
+// What tests change: a simulated disk (nullptr: the machine's own), and limits that are met earlier.
+struct test_hooks {
+  static inline os::disk* disk = nullptr;
+  static inline bool background = true;
+  // From so many bytes of whole pages on, a transaction writes straight to the segment: that costs two syncs more, and
+  // spares the bytes their way through the log.
+  static inline std::uint64_t bulk_bytes = std::uint64_t{4} << 20;
+  // Free slots up to this length are taken as they are; longer ones are cut.
+  static inline std::uint64_t small_area = std::uint64_t{64} << 10;
+  // What a transaction takes at a time once it has taken much.
+  static inline std::uint64_t largest_area = std::uint64_t{16} << 20;
+  // The number of the first traversal; they begin again when they have no bits left.
+  static inline std::uint16_t first_mark = 0;
+  // Ends the process's store as a crash would: nothing is written, only the objects' memory is given back.
+  static void crash() noexcept;
+};
+
 struct store {
   // Opens or makes it, and reconstructs. Throws; then nothing is left of it but the files.
   explicit store(const settings& how);
@@ -66,7 +84,7 @@ struct store {
   // The object is being taken by a collector: forgets it. From within any call.
   void finalize(const void* handle);
   // With the lock.
-  void finalize(object o);
+  void finalize(object o) noexcept;
   [[nodiscard]] bool is_strict() const { return (how.flags & POBJ_STRICT) != 0; }
 
   [[nodiscard]] const store_header& header() const { return region.at<store_header>(0); }
@@ -87,9 +105,14 @@ struct store {
   std::unordered_map<std::uintptr_t, std::set<position>> waiting;
   std::map<position, position> owned;  // areas of open transactions: begin, end
   std::vector<object> to_finalize;     // by the thread that has the lock
-  std::vector<position> finalized;     // slots of objects that a collector has taken, to be freed by the next commit
+  // Slots of objects that a collector has taken, to be freed by the next commit.
+  struct finalized_slot {
+    position slot;
+    std::uint64_t type;  // which it uses until then
+  };
+  std::list<finalized_slot> finalized;
   std::uint64_t execution = 0;
-  std::uint16_t mark = 0;  // of the last traversal
+  std::uint16_t mark = test_hooks::first_mark;  // of the last traversal
   std::atomic<std::uint64_t> open_transactions = 0;
   pobj_report report = {};
 
@@ -98,14 +121,15 @@ struct store {
   [[nodiscard]] rvm::region open_region();
   void initialize();
   void begin_execution();
-  void note_execution();
-  void keep_type(std::uint32_t number, const type_description& t);
+  void note_execution(const std::vector<position>& old);
+  [[nodiscard]] position keep_type(std::uint32_t number, const type_description& t, position instead);
   // reconstruction.cpp
   void reconstruct();
   void scan();
   void load_type(position slot, slot_word word);
   void load_static(position slot, slot_word word);
-  void make_objects(void** blocks);
+  void make_objects(void** blocks, std::vector<position>& old);
+  void bind_statics();
 };
 
 // The store's lock. A garbage collector may run finalizers when the library allocates for itself: those of a thread that has
@@ -130,16 +154,5 @@ class store_lock {
 [[nodiscard]] store* open_store() noexcept;
 // The same, and throws POBJ_ESTATE if there is none, or in the child of a fork.
 [[nodiscard]] store& the_store();
-
-// What tests change: a simulated disk (nullptr: the machine's own), and limits that are met earlier.
-struct test_hooks {
-  static inline os::disk* disk = nullptr;
-  static inline bool background = true;
-  // From so many bytes of whole pages on, a transaction writes straight to the segment: that costs two syncs more, and
-  // spares the bytes their way through the log.
-  static inline std::uint64_t bulk_bytes = std::uint64_t{4} << 20;
-  // Ends the process's store as a crash would: nothing is written, only the objects' memory is given back.
-  static void crash() noexcept;
-};
 
 }  // namespace tenure::pobj

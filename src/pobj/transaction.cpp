@@ -33,7 +33,10 @@ thread_state& this_thread() {
   return state;
 }
 
-transaction::~transaction() { abort(); }
+transaction::~transaction() {
+  abort();
+  if (in_.fork_generation == os::fork_generation()) --in_.open_transactions;
+}
 
 const area* transaction::look_for_area(position p) const {
   const auto after = areas_.upper_bound(p);
@@ -43,23 +46,50 @@ const area* transaction::look_for_area(position p) const {
   return found_ = &a;
 }
 
-position transaction::make_slot(std::uint64_t size, std::uint64_t type) {
-  const std::uint64_t length = slot_word::of(size, type, 0).length();
-  if (current_ == nullptr || current_->end - current_->next < length) {
-    const area a = in_.free.take(length, taken_);
+area& transaction::take_area(std::uint64_t length) {
+  const area a = in_.free.take(length, taken_);
+  auto at = areas_.end();
+  try {
+    at = areas_.emplace(a.begin, a).first;
+    in_.owned.emplace(a.begin, a.end);
     // What is written there is announced at the commit; until then nobody else may touch the pages. The first word is
     // what the committed chain of slots has, and an abort must put it back.
     tx_.hold(in_.free.at(a.begin), a.end - a.begin);
     tx_.set_range(in_.free.at(a.begin), 8);
-    current_ = &areas_.emplace(a.begin, a).first->second;
-    in_.owned.emplace(a.begin, a.end);
+  } catch (...) {
+    in_.owned.erase(a.begin);
+    if (at != areas_.end()) areas_.erase(at);
+    in_.free.add(a.begin, a.end);
+    throw;
   }
+  return at->second;
+}
+
+position transaction::make_slot(std::uint64_t size, std::uint64_t type) {
+  expect_to_abandon(1);
+  const std::uint64_t length = slot_word::of(size, type, 0).length();
+  if (current_ == nullptr || current_->end - current_->next < length) current_ = &take_area(length);
   const position p = current_->next;
   current_->next += length;
   taken_ += length;
   in_.free.set_word(p, slot_word::of(size, type, in_.free.next_serial(p)));
   std::memset(in_.free.at(p + 8), 0, length - 8);
   return p;
+}
+
+void transaction::expect_to_abandon(std::size_t count) {
+  const std::size_t wanted = abandoned_.size() + count;
+  if (wanted > abandoned_.capacity()) abandoned_.reserve(wanted * 2 + 8);
+}
+
+void transaction::abandon(position slot) noexcept {
+  const std::uint64_t length = in_.free.word_at(slot).length();
+  if (current_ != nullptr && slot >= current_->begin && slot + length == current_->next) {
+    current_->next = slot;  // the last one: as if it had not been made
+    taken_ -= length;
+  } else {
+    abandoned_.push_back(slot);
+  }
 }
 
 void transaction::declare(position p, std::uint64_t length) {
@@ -76,9 +106,33 @@ bool transaction::is_still(const placed& p) const {
 }
 
 void transaction::give_slot(object o, position slot) {
-  o.set_slot(slot);
   in_.slots.set(slot, o);
+  o.set_slot(slot);
   resolve(o);
+}
+
+void transaction::forget_made(object o) noexcept {
+  if (!made_.empty() && made_.back() == o) made_.pop_back();
+  in_.addresses.remove(o);
+}
+
+void transaction::take_back(object o, position slot) noexcept {
+  if (o && o.header().slot == slot) {
+    in_.slots.erase(slot);
+    o.set_slot(0);
+    // What has waited for the object waits again.
+    if (const auto waiting = in_.waiting.find(~o.address()); waiting != in_.waiting.end())
+      for (const position word : waiting->second) {
+        const reference r{load_word(in_.free.at(word))};
+        if (r.is_null() || r.is_address() || r.at() - (slot + 8) > o.header().size || !is_in_image(word)) continue;
+        try {
+          declare(word, 8);
+          store_word(in_.free.at(word), reference::to_address(o.address() + r.at() - (slot + 8), in_.execution).bits);
+        } catch (const std::exception&) {  // it is NULL in the next execution
+        }
+      }
+  }
+  abandon(slot);
 }
 
 // Whether the word is one of an image: not in what was freed, or left by an abort, where it may be anything, even the
@@ -120,14 +174,36 @@ void transaction::free_object(object o) {
   o.header().dying = 1;
 }
 
-void transaction::typed(object o) {
+void transaction::type_slot(object o) {
   const slot_word word = in_.free.word_at(o.header().slot);
   set_word(o.header().slot, slot_word::of(word.size(), o.header().type, word.serial()));
-  if (!is_fresh(o.header().slot)) retyped_.push_back(o);
 }
 
-void transaction::updated_static(static_variable& v, std::vector<std::byte>&& before) {
-  statics_.try_emplace(&v, std::move(before));
+void transaction::set_type(object o, std::uint32_t number) {
+  if (o.is_persistent() && !is_fresh(o.header().slot)) retyped_.push_back(o);
+  leave_type(o.header().type);
+  in_.types.use(number);
+  in_.types.forget_own(o);
+  o.set_type(number);
+  if (o.is_persistent()) type_slot(o);
+}
+
+void transaction::settle(object o) {
+  if (o.header().own_type != 0) set_type(o, in_.types.intern(in_.types.of(o)));
+}
+
+void transaction::changing(static_variable& v, std::uint64_t size, bool is_new) {
+  const auto [at, is_first] =
+      statics_.try_emplace(&v, static_before{v.name, v.size, v.type, v.slot, v.value, {}, is_new});
+  if (is_first) ++v.users;
+  std::vector<std::byte>& bytes = at->second.bytes;
+  if (size > bytes.size()) bytes.insert(bytes.end(), v.address + bytes.size(), v.address + size);
+}
+
+void transaction::set_type(static_variable& v, std::uint32_t number) {
+  leave_type(v.type);
+  in_.types.use(number);
+  v.type = number;
 }
 
 void transaction::forget_static(static_variable& v) {
@@ -187,23 +263,23 @@ void transaction::prepare_area(const area& a, bool in_bulk) {
 
 void transaction::prepare() {
   if (in_.is_strict()) check_references();
-  for (const object o : retyped_) {
+  for (std::size_t i = 0; i < retyped_.size(); ++i) {  // settling adds to them
+    const object o = retyped_[i];
     if (!in_.addresses.is_handle(o.handle)) continue;
-    in_.types.settle(o);
-    if (!o.is_persistent()) continue;
-    const slot_word word = in_.free.word_at(o.header().slot);
-    set_word(o.header().slot, slot_word::of(word.size(), o.header().type, word.serial()));
+    settle(o);
+    if (o.is_persistent()) type_slot(o);
   }
   // Slots that another transaction has made wait until it has ended.
-  std::erase_if(in_.finalized, [&](position slot) {
-    const bool now = !lies_in(in_.owned, slot) || is_fresh(slot);
-    if (now) finalized_.push_back(slot);
-    return now;
-  });
+  for (auto at = in_.finalized.begin(); at != in_.finalized.end();) {
+    const auto next = std::next(at);
+    if (!lies_in(in_.owned, at->slot) || is_fresh(at->slot)) finalized_.splice(finalized_.end(), in_.finalized, at);
+    at = next;
+  }
   for (const placed& p : freed_)
     if (p.slot != 0 && is_still(p)) release_slot(p.slot);
   for (const placed& p : taken_slots_) release_slot(p.slot);
-  for (const position slot : finalized_) release_slot(slot);
+  for (const position slot : abandoned_) release_slot(slot);
+  for (const auto& each : finalized_) release_slot(each.slot);
   std::uint64_t whole = 0;
   for (const auto& [begin, a] : areas_) whole += pages_of(a).length();
   for (const auto& [begin, a] : areas_) prepare_area(a, whole >= test_hooks::bulk_bytes);
@@ -220,19 +296,24 @@ void transaction::commit() {
     const store_lock lock(in_);
     finish(to_free);
   }
-  free_all(to_free);
+  to_free.free_all();
 }
 
-void transaction::forget_object(object o, blocks_to_free& to_free) {
+void transaction::forget_object(object o, blocks_to_free& to_free) noexcept {
   in_.addresses.remove(o);
   in_.types.forget_own(o);
+  in_.types.drop(o.header().type);
   in_.waiting.erase(~o.address());
   in_.object_blocks.release(o, to_free);
 }
 
-void transaction::finish(blocks_to_free& to_free) {
+void transaction::drop_left() noexcept {
+  for (const std::uint32_t number : left_types_) in_.types.drop(number);
+  for (const auto& [variable, before] : statics_) --variable->users;
+}
+
+void transaction::finish(blocks_to_free& to_free) noexcept {
   over_ = true;
-  --in_.open_transactions;
   const auto release = [&](position slot) { in_.free.add(slot, slot + in_.free.word_at(slot).length()); };
   for (const placed& p : freed_) {
     if (!is_still(p)) continue;  // a collector was faster
@@ -243,17 +324,29 @@ void transaction::finish(blocks_to_free& to_free) {
     forget_object(p.what, to_free);
   }
   for (const placed& p : taken_slots_) release(p.slot);
-  for (const position slot : finalized_) release(slot);
+  for (const position slot : abandoned_) release(slot);
+  for (const auto& each : finalized_) {
+    release(each.slot);
+    in_.types.drop(each.type);
+  }
+  drop_left();
   if (forgotten_ != nullptr) {
     release(forgotten_->slot);
-    in_.statics.remove(*forgotten_);
-    --in_.report.unbound;
+    in_.types.drop(forgotten_->type);
+    remove(*forgotten_);
   }
   for (const auto& [begin, a] : areas_) {
     in_.owned.erase(begin);
     in_.free.add(a.next, a.end);
   }
-  // Others may have made objects persistent that images in the areas refer to.
+  try {
+    finish_references();
+  } catch (...) {  // the recoverable memory has failed, which the next call will tell; or no memory is left
+  }
+}
+
+// Others may have made objects persistent that images in the areas refer to.
+void transaction::finish_references() {
   std::vector<std::pair<position, reference>> now_known;
   for (const position word : waiting_words_) {
     const reference r{load_word(in_.free.at(word))};
@@ -262,33 +355,61 @@ void transaction::finish(blocks_to_free& to_free) {
     if (const reference known = encode(in_, r.address()); !known.is_address()) now_known.emplace_back(word, known);
   }
   if (now_known.empty()) return;
-  try {
-    in_.memory.transact(
-        [&](rvm::transaction& tx) {
-          for (const auto& [word, known] : now_known) tx.modify(in_.free.at(word), &known, sizeof known);
-        },
-        rvm::commit_mode::no_flush);
-  } catch (const std::exception&) {  // the memory has failed, which the next call will tell
-  }
+  in_.memory.transact(
+      [&](rvm::transaction& tx) {
+        for (const auto& [word, known] : now_known) tx.modify(in_.free.at(word), &known, sizeof known);
+      },
+      rvm::commit_mode::no_flush);
+}
+
+void transaction::remove(static_variable& v) noexcept {
+  std::unique_ptr<static_variable> removed = in_.statics.remove(v);
+  removed->next = std::move(removed_);
+  removed_ = std::move(removed);
 }
 
 // --- Abort -------------------------------------------------------------------------------------------------------------
 
-void transaction::undo_statics() {
-  for (const auto& [variable, before] : statics_) {
-    if (before.empty()) {
-      if (variable->address != nullptr)
-        read_image(in_, {variable->address, variable->image(), variable->size, in_.types[variable->type]});
-    } else {
-      std::memcpy(variable->address, before.data(), before.size());
-      in_.statics.remove(*variable);
+void transaction::undo_statics() noexcept {
+  for (auto& [variable, before] : statics_) {
+    static_variable& v = *variable;
+    in_.types.drop(v.type);
+    if (before.is_new) {
+      if (v.address != nullptr) std::memcpy(v.address, before.bytes.data(), before.bytes.size());
+      remove(v);
+      continue;
     }
+    in_.types.use(before.type);
+    v.name = std::move(before.name);
+    v.size = before.size;
+    v.type = before.type;
+    v.slot = before.slot;
+    v.value = before.value;
+    --v.users;
+    if (v.address == nullptr) continue;
+    read_image(in_, {v.address, v.image(), v.size, in_.types[v.type]});
+    // It has grown.
+    if (before.bytes.size() > v.size)
+      std::memcpy(v.address + v.size, before.bytes.data() + v.size, before.bytes.size() - v.size);
   }
 }
 
-void transaction::undo(blocks_to_free& to_free) {
+// Objects that are persistent again have the types that their slots have.
+void transaction::undo_types() noexcept {
+  const auto go_back = [&](object o) {
+    if (!in_.addresses.is_handle(o.handle) || !o.is_persistent()) return;
+    in_.types.forget_own(o);
+    const std::uint64_t number = in_.free.word_at(o.header().slot).type();
+    in_.types.use(number);
+    in_.types.drop(o.header().type);
+    o.set_type(number);
+  };
+  for (const object o : retyped_) go_back(o);
+  for (const placed& p : taken_slots_) go_back(p.what);
+}
+
+void transaction::undo(blocks_to_free& to_free) noexcept {
   over_ = true;
-  --in_.open_transactions;
   try {
     tx_.abort();
   } catch (...) {  // the memory has failed, which the next call will tell; what is in this process can be undone
@@ -299,24 +420,26 @@ void transaction::undo(blocks_to_free& to_free) {
     });
   for (const placed& p : taken_slots_)
     if (!is_fresh(p.slot) && in_.addresses.is_handle(p.what.handle)) {
+      in_.slots.set(p.slot, p.what);  // there was something before, so it cannot fail
       p.what.set_slot(p.slot);
-      in_.slots.set(p.slot, p.what);
     }
   for (const placed& p : freed_)
     if (in_.addresses.is_handle(p.what.handle)) p.what.header().dying = 0;
-  for (const object o : retyped_) {
-    if (!in_.addresses.is_handle(o.handle) || !o.is_persistent()) continue;
-    in_.types.forget_own(o);
-    o.set_type(in_.free.word_at(o.header().slot).type());
-  }
+  undo_types();
   for (const std::uintptr_t handle : updated_)
     if (const object o{reinterpret_cast<std::byte*>(handle)}; in_.addresses.is_handle(o.handle) && o.is_persistent())
       read_image(in_, stored(in_, o));
   undo_statics();
   for (const object o : made_)
     if (in_.addresses.is_handle(o.handle) && in_.object_blocks.takes_back(o)) forget_object(o, to_free);
-  in_.finalized.insert(in_.finalized.end(), finalized_.begin(), finalized_.end());
-  std::erase_if(in_.finalized, [&](position slot) { return is_fresh(slot); });
+  // What this transaction has made, and a collector taken, has never been.
+  in_.finalized.splice(in_.finalized.end(), finalized_);
+  std::erase_if(in_.finalized, [&](const auto& each) {
+    if (!is_fresh(each.slot)) return false;
+    in_.types.drop(each.type);
+    return true;
+  });
+  for (const std::uint32_t number : left_types_) in_.types.drop(number);
   for (const auto& [begin, a] : areas_) {
     in_.owned.erase(begin);
     in_.free.add(a.begin, a.end);
@@ -331,7 +454,7 @@ void transaction::abort() noexcept {
     const store_lock lock(in_);
     undo(to_free);
   }
-  free_all(to_free);
+  to_free.free_all();
 }
 
 }  // namespace tenure::pobj

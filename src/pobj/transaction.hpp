@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <list>
 #include <map>
 #include <memory>
 #include <unordered_map>
@@ -31,8 +32,12 @@ class transaction {
 
   // --- Bytes of the store ---
 
-  // A new slot of zeros. Throws POBJ_ETOOBIG.
+  // A new slot of zeros, which is given to somebody, or abandoned. Throws POBJ_ETOOBIG.
   position make_slot(std::uint64_t size, std::uint64_t type);
+  // What has been made will not be needed, as what was to have it has failed; or it has been replaced.
+  void abandon(position slot) noexcept;
+  // Room for abandoning so many.
+  void expect_to_abandon(std::size_t count);
   // [p, p+length) is about to change.
   void declare(position p, std::uint64_t length);
   void set_word(position p, slot_word w);
@@ -40,10 +45,14 @@ class transaction {
   // --- Notes: what has been done, for the end ---
 
   void made_object(object o) { made_.push_back(o); }
+  // The call that makes it fails.
+  void forget_made(object o) noexcept;
   // Whether the place is one that this transaction has made: an image there is nobody else's yet.
   [[nodiscard]] bool is_fresh(position p) const { return area_of(p) != nullptr; }
   // The object has got an image: its header, the table and references that have waited for it.
   void give_slot(object o, position slot);
+  // Takes the image of an object back that was transient before the call which fails now; none: abandons the slot.
+  void take_back(object o, position slot) noexcept;
   void take_slot(object o);
   void free_object(object o);
   void updated(object o) {
@@ -51,19 +60,24 @@ class transaction {
   }
   // Should it have had another image before, in this transaction, that is what an abort goes back to.
   void persistified(object o) { updated_.insert(o.address()); }
-  // The object has got a type, which its slot gets, too; or one of its own, which becomes a shared one at the commit.
-  void typed(object o);
+  // The object gets a type, which its slot gets, too; or one of its own, which becomes a shared one at the commit.
+  void set_type(object o, std::uint32_t number);
   void being_typed(object o) { retyped_.push_back(o); }
-  // Before the first change of a static variable in this transaction; `before`: its bytes, if it is a new one.
-  void updated_static(static_variable& v, std::vector<std::byte>&& before);
-  // Frees the slot of a static variable that is unbound. In a transaction of its own.
+  // Its own type, if it has one, becomes a shared one.
+  void settle(object o);
+  // The static variable is about to change; `size`: bytes of memory that an abort puts back. A new one is removed then.
+  void changing(static_variable& v, std::uint64_t size, bool is_new);
+  void set_type(static_variable& v, std::uint32_t number);
+  // Takes it out of what is known; its slot is the caller's.
+  void remove(static_variable& v) noexcept;
+  // Frees the slot of a static variable. In a transaction of its own.
   void forget_static(static_variable& v);
   // An image's word refers to a transient object.
   void waits(position word, object target);
 
   // --- The end ---
 
-  // Throws; then the transaction is still open.
+  // Throws; then the transaction is still open. Once it is durable nothing fails any more [pobj.commit.memory].
   void commit();
   void abort() noexcept;
 
@@ -72,22 +86,37 @@ class transaction {
     object what;
     position slot;
   };
+  struct static_before {
+    static_name name;
+    std::uint64_t size;
+    std::uint32_t type;
+    position slot;
+    std::uint64_t value;
+    std::vector<std::byte> bytes;  // in memory
+    bool is_new;
+  };
 
   [[nodiscard]] const area* area_of(position p) const {
     return found_ != nullptr && p >= found_->begin && p < found_->end ? found_ : look_for_area(p);
   }
   [[nodiscard]] const area* look_for_area(position p) const;
+  area& take_area(std::uint64_t length);
   [[nodiscard]] bool is_still(const placed& p) const;
   [[nodiscard]] bool is_in_image(position word) const;
   void resolve(object o);
+  void leave_type(std::uint64_t number) { left_types_.push_back(static_cast<std::uint32_t>(number)); }
+  void type_slot(object o);
   void release_slot(position slot);
   void prepare();
   void prepare_area(const area& a, bool in_bulk);
   void check_references() const;
-  void finish(blocks_to_free& to_free);
-  void undo(blocks_to_free& to_free);
-  void undo_statics();
-  void forget_object(object o, blocks_to_free& to_free);
+  void finish(blocks_to_free& to_free) noexcept;
+  void finish_references();
+  void drop_left() noexcept;
+  void undo(blocks_to_free& to_free) noexcept;
+  void undo_types() noexcept;
+  void undo_statics() noexcept;
+  void forget_object(object o, blocks_to_free& to_free) noexcept;
 
   store& in_;
   rvm::transaction tx_;
@@ -97,14 +126,17 @@ class transaction {
   std::uint64_t taken_ = 0;
   std::vector<object> made_, retyped_;
   std::vector<placed> taken_slots_, freed_;
-  std::vector<position> finalized_, waiting_words_;
+  std::vector<position> abandoned_, waiting_words_;
+  std::vector<std::uint32_t> left_types_;  // used until the end
+  std::list<store::finalized_slot> finalized_;
   std::unordered_set<std::uintptr_t> updated_;
-  std::unordered_map<static_variable*, std::vector<std::byte>> statics_;  // with the bytes before, of new ones
+  std::unordered_map<static_variable*, static_before> statics_;
   static_variable* forgotten_ = nullptr;
+  std::unique_ptr<static_variable> removed_;
   bool over_ = false;
 };
 
-// A thread's transaction and its nesting.
+// A thread's transaction and its nesting. The store counts it as open until the outermost has ended.
 struct thread_state {
   std::unique_ptr<transaction> open;
   int depth = 0;

@@ -4,6 +4,7 @@
 //
 // Each object's header has the number of the last traversal that met it, so that a traversal needs no memory for what it
 // has seen: only for what it has still to look at.
+#include <utility>
 #include <vector>
 
 #include "pobj/images.hpp"
@@ -49,25 +50,46 @@ class queue {
   std::size_t next_ = 0;
 };
 
-void update_recursively(transaction& t, object start, bool persist) {
-  store& in = t.in();
+// Calls f(object) for all that can be reached, breadth first, after `meet` for each object that it refers to and that has not
+// been met before; `meet` says whether to go there.
+template <class Meet, class F>
+void visit(store& in, object start, Meet&& meet, F&& f) {
   queue to_do(in);
-  const auto meet = [&](object o) {
-    if (!o || o.header().dying != 0 || to_do.has_met(o)) return;
-    if (persist)
-      persistify(t, o);
-    else if (!o.is_persistent())
-      return;
-    to_do.add(o);
+  const auto look_at = [&](object o) {
+    if (o && o.header().dying == 0 && !to_do.has_met(o) && meet(o)) to_do.add(o);
   };
-  meet(start);
+  look_at(start);
   while (const object o = to_do.take()) {
     const stored_memory m = stored(in, o);
-    // First all that it refers to, so that they have images to be referred to.
     m.type.for_each_reference(0, m.size, m.size, [&](std::uint64_t at) {
-      meet(in.addresses.find(reinterpret_cast<const void*>(load_word(m.memory + at))));
+      look_at(in.addresses.find(reinterpret_cast<const void*>(load_word(m.memory + at))));
     });
-    update(t, o, 0, m.size);
+    f(o);
+  }
+}
+
+void update_recursively(transaction& t, object start, bool persist) {
+  store& in = t.in();
+  const auto goes_on = [&](object o) { return persist || o.is_persistent(); };
+  // Mistakes are found before anything is changed.
+  if (in.is_strict()) visit(in, start, goes_on, [&](object o) { check_typed(in, stored(in, o), 0, o.header().size); });
+  std::vector<std::pair<object, position>> made_persistent;
+  try {
+    const auto meet = [&](object o) {
+      if (!goes_on(o)) return false;
+      if (o.is_persistent()) return true;
+      made_persistent.emplace_back(o, 0);
+      t.expect_to_abandon(made_persistent.size());
+      persistify(t, o);
+      made_persistent.back().second = o.header().slot;
+      return true;
+    };
+    // All that an object refers to has been met before it is updated: so it has images to refer to.
+    visit(in, start, meet, [&](object o) { update(t, o, 0, o.header().size); });
+  } catch (...) {
+    for (auto each = made_persistent.rbegin(); each != made_persistent.rend(); ++each)
+      if (each->second != 0) t.take_back(each->first, each->second);
+    throw;
   }
 }
 

@@ -35,6 +35,9 @@ struct type_description {
   friend auto operator<=>(const type_description&, const type_description&) = default;
 
   [[nodiscard]] bool has_reference_at(std::uint64_t offset) const;
+  // What is stored may be damaged: whether everything ascends, lies in an element, and does not overlap. The functions
+  // below rely on it, and those that use them write where the offsets say.
+  [[nodiscard]] bool makes_sense() const;
   // Calls f(offset) for each reference word that has a byte in [from, to) of an object of `length` bytes, in order.
   template <class F>
   void for_each_reference(std::uint64_t from, std::uint64_t to, std::uint64_t length, F&& f) const {
@@ -73,38 +76,56 @@ struct type_description {
 
 class type_table {
  public:
-  // `keep` writes a new type to the store, so that whatever commits afterwards finds it there.
-  using keeper = std::function<void(std::uint32_t number, const type_description&)>;
+  // Writes a type to the store, so that whatever commits afterwards finds it there, and returns its slot; `instead`: the
+  // slot of the type that had the number before, which is freed; 0: none had.
+  using keeper = std::function<position(std::uint32_t number, const type_description&, position instead)>;
 
   type_table();
 
   // A type of the store, when it is opened. False if the number is taken.
-  [[nodiscard]] bool load(std::uint32_t number, type_description description);
+  [[nodiscard]] bool load(std::uint32_t number, type_description description, position slot);
   // False: a number below the last is missing.
   [[nodiscard]] bool is_whole() const { return numbers_.size() + 1 == all_.size(); }
+  // All users of the loaded types are known.
+  void loaded();
   void keep_with(keeper k) { keep_ = std::move(k); }
 
   [[nodiscard]] std::size_t count() const { return all_.size(); }
-  [[nodiscard]] const type_description& operator[](std::uint64_t number) const { return *all_[number]; }
+  [[nodiscard]] const type_description& operator[](std::uint64_t number) const { return *all_[number].what; }
   [[nodiscard]] const type_description& of(object o) const {
     const object_header& h = o.header();
-    return h.own_type != 0 ? own_.at(~o.address()) : *all_[h.type];
+    return h.own_type != 0 ? own_.at(~o.address()) : *all_[h.type].what;
   }
-  // The number of a type, which is kept if it is new. Throws POBJ_ETYPE if another one has the name.
+  // The number of a type, which is kept if it is new. It takes the number of one that has no name and no users, if there
+  // is such a one: so types of single objects need no more space than there are in use [pobj.type.kept]. Throws POBJ_ETYPE
+  // if another one has the name.
   [[nodiscard]] std::uint32_t intern(const type_description& wanted);
   // Throws POBJ_ETYPE if another one has the name.
   void compare(const type_description& wanted) const;
+  // Users are headers of objects, static variables, and slots that go with the next commit. What a transaction has left
+  // stays in use until it has ended, so that an abort can go back to it.
+  void use(std::uint64_t number) noexcept { all_[number].users += number != 0 ? 1 : 0; }
+  void drop(std::uint64_t number) noexcept;
 
   // An object's own type, to be changed word by word: that costs in proportion to the changes, as long as it is not made
   // one of the shared ones again.
   [[nodiscard]] type_description& own(object o);
-  // Makes it one of the shared ones.
-  void settle(object o);
   // The object has gone, or is typed as a whole.
-  void forget_own(object o);
+  void forget_own(object o) noexcept;
 
  private:
-  std::vector<const type_description*> all_;  // by number
+  struct numbered {
+    const type_description* what = nullptr;
+    position slot = 0;
+    std::uint64_t users = 0;
+    bool is_spare = false;  // is in spares_
+  };
+  void note_spare(std::uint64_t number) noexcept;
+  // One without users, taken from the spares; 0: there is none.
+  [[nodiscard]] std::uint32_t take_spare() noexcept;
+
+  std::vector<numbered> all_;
+  std::vector<std::uint32_t> spares_;  // may have users again; room for all numbers
   std::map<type_description, std::uint32_t> numbers_;
   std::map<std::string, std::uint32_t, std::less<>> names_;
   std::unordered_map<std::uintptr_t, type_description> own_;  // by inverted handle

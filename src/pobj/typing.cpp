@@ -25,9 +25,7 @@ void set_type(transaction& t, object o, const type_description& wanted) {
   const std::uint32_t number = in.types.intern(wanted);
   if (o.header().own_type == 0 && o.header().type == number) return;
   if (o.is_persistent()) convert_words(t, stored(in, o), in.types[number]);
-  in.types.forget_own(o);
-  o.set_type(number);
-  if (o.is_persistent()) t.typed(o);
+  t.set_type(o, number);
 }
 
 }  // namespace

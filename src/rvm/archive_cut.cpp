@@ -32,7 +32,7 @@ void rewrite(os::disk& disk, const std::string& path, const std::vector<frame_he
     at += bytes.size();
   }
   making.file().sync();
-  making.publish();
+  making.replace();
 }
 
 }  // namespace

@@ -84,8 +84,10 @@ class index_maker {
 
 }  // namespace
 
-archive_writer::archive_writer(os::disk& disk, const archive_options& how, const log_file& log, counters& count)
+archive_writer::archive_writer(os::disk& disk, const archive_options& how, const log_file& log, counters& count,
+                               std::size_t frame)
     : disk_(disk),
+      frame_(frame),
       path_(archive_path(log.path(), how.path)),
       log_path_(log.path()),
       log_id_(log.status().log_id),
@@ -163,7 +165,7 @@ std::size_t archive_writer::compress(os::const_bytes from, std::size_t to) {
 }
 
 archive_writer::stretch archive_writer::take(const log_file& log, lsn from, lsn to) {
-  buffer_.resize(std::min<std::uint64_t>(to - from, max_stretch));
+  buffer_.resize(std::min<std::uint64_t>(to - from, frame_));
   log.read(from, buffer_);
   stretch made{};
   frame_header& header = made.header;
@@ -239,7 +241,7 @@ void archive_writer::write_to_new_part(stretch& what) {
   making.file().write_all_at(0, parts);
   making.file().sync();
   part_ = header.part;  // whatever happens now, this number is used
-  making.publish();
+  making.replace();
   file_ = making.take();
   at_ = sizeof header + sizeof what.header + what.content.size();
 }

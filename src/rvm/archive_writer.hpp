@@ -21,8 +21,9 @@ namespace tenure::rvm {
 // One thread at a time.
 class archive_writer {
  public:
-  // Finds what is there already.
-  archive_writer(os::disk& disk, const archive_options& how, const log_file& log, counters& count);
+  // Finds what is there already. Writes frames of about so many bytes of log.
+  archive_writer(os::disk& disk, const archive_options& how, const log_file& log, counters& count,
+                 std::size_t frame = max_stretch);
   ~archive_writer();
   archive_writer(const archive_writer&) = delete;
   archive_writer& operator=(const archive_writer&) = delete;
@@ -45,6 +46,7 @@ class archive_writer {
   void write_to_new_part(stretch& what);
 
   os::disk& disk_;
+  const std::size_t frame_;
   const std::string path_, log_path_;
   const identity log_id_;
   const std::uint64_t part_size_;

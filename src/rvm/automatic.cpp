@@ -118,8 +118,13 @@ bool memory_state::end_automatic_changes(transaction_state& tx) {
   return many;
 }
 
-void memory_state::put_back_committed_image(transaction_state& tx) {
-  for_each_tracked(regions.all(), [&](region_state&, region_tracker& tracker) { tracker.aborted(); });
+void memory_state::put_back_committed_image(transaction_state& tx) noexcept {
+  bool whole = true;
+  for_each_tracked(regions.all(), [&](region_state&, region_tracker& tracker) { whole = tracker.aborted() && whole; });
+  if (!whole) {
+    tracking->failed.store(true, std::memory_order_release);
+    writer->fail(not_restored);
+  }
   ++count.tracking.aborts;
   tx.settled = true;
   tracking->in_transaction.store(false, std::memory_order_release);
@@ -141,7 +146,7 @@ void memory_state::give_back_written_pages(bool in_truncation) noexcept {
       }
       twins += tracker.twins();
     });
-    many_twins = std::max(most_twins, twins + twins / 2);
+    many_twins = std::max(limits.most_twins, twins + twins / 2);
   };
   if (in_truncation) return give_back();
   truncation->if_idle(give_back);

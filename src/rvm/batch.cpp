@@ -53,25 +53,60 @@ void group_buffer::clear() {
   dictionary.clear();
 }
 
+constexpr std::size_t groups_in_slab = 8;
+
+struct group_slab {
+  std::byte* memory;
+  std::vector<std::unique_ptr<group_buffer>> free;  // capacity: all
+};
+
+group_pool::group_pool(std::uint32_t group_length, std::size_t kept)
+    : group_length_(group_length),
+      slab_length_(round_up(groups_in_slab * group_length, os::page_size())),
+      kept_(std::max(kept, slab_length_)) {}
 group_pool::~group_pool() {
-  for (std::byte* slab : slabs_) os::unmap(slab, slab_length);
+  for (const auto& slab : slabs_) os::unmap(slab->memory, slab_length_);
+}
+std::size_t group_pool::memory() const {
+  const std::scoped_lock lock(mutex_);
+  return slabs_.size() * slab_length_;
 }
 std::unique_ptr<group_buffer> group_pool::take() {
   const std::scoped_lock lock(mutex_);
-  if (free_.empty()) {
-    auto* slab = static_cast<std::byte*>(os::map_anonymous_huge(slab_length));
-    slabs_.push_back(slab);
-    for (std::size_t at = slab_length; at != 0; at -= max_group)
-      free_.push_back(std::make_unique<group_buffer>(slab + at - max_group));
+  if (with_free_.empty()) {
+    slabs_.reserve(slabs_.size() + 1);
+    with_free_.reserve(slabs_.capacity());
+    auto slab = std::make_unique<group_slab>();
+    std::vector<std::unique_ptr<group_buffer>> buffers;
+    buffers.reserve(groups_in_slab);
+    for (std::size_t i = groups_in_slab; i-- > 0;)
+      buffers.push_back(std::make_unique<group_buffer>(slab.get(), nullptr));
+    slab->memory = static_cast<std::byte*>(os::map_anonymous_huge(slab_length_));
+    for (std::size_t i = groups_in_slab; i-- > 0;)
+      buffers[groups_in_slab - 1 - i]->bytes = slab->memory + i * group_length_;
+    slab->free = std::move(buffers);
+    with_free_.push_back(slab.get());
+    slabs_.push_back(std::move(slab));
+    ++all_free_;
   }
-  auto buffer = std::move(free_.back());
-  free_.pop_back();
+  group_slab& from = *with_free_.back();
+  if (from.free.size() == groups_in_slab) --all_free_;
+  auto buffer = std::move(from.free.back());
+  from.free.pop_back();
+  if (from.free.empty()) with_free_.pop_back();
   return buffer;
 }
-void group_pool::give_back(std::unique_ptr<group_buffer> buffer) {
+void group_pool::give_back(std::unique_ptr<group_buffer> buffer) noexcept {
   buffer->clear();
+  group_slab& to = *buffer->of;
   const std::scoped_lock lock(mutex_);
-  free_.push_back(std::move(buffer));
+  if (to.free.empty()) with_free_.push_back(&to);
+  to.free.push_back(std::move(buffer));
+  if (to.free.size() < groups_in_slab || (++all_free_) * slab_length_ <= kept_) return;
+  --all_free_;
+  std::erase(with_free_, &to);
+  os::unmap(to.memory, slab_length_);
+  std::erase_if(slabs_, [&](const auto& slab) { return slab.get() == &to; });
 }
 
 // Writes one transaction's records behind what the batch holds.
@@ -87,7 +122,7 @@ class batch::appender {
     for (std::uint64_t done = 0; done < extent.checksums.size();) {
       const auto number = place_for(*extent.in, record_type::extents);
       if (!number) continue;
-      const std::uint32_t room = max_group - group().used - static_cast<std::uint32_t>(sizeof(extent_header));
+      const std::uint32_t room = limit() - group().used - static_cast<std::uint32_t>(sizeof(extent_header));
       const auto part = static_cast<std::uint32_t>(
           std::min<std::uint64_t>(extent.checksums.size() - done, round_down(room, 8) / width));
       std::byte* at = group().bytes + group().used;
@@ -101,7 +136,7 @@ class batch::appender {
     for (std::uint64_t done = 0; done < value.length;) {
       const auto number = place_for(*value.in, record_type::transaction);
       if (!number) continue;
-      const std::uint32_t room = max_group - group().used;
+      const std::uint32_t room = limit() - group().used;
       const auto part = static_cast<std::uint32_t>(
           std::min<std::uint64_t>(value.length - done, round_down(room - sizeof(range_header), 8)));
       std::byte* at = group().bytes + group().used;
@@ -124,6 +159,7 @@ class batch::appender {
 
  private:
   group_buffer& group() { return *to_.groups_.back(); }
+  [[nodiscard]] std::uint32_t limit() const { return to_.pool_.group_length(); }
   // Room for at least least_range bytes in a record of this type: the segment's number in its group. If there was none, a
   // step is made towards it: ask again.
   std::optional<std::uint32_t> place_for(segment& in, record_type type) {
@@ -133,7 +169,7 @@ class batch::appender {
       to_.add_group();
       return std::nullopt;
     }
-    if (max_group - group().used < least_range) {
+    if (limit() - group().used < least_range) {
       close(0);
       to_.add_group();
       return std::nullopt;
@@ -152,7 +188,7 @@ class batch::appender {
       return static_cast<std::uint32_t>(known - names.begin());
     if (open_) close(0);
     const std::uint32_t length = segment_record_length(s);
-    if (max_group - group().used < length + transaction_head_length(commit_.label) + least_range) to_.add_group();
+    if (limit() - group().used < length + transaction_head_length(commit_.label) + least_range) to_.add_group();
     group_buffer& g = group();
     const auto& path = s.logged_path();
     std::byte* at = g.bytes + g.used;
@@ -169,7 +205,7 @@ class batch::appender {
   // Begins a record in the current group; false if there is no room for one with a range.
   bool open(record_type type) {
     const std::uint32_t head = transaction_head_length(commit_.label);
-    if (max_group - group().used < head + least_range) return false;
+    if (limit() - group().used < head + least_range) return false;
     group_buffer& g = group();
     start_ = g.used;
     std::byte* at = g.bytes + start_ + sizeof(record_header);
@@ -199,7 +235,7 @@ class batch::appender {
   std::uint64_t payload_ = 0;
 };
 
-std::uint64_t batch::bound(const commit_image& commit, std::uint32_t block) {
+std::uint64_t batch::bound(const commit_image& commit, std::uint32_t block, std::uint32_t group_length) {
   std::uint64_t bytes = 0, most_names = 0;
   for (const auto& value : commit.values) {
     bytes += sizeof(range_header) + round_up(value.length, 8);
@@ -212,7 +248,8 @@ std::uint64_t batch::bound(const commit_image& commit, std::uint32_t block) {
   const std::uint64_t head = transaction_head_length(commit.label);
   // Each group repeats names and heads; a record is closed and opened again when another segment is named.
   const std::uint64_t per_group = sizeof(group_header) + 2 * (head + most_names) + least_range + sizeof(range_header);
-  const std::uint64_t room = max_group - per_group;
+  assert(per_group < group_length);
+  const std::uint64_t room = group_length - per_group;
   const std::uint64_t groups = bytes < room ? 1 : bytes / room + 1;  // mostly no division
   std::uint64_t names = 0;
   const segment* last = nullptr;

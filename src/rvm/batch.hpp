@@ -48,33 +48,44 @@ struct page_ref {
   std::uint64_t page;
 };
 
+struct group_slab;
+
 // One group being filled.
 struct group_buffer {
-  explicit group_buffer(std::byte* memory) : bytes(memory) { clear(); }
+  group_buffer(group_slab* slab, std::byte* memory) : of(slab), bytes(memory) { clear(); }
   void clear();
 
-  std::byte* bytes;    // max_group of them
+  group_slab* of;
+  std::byte* bytes;    // as many as a group may have
   std::uint32_t used;  // header included
   std::uint32_t records;
   std::uint32_t last_record;  // length of the last record, 0 if none
   std::vector<segment*> dictionary;
 };
 
-// Buffers to be used again, so that a steady flow of commits touches no new memory. Keeps what it once had. Thread-safe.
+// Buffers to be used again, so that a steady flow of commits touches no new memory. They lie in slabs of a few huge pages;
+// what a large transaction has needed beyond `kept` bytes goes back to the kernel when the whole slab is free. Thread-safe.
 class group_pool {
  public:
-  group_pool() = default;
+  explicit group_pool(std::uint32_t group_length = max_group, std::size_t kept = 16 << 20);
   ~group_pool();
   group_pool(const group_pool&) = delete;
   group_pool& operator=(const group_pool&) = delete;
   std::unique_ptr<group_buffer> take();
-  void give_back(std::unique_ptr<group_buffer> buffer);
+  void give_back(std::unique_ptr<group_buffer> buffer) noexcept;
+
+  // Bytes that a group may have, header included.
+  [[nodiscard]] std::uint32_t group_length() const { return group_length_; }
+  // Bytes of memory that it has.
+  [[nodiscard]] std::size_t memory() const;
 
  private:
-  static constexpr std::size_t slab_length = 8 * max_group;  // a few huge pages
-  std::mutex mutex_;
-  std::vector<std::byte*> slabs_;
-  std::vector<std::unique_ptr<group_buffer>> free_;
+  const std::uint32_t group_length_;
+  const std::size_t slab_length_, kept_;
+  mutable std::mutex mutex_;
+  std::vector<std::unique_ptr<group_slab>> slabs_;
+  std::vector<group_slab*> with_free_;  // capacity: slabs_
+  std::size_t all_free_ = 0;            // slabs of which no buffer is used
 };
 
 struct batch_savings {
@@ -89,7 +100,7 @@ class batch {
   batch& operator=(const batch&) = delete;
 
   // Bytes of log that the transaction needs at most, were it alone in a batch.
-  static std::uint64_t bound(const commit_image& commit, std::uint32_t block);
+  static std::uint64_t bound(const commit_image& commit, std::uint32_t block, std::uint32_t group_length = max_group);
 
   // `pages`: all that the values touch, some perhaps several times.
   void append(const commit_image& commit, std::span<const page_ref> pages);

@@ -69,7 +69,8 @@ void memory_state::write_bulk(transaction_state& tx) {
   truncation->writing_extents([&] {
     queue->mask(tx.id, truncation->stamp().generation, masked);
     for (auto& [in, all] : writes) {
-      in->write_bulk(all, tx.id, truncation->stamp().generation);
+      const lsn tail = in->was_changed_under(truncation->stamp().log_id) ? queue->window().tail : 0;
+      in->write_bulk(all, tx.id, truncation->stamp().generation, tail);
       for (auto& w : all) {
         ++count.bulk_extents;
         count.bulk_bytes += w.checksums.size() * redo_page;

@@ -64,7 +64,7 @@ struct counters {
   counter inter_transactions_saved, inter_bytes_saved, ranges_logged, bytes_logged;
   counter incremental_truncations, epoch_truncations, incremental_bytes_reclaimed, epoch_bytes_reclaimed;
   counter truncation_blocked, truncation_waits, pages_written, segment_bytes_written, segment_syncs, status_writes;
-  counter private_pages_dropped, private_pages_kept, undeclared_writes;
+  counter private_pages_dropped, private_pages_kept, undeclared_writes, damaged_pages;
   counter bulk_extents, bulk_bytes;
   counter archived_log_bytes, archive_bytes_written;
   counter flush_calls, truncate_calls, write_ns, truncation_ns;

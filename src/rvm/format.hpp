@@ -52,32 +52,43 @@ inline constexpr std::uint32_t feature_extents = 1;
 // Counters over a log's life; see log_total.
 using total_slots = std::array<std::uint64_t, 64>;
 
+// What the log knows of a segment: so far its changes were in the segment's file when this was written. A file that says less
+// of itself is an older copy.
+struct segment_mark {
+  std::array<std::byte, 8> segment;  // the first bytes of its identity
+  std::uint64_t applied;             // LSN
+};
+inline constexpr std::size_t max_segment_marks = 24;
+
 // Status block: what a log is and which part of it is live.
 struct status_block {
-  std::uint64_t magic;                     //    0  log_magic
-  std::uint32_t version;                   //    8  format_version
-  std::uint32_t endian;                    //   12  endian_mark
-  identity log_id;                         //   16
-  std::uint64_t sequence;                  //   32  the valid copy with the higher one holds
-  std::uint32_t generation;                //   40  counts openings for writing; groups carry it
-  std::uint32_t block_size;                //   44  512 … 4096
-  std::uint64_t area_length;               //   48  bytes, a multiple of block_size
-  std::uint64_t max_area;                  //   56  growth limit, bytes
-  std::uint32_t compatible;                //   64  features: a reader may ignore unknown ones,
-  std::uint32_t read_only_compatible;      // 68  must not write with unknown ones,
-  std::uint32_t incompatible;              //   72  must not read with unknown ones
-  std::uint32_t clean;                     //   76  1: closed cleanly, `tail` is exact
-  std::uint64_t head;                      //   80  LSN of the oldest live group
-  std::uint64_t tail;                      //   88  LSN behind the last group if clean, else a lower bound of it
-  std::int64_t created;                    //   96  ns since 1970, for people
-  std::int64_t written;                    //  104  ns since 1970, for people
-  total_slots totals;                      // 112
-  std::uint32_t permissions;               //  624  of the file, for the one that replaces it
-  std::array<std::uint8_t, 392> reserved;  // 628  zero
-  std::uint32_t checksum;                  // 1020  CRC32C of bytes 0 … 1019
+  std::uint64_t magic;                 //    0  log_magic
+  std::uint32_t version;               //    8  format_version
+  std::uint32_t endian;                //   12  endian_mark
+  identity log_id;                     //   16
+  std::uint64_t sequence;              //   32  the valid copy with the higher one holds
+  std::uint32_t generation;            //   40  counts openings for writing; groups carry it
+  std::uint32_t block_size;            //   44  512 … 4096
+  std::uint64_t area_length;           //   48  bytes, a multiple of block_size
+  std::uint64_t max_area;              //   56  growth limit, bytes
+  std::uint32_t compatible;            //   64  features: a reader may ignore unknown ones,
+  std::uint32_t read_only_compatible;  // 68  must not write with unknown ones,
+  std::uint32_t incompatible;          //   72  must not read with unknown ones
+  std::uint32_t clean;                 //   76  1: closed cleanly, `tail` is exact
+  std::uint64_t head;                  //   80  LSN of the oldest live group
+  std::uint64_t tail;                  //   88  LSN behind the last group if clean, else a lower bound of it
+  std::int64_t created;                //   96  ns since 1970, for people
+  std::int64_t written;                //  104  ns since 1970, for people
+  total_slots totals;                  // 112
+  std::uint32_t permissions;           //  624  of the file, for the one that replaces it
+  std::uint32_t mark_count;            //  628  of the entries below
+  std::array<segment_mark, max_segment_marks> marks;  // 632
+  std::uint32_t reserved;                             // 1016  zero
+  std::uint32_t checksum;                             // 1020  CRC32C of bytes 0 … 1019
 };
 static_assert(sizeof(status_block) == 1024 && offsetof(status_block, head) == 80 &&
-              offsetof(status_block, totals) == 112 && offsetof(status_block, checksum) == 1020);
+              offsetof(status_block, totals) == 112 && offsetof(status_block, marks) == 632 &&
+              offsetof(status_block, checksum) == 1020);
 
 // Index into status_block::totals.
 enum class log_total : std::size_t {
@@ -101,6 +112,7 @@ enum class log_total : std::size_t {
   truncate_calls,
   write_ns,
   truncation_ns,
+  damaged_pages,
   end  // how many there are
 };
 
@@ -215,12 +227,19 @@ struct segment_header {
   std::uint32_t bulk_count;                    // 3100  of the entries below
   std::uint64_t home, tag;                     // 3104, 3112: the creator's; see segment_options
   std::array<bulk_note, max_bulk_notes> bulk;  // 3120
-  std::array<std::uint8_t, 76> reserved;       // 4016
-  std::uint32_t checksum;                      // 4092  CRC32C of bytes 0 … 4091
+  // Changes of the log above, up to this LSN, may be in the pages: written before they are. It holds if this header was
+  // written by who knows of it, that is, if `applied_sequence` is `sequence`; otherwise, and if it is 0, nothing is known.
+  std::uint64_t applied, applied_sequence;  // 4016, 4024
+  std::array<std::uint8_t, 60> reserved;    // 4032
+  std::uint32_t checksum;                   // 4092  CRC32C of bytes 0 … 4091
 };
 static_assert(sizeof(segment_header) == 4096 && offsetof(segment_header, log_path) == 100 &&
-              offsetof(segment_header, bulk) == 3120 && offsetof(segment_header, checksum) == 4092);
+              offsetof(segment_header, bulk) == 3120 && offsetof(segment_header, applied) == 4016 &&
+              offsetof(segment_header, checksum) == 4092);
 inline constexpr std::uint64_t segment_alignment = 64 * 1024;
+// In place of the checksum of a page that failed it before part of the page was overwritten: nothing but overwriting it as a
+// whole makes it sound again [rvm.segment.kept-apart].
+inline constexpr std::uint32_t damaged_page_mark = 0x21444142;  // "BAD!"
 inline constexpr std::uint64_t segment_checksums_offset = segment_alignment;
 
 constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) { return (value + unit - 1) / unit * unit; }

@@ -14,8 +14,6 @@ namespace tenure::rvm {
 
 namespace {
 
-constexpr std::size_t granule = std::size_t{2} << 20;
-
 // The new end of a region's memory: in place before the segment has grown, so that nothing has changed if either fails.
 class extension {
  public:
@@ -102,7 +100,7 @@ class reservation {
 
 }  // namespace
 
-// With the truncation lock held. At most a granule, all anonymous or all of the file. Returns the bytes that the file backs
+// With the truncation lock held. At most an extent, all anonymous or all of the file. Returns the bytes that the file backs
 // now.
 std::size_t memory_state::settle(region_state& what, std::size_t from, std::size_t to, bool anonymous) {
   const std::size_t page = os::page_size();
@@ -153,8 +151,8 @@ std::size_t memory_state::back_with_file(region_state& what, std::size_t offset,
                 what.segment_path + ": a region that is tracked automatically gives memory back by itself");
   std::size_t backed = 0;
   for (std::size_t at = offset; at < offset + length;) {
-    const std::size_t limit = std::min(offset + length, (at / granule + 1) * granule);
-    // The lock for a granule at a time: commits may be waiting for truncation.
+    const std::size_t limit = std::min(offset + length, (at / limits.extent + 1) * limits.extent);
+    // The lock for an extent at a time: commits may be waiting for truncation.
     truncation->exclusively([&] {
       const bool anonymous = what.anonymous.contains(at);
       const std::size_t end = what.anonymous.end_of_run(at, limit);

@@ -35,7 +35,15 @@ std::string flaw(const status_block& s, std::uint64_t file_size) {
   if (s.clean != 0 && s.head != s.tail) return "it says that the log was closed cleanly, but also that it is not empty";
   if (s.max_area < s.area_length || s.max_area % s.block_size != 0 || s.max_area > max_log_area)
     return "its limit of growth is senseless";
+  if (s.mark_count > max_segment_marks) return "its list of segments is senseless";
   return "";
+}
+
+// With a log that cannot be read.
+std::string what_to_do(const std::string& path) {
+  return "if this is the log's path, restore log and segments from a backup, of one moment; without one, `tenure log "
+         "renew " +
+         path + "` makes a new log, and says whether the segments have lost changes with the old one";
 }
 
 void write_copy(os::file& to, int copy, const status_block& status) {
@@ -75,7 +83,7 @@ status_block fresh_status(const log_options& how, std::uint32_t storage_block_si
 
 template <class F>
 std::unique_ptr<log_file> log_file::create(os::disk& disk, const std::string& path, unsigned permissions,
-                                           const progress_callback& progress, F&& status_for) {
+                                           bool replacing, const progress_callback& progress, F&& status_for) {
   new_file making(disk, path, permissions);
   os::file& file = making.file();
   status_block status = status_for(file);
@@ -93,18 +101,21 @@ std::unique_ptr<log_file> log_file::create(os::disk& disk, const std::string& pa
   file.sync();
   seal(status);
   for (const int copy : {0, 1}) write_copy(file, copy, status);
-  making.publish();
+  if (replacing)
+    making.replace();
+  else
+    making.publish();
   return std::unique_ptr<log_file>(new log_file(making.take(), path, status));
 }
 
 std::unique_ptr<log_file> log_file::create(os::disk& disk, const std::string& path, const log_options& how,
                                            const progress_callback& progress) {
-  return create(disk, path, how.permissions, progress,
+  return create(disk, path, how.permissions, false, progress,
                 [&](const os::file& file) { return fresh_status(how, file.block_size()); });
 }
 
 std::unique_ptr<log_file> log_file::create(os::disk& disk, const std::string& path, const status_block& status) {
-  return create(disk, path, status.permissions, {}, [&](const os::file&) { return status; });
+  return create(disk, path, status.permissions, true, {}, [&](const os::file&) { return status; });
 }
 
 std::unique_ptr<log_file> log_file::open(os::disk& disk, const std::string& path, os::access access, bool lock) {
@@ -115,14 +126,15 @@ std::unique_ptr<log_file> log_file::open(os::disk& disk, const std::string& path
     for (;;) {
       if (!file->try_lock(kind))
         throw error(errc::in_use,
-                    path + ": another process, or another object of this one, has this log open; close it there first");
+                    path + ": " + file->lock_holders("object") + " has this log open; close it there first");
       if (file->is_current()) break;
       file = disk.open(path, access);
     }
   }
   if (file->size() < log_area_offset)
     throw error(errc::not_a_log, path + ": not a log: it has " + std::to_string(file->size()) +
-                                     " bytes, a log has at least " + std::to_string(log_area_offset));
+                                     " bytes, a log has at least " + std::to_string(log_area_offset) + "; " +
+                                     what_to_do(path));
   status_block copies[2];
   std::string flaws[2];
   bool any_magic = false;
@@ -144,10 +156,11 @@ std::unique_ptr<log_file> log_file::open(os::disk& disk, const std::string& path
     }
     flaws[i] = s.magic != log_magic ? "it does not begin with the mark of a log" : flaw(s, file->size());
   }
-  if (!any_magic) throw error(errc::not_a_log, path + ": not a log: neither status block has the mark of one");
+  if (!any_magic)
+    throw error(errc::not_a_log, path + ": not a log: neither status block has the mark of one; " + what_to_do(path));
   if (!flaws[0].empty() && !flaws[1].empty())
     throw error(errc::damaged, path + ": both status blocks are damaged: " + copy_name(0) + ": " + flaws[0] + "; " +
-                                   copy_name(1) + ": " + flaws[1] + "; restore the log from a backup");
+                                   copy_name(1) + ": " + flaws[1] + "; " + what_to_do(path));
   const bool second = flaws[0].empty() ? flaws[1].empty() && copies[1].sequence > copies[0].sequence : true;
   const status_block& used = copies[second ? 1 : 0];
   if ((used.incompatible & ~feature_extents) != 0 ||
@@ -157,7 +170,9 @@ std::unique_ptr<log_file> log_file::open(os::disk& disk, const std::string& path
   std::unique_ptr<log_file> log(new log_file(std::move(file), path, used));
   for (int i = 0; i < 2; ++i) log->copy_valid_[i] = flaws[i].empty();
   log->held_ = second ? 1 : 0;
-  log->held_is_durable_ = false;
+  // It may be in the page cache only, after a failed write: then the other one is valid, and durable. If that is torn, this
+  // one is all there is, and is not written over.
+  log->held_is_durable_ = !flaws[0].empty() || !flaws[1].empty();
   return log;
 }
 

@@ -23,10 +23,10 @@ struct log_stamp {
 // Thread-safe but for writing or setting the status and the one it returns, which have one user at a time.
 class log_file {
  public:
-  // Makes a new log. The file appears whole, replacing what was there, or not at all. Returned locked.
+  // Makes a new log, where there must be no file (std::errc::file_exists). It appears whole or not at all. Returned locked.
   static std::unique_ptr<log_file> create(os::disk& disk, const std::string& path, const log_options& how,
                                           const progress_callback& progress);
-  // Makes a log that continues another one, whose status this is, with another area.
+  // Makes a log that continues another one, whose status this is, with another area, and replaces it.
   static std::unique_ptr<log_file> create(os::disk& disk, const std::string& path, const status_block& status);
 
   // Opens and validates. The lock is taken unless `lock` is false (for looking at a live log).
@@ -40,6 +40,7 @@ class log_file {
   [[nodiscard]] std::uint32_t block() const { return block_; }
   // Whether the path still names this file.
   [[nodiscard]] bool has_its_name() const { return file_->is_current(); }
+  void sync_name() { file_->sync_name(); }
   // Where an LSN is stored, for messages.
   [[nodiscard]] std::uint64_t file_offset(lsn at) const { return log_area_offset + at % area_; }
 
@@ -60,7 +61,7 @@ class log_file {
 
  private:
   template <class F>
-  static std::unique_ptr<log_file> create(os::disk& disk, const std::string& path, unsigned permissions,
+  static std::unique_ptr<log_file> create(os::disk& disk, const std::string& path, unsigned permissions, bool replacing,
                                           const progress_callback& progress, F&& status_for);
   log_file(std::unique_ptr<os::file> file, std::string path, const status_block& status)
       : file_(std::move(file)),
@@ -79,7 +80,7 @@ class log_file {
   bool copy_valid_[2] = {true, true};
   // The copy that is known to hold; the other one is written first, for it may be torn or older.
   int held_ = 1;
-  bool held_is_durable_ = true;
+  bool held_is_durable_ = true;  // else it is written once as it is, before the other one is touched
 };
 
 }  // namespace tenure::rvm

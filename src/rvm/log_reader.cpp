@@ -51,7 +51,10 @@ class prober {
 };
 
 [[noreturn]] void damaged(const log_file& log, lsn at, const std::string& proof) {
-  throw error(errc::damaged, place_of(log, at) + " is damaged: " + proof + "; restore the log from a backup");
+  throw error(errc::damaged, place_of(log, at) + " is damaged: " + proof +
+                                 "; restore log and segments from a backup, of one moment; or go on without this group "
+                                 "and what was committed after it: `tenure log cut --at " +
+                                 std::to_string(at) + " " + log.path() + "` says what that is");
 }
 
 }  // namespace

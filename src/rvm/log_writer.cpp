@@ -3,25 +3,31 @@
 
 #include <algorithm>
 #include <cassert>
+#include <chrono>
 #include <utility>
 
 #include "rvm/segment.hpp"
+#include "rvm/thresholds.hpp"
 #include "rvm/truncator.hpp"
 
 namespace tenure::rvm {
 
 namespace {
 
-// Large enough that a sync's latency does not count, small enough that the next batch fills meanwhile.
-constexpr std::uint64_t largest_batch = 8 << 20;
-
 std::string bytes_text(std::uint64_t n) { return std::to_string(n) + " bytes"; }
 
 }  // namespace
 
-log_writer::log_writer(truncator& truncation, page_queue& queue, counters& count, std::uint64_t spool_limit,
-                       bool background)
-    : truncation_(truncation), queue_(queue), count_(count), spool_limit_(spool_limit) {
+log_writer::log_writer(truncator& truncation, page_queue& queue, counters& count, const thresholds& limits,
+                       std::uint64_t spool_limit, bool background)
+    : truncation_(truncation),
+      queue_(queue),
+      count_(count),
+      largest_batch_(limits.largest_batch),
+      pool_(limits.group, limits.buffers_kept),
+      spool_limit_(spool_limit),
+      interrupted_(errc::outcome_unknown,
+                   "writing the log was interrupted; close this memory and open it again to learn what survived") {
   if (background) thread_ = std::thread([this] { run(); });
 }
 
@@ -55,7 +61,7 @@ std::uint64_t log_writer::capture(guard& lock, commit_source& source, commit_mod
     const commit_image image = source.prepare(mode == commit_mode::no_flush);
     std::uint64_t number = next_number_ - (open_ ? 0 : 1);  // the batch before: an empty commit joins what is there
     if (!image.is_empty()) {
-      const std::uint64_t needed = batch::bound(image, truncation_.block());
+      const std::uint64_t needed = batch::bound(image, truncation_.block(), pool_.group_length());
       const std::uint64_t area = truncation_.area();
       if (needed > area) {
         std::uint64_t payload = 0;
@@ -64,7 +70,7 @@ std::uint64_t log_writer::capture(guard& lock, commit_source& source, commit_mod
         grow(lock, needed, payload);  // lets the lock go: everything is looked at again
         continue;
       }
-      const std::uint64_t limit = std::max<std::uint64_t>(std::min(largest_batch, area / 4), 4096);
+      const std::uint64_t limit = std::max<std::uint64_t>(std::min(largest_batch_, area / 4), 4096);
       if (open_ && open_->bytes() + needed > limit) seal_full(lock);
       if (!open_) open_ = std::make_unique<batch>(next_number_, pool_);
       const std::uint64_t before = open_->bytes();
@@ -122,7 +128,7 @@ class log_writer::role {
 };
 
 void log_writer::wait_until_durable(guard& lock, std::uint64_t number) {
-  ++waiting_;
+  waiting_.arrive();
   while (durable_ < number) {
     require_usable(lock);
     if (!writing_) {
@@ -156,13 +162,11 @@ void log_writer::end_turn(const guard&) noexcept {
   changed_.notify_all();
 }
 
-// Threads that the last sync released are about to commit again. A batch that leaves without them makes them wait for two
-// syncs: with 8 threads, batches alternated between one and seven commits, at 0.67 of the throughput that there is now.
 void log_writer::await_companions(guard& lock) {
-  if (waiting_ >= expected_) return;
-  const auto limit = std::chrono::steady_clock::now() + patience_;
-  lock.unlock();
-  while (waiting_ < expected_ && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+  if (waiting_.all_here()) return;
+  const auto limit = std::chrono::steady_clock::now() + waiting_.patience();
+  lock.unlock();  // the writer's role keeps others from changing whom is waited for
+  while (!waiting_.all_here() && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
   lock.lock();
 }
 
@@ -172,7 +176,7 @@ bool log_writer::write_next(guard& lock) {
   if (sealed_.empty()) await_companions(lock);
   if (failure_) return false;
   if (sealed_.empty()) seal(lock);
-  const std::size_t companions = waiting_.exchange(0);
+  const std::size_t waited = waiting_.leave();
   const auto began = std::chrono::steady_clock::now();
   const std::unique_ptr<batch> next = std::move(sealed_.front());
   sealed_.pop_front();
@@ -183,18 +187,15 @@ bool log_writer::write_next(guard& lock) {
     write(*next);
   } catch (const error& e) {
     failure = e;
-  } catch (const std::exception& e) {
-    failure = error(errc::outcome_unknown,
-                    std::string("writing the log was interrupted; open it again to learn what survived: ") + e.what());
+  } catch (const std::exception&) {  // out of memory
+    failure = interrupted_;
   } catch (...) {  // a simulated crash of the storage: whatever is thrown, the batch's fate is not known
     lock.lock();
-    note_failure(lock,
-                 error(errc::outcome_unknown, "writing the log was interrupted; open it again to learn what survived"));
+    note_failure(lock, interrupted_);
     throw;
   }
   lock.lock();
-  expected_ = companions + waiting_;
-  patience_ = (std::chrono::steady_clock::now() - began) / 4;
+  waiting_.written(waited, std::chrono::steady_clock::now() - began);
   spooled_ -= bytes;
   if (failure) {
     note_failure(lock, *failure);
@@ -209,7 +210,11 @@ void log_writer::write(batch& b) {
   // Inter-transaction optimization. Where it has found nothing for a while it is tried now and then only.
   const bool possible = b.lazy_commits() != 0 && b.commits() > 1;
   if (possible && (fruitless_ < 4 || fruitless_ % 16 == 0)) {
-    const auto saved = b.drop_overwritten();
+    batch_savings saved;
+    try {
+      saved = b.drop_overwritten();
+    } catch (const std::bad_alloc&) {  // then everything is written
+    }
     count_.inter_transactions_saved += saved.transactions;
     count_.inter_bytes_saved += saved.bytes;
     fruitless_ = saved.transactions * 100 < b.commits() ? fruitless_ + 1 : 0;
@@ -223,7 +228,7 @@ void log_writer::write(batch& b) {
   log_file& log = truncation_.log();
   // Before the first change of a segment can be in this log, the segment says so [rvm.segment.in-log].
   for (segment* s : b.segments())
-    if (!s->is_noted_in_log()) s->note_in_log(truncation_.stamp().log_id, log.path());
+    if (!s->is_noted_in_log()) s->note_in_log(truncation_.stamp().log_id, log.path(), queue_.window().tail);
 
   const lsn at = queue_.window().tail;
   const auto parts = b.finish(truncation_.stamp(), at, at == queue_.window().head ? 0 : previous_group_);
@@ -315,7 +320,7 @@ void log_writer::require_usable() const {
   const guard lock(mutex_);
   require_usable(lock);
 }
-void log_writer::note_failure(const guard&, const error& why) {
+void log_writer::note_failure(const guard&, const error& why) noexcept {
   if (!failure_) failure_ = why;
   failed_.store(true, std::memory_order_release);
 }

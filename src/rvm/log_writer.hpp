@@ -8,7 +8,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -17,6 +16,7 @@
 #include <thread>
 
 #include "rvm/batch.hpp"
+#include "rvm/companions.hpp"
 #include "rvm/counters.hpp"
 #include "rvm/page_queue.hpp"
 
@@ -42,7 +42,8 @@ class commit_source {
 class log_writer {
  public:
   // `background`: a thread writes batches that are full before anybody waits for them.
-  log_writer(truncator& truncation, page_queue& queue, counters& count, std::uint64_t spool_limit, bool background);
+  log_writer(truncator& truncation, page_queue& queue, counters& count, const thresholds& limits,
+             std::uint64_t spool_limit, bool background);
   ~log_writer();
   log_writer(const log_writer&) = delete;
   log_writer& operator=(const log_writer&) = delete;
@@ -74,7 +75,7 @@ class log_writer {
   using guard = std::unique_lock<std::mutex>;
 
   void require_usable(const guard&) const;
-  void note_failure(const guard&, const error& why);
+  void note_failure(const guard&, const error& why) noexcept;
   // Returns with the lock or without it.
   void wait_until_durable(guard& lock, std::uint64_t number);
   void wait_for_spool(guard& lock);
@@ -93,6 +94,7 @@ class log_writer {
   truncator& truncation_;
   page_queue& queue_;
   counters& count_;
+  const std::uint64_t largest_batch_;
   group_pool pool_;
 
   mutable std::mutex mutex_;         // the commit lock; guards all below
@@ -107,10 +109,8 @@ class log_writer {
   std::uint64_t next_number_ = 1;  // of batches
   std::atomic<std::uint64_t> durable_{0};
   std::uint64_t spooled_ = 0, spool_limit_;
-  // Waits begun since the last batch was taken, those that its successor can expect, and for how long it pays to.
-  std::atomic<std::size_t> waiting_{0};
-  std::size_t expected_ = 0;
-  std::chrono::steady_clock::duration patience_{};
+  companions waiting_;
+  const error interrupted_;  // made before memory is short
   std::optional<error> failure_;
   std::atomic<bool> failed_{false};  // whether failure_ is set
 

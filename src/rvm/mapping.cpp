@@ -51,8 +51,15 @@ segment& memory_state::open_segment(const std::string& segment_path, bool raw, b
   }
   auto opened = std::make_unique<segment>(disk, absolute_segment_path(logged), logged,
                                           read_only ? os::access::read_only : os::access::read_write, raw);
-  if (!take_over) opened->require_log(read_only ? read_only_log->status().log_id : truncation->stamp().log_id);
-  if (take_over && !read_only) opened->note_not_in_log();  // so that this log is noted before it has changes
+  if (!take_over) {
+    opened->require_log(status_at_open.log_id);
+    if (const auto why = why_of_another_moment(*opened, status_at_open, read_only ? live->tail : queue->window().tail);
+        !why.empty())
+      throw error(errc::wrong_log, opened->path() + ": this segment " + why +
+                                       "; or, to go on with the files as they are, use `tenure log renew " + path +
+                                       "`, or map_options::take_over");
+  }
+  if (take_over && !read_only) opened->disown();  // so that this log is noted before it has changes
   if (!read_only) opened->mend();
   const std::scoped_lock lock(segments_mutex);
   return *segments.emplace(logged, std::move(opened)).first->second;
@@ -82,16 +89,19 @@ std::shared_ptr<region_state> memory_state::map(const std::string& segment_path,
                                         ", is not a multiple of the page size, " + std::to_string(page));
   };
   aligned(want.offset, "offset");
-  aligned(want.length, "length");
   aligned(reinterpret_cast<std::uintptr_t>(want.address), "address");
   const bool tracked = want.tracking == tracking_mode::automatic;
+  if (!want.raw || tracked || want.length % raw_block != 0) aligned(want.length, "length");
   if (tracked && want.copy_in)
     throw error(errc::bad_option,
                 segment_path + ": automatic tracking needs a mapping of the file; map the region without copy_in");
   const std::scoped_lock lock(map_mutex);
-  if (want.create_length != 0 && !want.raw && !read_only && !disk.exists(os::absolute_path(segment_path)))
-    segment::create(disk, os::absolute_path(segment_path),
-                    {.length = want.create_length, .max_length = want.create_max_length});
+  if (want.create_length != 0 && !want.raw && !read_only && !disk.exists(os::absolute_path(segment_path))) try {
+      segment::create(disk, os::absolute_path(segment_path),
+                      {.length = want.create_length, .max_length = want.create_max_length});
+    } catch (const error& e) {  // another process may have been faster
+      if (e.code() != std::errc::file_exists || !disk.exists(os::absolute_path(segment_path))) throw;
+    }
   segment& in = open_segment(segment_path, want.raw, want.take_over);
   const segment_user user{*this, in};
   if (want.reserve && want.length != 0)
@@ -104,7 +114,9 @@ std::shared_ptr<region_state> memory_state::map(const std::string& segment_path,
     throw error(errc::segment_too_short, segment_path + ": the region wants bytes " + std::to_string(want.offset) +
                                              " to " + std::to_string(want.offset + length) + ", but the segment has " +
                                              std::to_string(in.length()));
-  const std::uint64_t capacity = want.reserve ? round_down(in.max_length(), page) - want.offset : length;
+  // What lies behind a length that is no multiple of the page size cannot be declared.
+  const std::uint64_t mapped = round_up(length, page);
+  const std::uint64_t capacity = want.reserve ? round_down(in.max_length(), page) - want.offset : mapped;
   for (const auto& r : regions.all())
     if (r->in == &in && r->offset < want.offset + capacity && want.offset < r->offset + r->capacity)
       throw error(errc::region_overlap,
@@ -122,9 +134,9 @@ std::shared_ptr<region_state> memory_state::map(const std::string& segment_path,
   made->fresh = want.copy_in && want.fresh == fresh_space::file ? fresh_space::anonymous : want.fresh;
   made->backed_by_file = !want.copy_in;
   try {
-    map_memory(*made, want.address, static_cast<std::size_t>(length), want.copy_in);
+    map_memory(*made, want.address, static_cast<std::size_t>(mapped), want.copy_in);
     os::exclude_from_fork(made->base, made->capacity);
-    if (want.copy_in) in.read(want.offset, {made->base, static_cast<std::size_t>(length)});
+    if (want.copy_in) in.read(want.offset, {made->base, static_cast<std::size_t>(round_up(length, redo_page))});
     made->length = static_cast<std::size_t>(length);
     if (made->backed_by_file) {
       if (want.sparse)
@@ -194,8 +206,8 @@ redo memory_state::changes_in_log(segment& of) {
 }
 
 void memory_state::forget_pages_in_log(segment& of, std::vector<std::uint64_t>& offsets) {
-  changes_in_log(of).for_each(
-      [&](segment&, std::uint64_t offset, os::const_bytes) { std::erase(offsets, round_down(offset, redo_page)); });
+  const redo values = changes_in_log(of);
+  std::erase_if(offsets, [&](std::uint64_t offset) { return values.makes_sound(of, offset / redo_page); });
 }
 
 void memory_state::unmap(region_state& what) {
@@ -259,10 +271,27 @@ void memory_state::unmap_memory(region_state& what) noexcept {
 }
 
 page_set memory_state::referenced_pages() {
-  std::vector<page_ref> pages;
-  const std::scoped_lock lock(open_mutex);
-  for_each_open([&](const transaction_state& tx) { tx.touched.append_to(pages); });
-  return page_set(std::move(pages));
+  page_set pages;
+  {
+    const std::scoped_lock lock(open_mutex);
+    for_each_open([&](transaction_state& tx) { tx.touched.add_to(pages); });
+  }
+  pages.sort();
+  return pages;
+}
+
+void memory_state::pages_damaged(const std::vector<page_ref>& pages) noexcept {
+  count.damaged_pages += pages.size();
+  try {
+    for (const page_ref& page : pages)
+      if (how.on_damage) how.on_damage({page.in->path(), page.page * redo_page});
+  } catch (...) {  // the pages are marked, and counted
+  }
+}
+
+void memory_state::mark_segments(status_block& status) {
+  const std::scoped_lock lock(segments_mutex);
+  for (const auto& [logged, s] : segments) s->mark_in(status);
 }
 
 void memory_state::pages_written(const std::vector<dirty_page>& pages) noexcept {
@@ -340,8 +369,7 @@ void memory_state::drop_private_copies(const std::vector<dirty_page>& pages) {
   std::ranges::sort(places);
   places.erase(std::unique(places.begin(), places.end()), places.end());
 
-  // Few at a time: transactions wait for a page that is reserved. Several: a heavy fence costs microseconds.
-  constexpr std::size_t at_once = 64;
+  const std::size_t at_once = limits.dropped_at_once;  // transactions wait for a page that is reserved
   const std::size_t length = os::page_size();
   std::vector<std::byte> stored(at_once * length);
   for (std::size_t begin = 0; begin < places.size(); begin += at_once) {

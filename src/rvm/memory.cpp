@@ -96,7 +96,9 @@ segment_info memory::describe_segment(const std::string& path) {
   const std::scoped_lock lock(state.map_mutex);
   segment& s = state.open_segment(path, false);
   const memory_state::segment_user user{state, s};
-  return s.info();
+  segment_info info = s.info();
+  info.is_of_this_log = state.is_of_this_log(s);
+  return info;
 }
 
 std::uint64_t memory::segment_length(const std::string& path, bool raw) {
@@ -105,7 +107,7 @@ std::uint64_t memory::segment_length(const std::string& path, bool raw) {
   const std::scoped_lock lock(state.map_mutex);
   segment& s = state.open_segment(path, raw);
   const memory_state::segment_user user{state, s};
-  return s.length();
+  return round_down(s.length(), redo_page);
 }
 
 std::vector<std::uint64_t> memory::verify_segment(const std::string& path) {

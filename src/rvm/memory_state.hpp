@@ -18,6 +18,7 @@
 #include "rvm/log_writer.hpp"
 #include "rvm/region.hpp"
 #include "rvm/region_tracker.hpp"
+#include "rvm/thresholds.hpp"
 #include "rvm/transaction_state.hpp"
 #include "rvm/truncator.hpp"
 
@@ -50,6 +51,8 @@ struct memory_state final : truncation_host {
   segment* find_segment(const segment_name& name) override;
   void pages_written(const std::vector<dirty_page>& pages) noexcept override;
   [[nodiscard]] page_set referenced_pages() override;
+  void pages_damaged(const std::vector<page_ref>& pages) noexcept override;
+  void mark_segments(status_block& status) override;
   void drop_private_copies(const std::vector<dirty_page>& pages);
   void storage_failed(const error& why) override;
   void replay_into(region_state& what);
@@ -67,6 +70,12 @@ struct memory_state final : truncation_host {
   void write_bulk(transaction_state& tx);
 
   // recovery.cpp
+  // Why the segment and the log cannot be of the same moment; "": nothing speaks against it. `tail`: the log's.
+  [[nodiscard]] std::string why_of_another_moment(const segment& in, const status_block& status, lsn tail) const;
+  // The last changes of the segment, if there were any, were made under this log.
+  [[nodiscard]] bool is_of_this_log(const segment& in) const {
+    return !in.was_changed_elsewhere(status_at_open.log_id);
+  }
   static void require_sensible(const tuning& how);
   void open_log();
   void recover(log_file& log);
@@ -97,7 +106,7 @@ struct memory_state final : truncation_host {
   // The values are captured, or are to be put back: the committed image and memory agree again, and the next automatic
   // transaction may begin. Returns whether there are so many twins that truncation should make them superfluous.
   [[nodiscard]] bool end_automatic_changes(transaction_state& tx);
-  void put_back_committed_image(transaction_state& tx);
+  void put_back_committed_image(transaction_state& tx) noexcept;
   // Gives back pages that truncation has written, if none is in progress now, or this is it. With the automatic right.
   void give_back_written_pages(bool in_truncation) noexcept;
 
@@ -126,19 +135,22 @@ struct memory_state final : truncation_host {
   os::disk& disk;
   const std::uint32_t fork_generation;
   const bool read_only;
+  const thresholds limits;
   std::atomic<bool> closed{false};
+
+  const error not_restored;  // made before memory is short
 
   counters count;
   recovery_report report;
+  status_block status_at_open{};
   total_slots totals_at_open{};
   std::optional<log_window> live;  // of a log opened for reading only
   std::unique_ptr<log_file> read_only_log;
   std::optional<page_queue> queue;
   automatic_right automatic;
-  std::optional<tracking_host> tracking;     // of an opening that is not read-only
-  std::uint32_t automatic_transactions = 0;  // begun; with the right
-  std::size_t many_twins = most_twins;       // to truncate at; with the right
-  static constexpr std::size_t most_twins = 16 << 10;
+  std::optional<tracking_host> tracking;       // of an opening that is not read-only
+  std::uint32_t automatic_transactions = 0;    // begun; with the right
+  std::size_t many_twins = limits.most_twins;  // to truncate at; with the right
   std::optional<archive_writer> archive;
   std::optional<truncator> truncation;
   std::optional<log_writer> writer;

@@ -10,20 +10,13 @@
 
 namespace tenure::rvm {
 
-namespace {
-
-// What is read before the thread looks whether it should end; and how much the disk is asked for beyond that.
-constexpr std::size_t step = 2 << 20, ahead = 4 * step;
-
-}  // namespace
-
 // Nobody waits for the thread in a program that just ends.
 std::shared_ptr<ahead_reader> ahead_reader::start(segment& in, std::uint64_t offset, std::byte* base,
-                                                  std::size_t length) {
+                                                  std::size_t length, std::size_t step) {
   try {
     auto made = std::make_shared<ahead_reader>();
-    std::thread([made, &in, offset, base, length] {
-      made->read(in, offset, base, length);
+    std::thread([made, &in, offset, base, length, step] {
+      made->read(in, offset, base, length, step);
       made->done_ = true;
       made->done_.notify_all();
     }).detach();
@@ -38,12 +31,13 @@ void ahead_reader::end() noexcept {
   done_.wait(false);
 }
 
-void ahead_reader::read(segment& in, std::uint64_t offset, std::byte* base, std::size_t length) {
+void ahead_reader::read(segment& in, std::uint64_t offset, std::byte* base, std::size_t length, std::size_t step) {
   if (length > os::usable_memory() / 4) return os::advise_by_size(base, length);
   const auto ask = [&](std::size_t from, std::size_t to) {
     to = std::min(to, length);
     if (from < to) in.read_ahead(offset + from, to - from);
   };
+  const std::size_t ahead = 4 * step;  // what the disk is asked for beyond what is read
   ask(0, ahead);
   for (std::size_t at = 0; at < length && !stop_; at += step) {
     ask(at + ahead, at + ahead + step);
@@ -57,8 +51,9 @@ void memory_state::read_ahead(region_state& what, std::size_t length) {
   // While all is read, a page that is touched meanwhile need not wait for others.
   if (!how.background || length == 0) return os::advise_by_size(what.base, what.length);
   length = std::min(round_down(length + os::page_size() - 1, os::page_size()), what.length.load());
-  std::call_once(what.asked_ahead,
-                 [&] { what.reading_ahead = ahead_reader::start(*what.in, what.offset, what.base, length); });
+  std::call_once(what.asked_ahead, [&] {
+    what.reading_ahead = ahead_reader::start(*what.in, what.offset, what.base, length, limits.read_ahead_step);
+  });
 }
 
 }  // namespace tenure::rvm

@@ -24,9 +24,14 @@ memory_state::memory_state(const std::string& log_path, const options& want)
       disk(want.disk != nullptr ? *want.disk : os::real_disk()),
       fork_generation(os::fork_generation()),
       read_only(want.mode == open_mode::read_only),
+      limits(want.limits != nullptr ? *want.limits : thresholds{}),
+      not_restored(errc::outcome_unknown, path +
+                                              ": memory was short when a transaction was aborted, and shows some of "
+                                              "its changes; close this memory and open it again"),
       tune(want.tune),
       checking(want.tune.check_undeclared) {
-  if (how.recovery_memory < 8 << 20)
+  how.limits = nullptr;
+  if (how.recovery_memory < limits.least_recovery_memory)
     throw error(errc::bad_option,
                 "recovery_memory is " + std::to_string(how.recovery_memory) + " bytes: at least 8 MiB are needed");
   require_sensible(how.tune);
@@ -50,9 +55,31 @@ void memory_state::require_sensible(const tuning& how) {
     throw error(errc::bad_option, "truncation_threshold is not a number; give a part of the log, such as 0.5");
 }
 
+// Copies of files that were made at different times, or while they were written, are told by how far each of them says that
+// the log's changes are in the segment [rvm.segment.applied].
+std::string memory_state::why_of_another_moment(const segment& in, const status_block& status, lsn tail) const {
+  const lsn applied = in.applied();
+  if (applied == 0 || !in.was_changed_under(status.log_id)) return "";
+  if (applied > tail)
+    return "has changes of the log " + path + " up to LSN " + std::to_string(applied) + ", but the log ends at LSN " +
+           std::to_string(tail) +
+           ": it is an older copy of the log, or they were copied while they were in use, or the log's end was lost; "
+           "put files of the same moment in place, or cut the log there (`tenure log cut --at " +
+           std::to_string(tail) + " " + path + "`)";
+  for (const segment_mark& mark : std::span(status.marks).first(status.mark_count))
+    if (in.marks(mark) && applied < mark.applied)
+      return "is an older copy: it has the changes of the log " + path + " up to LSN " + std::to_string(applied) +
+             ", and the log knows that they were in it up to LSN " + std::to_string(mark.applied) +
+             "; put files of the same moment in place";
+  return "";
+}
+
 void memory_state::open_log() {
-  if (how.mode == open_mode::create || (how.mode == open_mode::open_or_create && !disk.exists(path)))
-    memory::create_log(path, how.log, how.on_progress, &disk);
+  if (how.mode == open_mode::create || (how.mode == open_mode::open_or_create && !disk.exists(path))) try {
+      memory::create_log(path, how.log, how.on_progress, &disk);
+    } catch (const error& e) {  // another process may have been faster
+      if (how.mode == open_mode::create || e.code() != std::errc::file_exists || !disk.exists(path)) throw;
+    }
   auto log = log_file::open(disk, path, read_only ? os::access::read_only : os::access::read_write, true);
   if (read_only) {
     const status_block& status = log->status();
@@ -62,19 +89,21 @@ void memory_state::open_log() {
     report.head = live->head;
     report.tail = live->tail;
     totals_at_open = status.totals;
+    status_at_open = status;
     read_only_log = std::move(log);
     return;
   }
-  if (how.archive) archive.emplace(disk, *how.archive, *log, count);
+  if (how.archive) archive.emplace(disk, *how.archive, *log, count, limits.archive_frame);
   const bool was_clean = log->status().clean != 0;
   recover(*log);
   totals_at_open = log->status().totals;
+  status_at_open = log->status();
   queue.emplace(log->status().head);
-  tracking.emplace(count.tracking, *queue, how.on_stray_write);
+  tracking.emplace(count.tracking, *queue, how.on_stray_write, limits);
   truncation.emplace(std::move(log), *queue, count, *this,
-                     truncator_settings{tune.truncation_threshold, how.recovery_memory, how.background, &disk,
-                                        archive ? &*archive : nullptr, was_clean});
-  writer.emplace(*truncation, *queue, count, tune.spool_limit, how.background);
+                     truncator_settings{tune.truncation_threshold, how.recovery_memory, limits.fewest_pages,
+                                        how.background, &disk, archive ? &*archive : nullptr, was_clean});
+  writer.emplace(*truncation, *queue, count, limits, tune.spool_limit, how.background);
 }
 
 // After Satyanarayanan et al. §5.1.2: the log is read from tail to head, the newest values are written to the segments, and
@@ -122,6 +151,8 @@ void memory_state::recover(log_file& log) {
               errc::wrong_log,
               path + ": the log has committed changes for a segment that was at " + s->path() +
                   ", but another segment is there now; put the right one back and open the log again; nothing is lost");
+        if (const std::string why = why_of_another_moment(*s, status, report.tail); !why.empty())
+          return give_up(file, errc::wrong_log, "which " + why + ", or open the log with give_up_segments");
         return s.get();
       };
       // The last batch may be in the page cache only: its writer was killed before the sync, or the sync failed. It must not
@@ -142,8 +173,9 @@ void memory_state::recover(log_file& log) {
       };
       replay(log, status.head, end.tail, end.last_group, resolve, how.recovery_memory, how.on_progress, report,
              damaged);
+      count.damaged_pages += report.damaged.size();
       for (const auto& [name, s] : opened)
-        if (s != nullptr) s->mend();
+        if (s != nullptr) s->mend(), s->mark_in(status);
     }
   }
   if (archive) {
@@ -166,7 +198,7 @@ void memory_state::recover(log_file& log) {
     log.set_status(status);
   } else {
     // Who made the log may have been killed, or have failed, before its name was durable.
-    disk.sync_directory_of(path);
+    log.sync_name();
     log.write_status(status);
   }
   // Only now: before, another log must not be used on them.

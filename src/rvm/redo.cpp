@@ -51,8 +51,14 @@ void redo::add(const group_view& group) {
         segments_[in]->settled(transaction->id, group.header().generation);
         add_extent(in, *extent);
       }
+    // What a truncation writes is of records before the LSN that the segment says first [rvm.segment.applied].
+    const auto early = [&](std::uint32_t in) {
+      const lsn applied = segments_[in]->applied_at_open();
+      return applied == 0 || group.header().lsn < applied;
+    };
     for (auto range = transaction->ranges.rbegin(); range != transaction->ranges.rend(); ++range)
-      if (numbers[range->segment] != none) add_range(numbers[range->segment], range->offset, range->value);
+      if (const std::uint32_t in = numbers[range->segment]; in != none)
+        add_range(in, range->offset, range->value, early(in));
   }
 }
 
@@ -90,6 +96,14 @@ bool redo::knows(segment& in, std::uint64_t page) const {
   return at != page_index::none && (nodes_[at].masked || nodes_[at].covered != 0);
 }
 
+bool redo::makes_sound(segment& in, std::uint64_t page) const {
+  const auto number = std::ranges::find(segments_, &in);
+  if (number == segments_.end()) return false;
+  const std::uint32_t at = index_.find({static_cast<std::uint32_t>(number - segments_.begin()), page});
+  if (at == page_index::none || nodes_[at].covered == 0) return false;
+  return nodes_[at].covered == redo_page || (nodes_[at].early && !in.is_kept_apart(page));
+}
+
 std::vector<page_ref> redo::damaged_pages() const {
   std::vector<check> order = checks_;
   std::ranges::sort(order, {}, [this](const check& c) { return nodes_[c.node].key.packed(); });
@@ -111,13 +125,14 @@ std::vector<page_ref> redo::damaged_pages() const {
   return damaged;
 }
 
-void redo::add_range(std::uint32_t in, std::uint64_t offset, os::const_bytes value) {
+void redo::add_range(std::uint32_t in, std::uint64_t offset, os::const_bytes value, bool early) {
   require_in_segment(in, offset, value.size());
   while (!value.empty()) {
     const page_key key{in, offset / redo_page};
     const auto from = static_cast<std::uint32_t>(offset % redo_page);
     const auto part = std::min<std::size_t>(value.size(), redo_page - from);
     const std::uint32_t at = node_of(key);
+    if (at != page_index::none) nodes_[at].early |= early;
     if (at != page_index::none && nodes_[at].covered != redo_page && !nodes_[at].masked)
       add_piece(nodes_[at], from, static_cast<std::uint32_t>(from + part), value.data());
     value = value.subspan(part);
@@ -203,6 +218,7 @@ void redo::clear() {
   bitmaps_.clear();
   blocks_used_ = block_at_ = 0;
   transactions_ = ranges_ = 0;
+  findings_ = {};
 }
 
 std::vector<const redo::node*> redo::in_order() const {
@@ -220,41 +236,81 @@ void redo::apply(std::vector<recovery_report::segment>& report) {
   for (segment* s : written) s->finish_writes();
 }
 
+// What is not overwritten keeps its damage, and a new checksum would hide it.
+std::vector<std::uint64_t> redo::keep_damage_apart(std::span<const node* const> pages, os::bytes bytes) {
+  segment& in = *segments_[pages.front()->key.segment];
+  std::vector<std::uint64_t> all, found;
+  for (std::size_t n = 0; n < pages.size(); ++n) {
+    const std::uint64_t page = pages[n]->key.page;
+    if (pages[n]->covered == redo_page) continue;
+    const os::bytes at = bytes.subspan(n * redo_page, redo_page);
+    auto state = in.check(page, at);
+    if (state == segment::page_state::damaged) {  // or was damaged on the way: that need not stay
+      in.read(page * redo_page, at);
+      state = in.check(page, at);
+    }
+    if (state == segment::page_state::sound) continue;
+    if (state == segment::page_state::damaged && after_crash_ && pages[n]->early) {
+      ++findings_.unproven;
+      continue;
+    }
+    all.push_back(page);
+    if (state == segment::page_state::known_damaged)
+      ++findings_.known_damaged;
+    else
+      found.push_back(page);
+  }
+  if (!found.empty()) in.keep_apart(found);
+  for (const std::uint64_t page : found) findings_.damaged.push_back({&in, page});
+  return all;
+}
+
 void redo::write(std::vector<recovery_report::segment>& report, std::set<segment*>& written) {
   constexpr std::size_t longest_run = 256;  // pages a write: 1 MiB
   std::vector<std::byte> buffer(longest_run * redo_page);
   const auto order = in_order();
+  const auto for_each_run = [&](auto&& f) {
+    for (std::size_t i = 0, run; i < order.size(); i += run) {
+      for (run = 1;
+           i + run < order.size() && run < longest_run && order[i + run]->key.packed() == order[i]->key.packed() + run;)
+        ++run;
+      const auto pages = std::span(order).subspan(i, run);
+      const bool is_partial = std::ranges::any_of(pages, [](const node* n) { return n->covered != redo_page; });
+      f(*segments_[order[i]->key.segment], i, pages, os::bytes(buffer).first(run * redo_page), is_partial);
+    }
+  };
   // Pages are read for what the log does not have of them. Asked for well ahead they come many at a time: on a cold disk
   // that is most of a recovery's time.
   constexpr std::size_t pages_ahead = 1024;
   std::size_t ahead = 0;
-  for (std::size_t i = 0; i < order.size();) {
+  std::set<std::pair<segment*, std::uint64_t>> damaged;
+  for_each_run([&](segment& in, std::size_t i, auto pages, os::bytes bytes, bool is_partial) {
     for (; ahead < std::min(order.size(), i + pages_ahead); ++ahead)
       if (const node& n = *order[ahead]; n.covered != redo_page)
         segments_[n.key.segment]->read_ahead(n.key.page * redo_page, redo_page);
-    std::size_t run = 1;
-    while (i + run < order.size() && run < longest_run && order[i + run]->key.packed() == order[i]->key.packed() + run)
-      ++run;
-    segment& in = *segments_[order[i]->key.segment];
-    const std::uint64_t first = order[i]->key.page;
-    const auto bytes = os::bytes(buffer).first(run * redo_page);
-    if (std::any_of(order.begin() + static_cast<std::ptrdiff_t>(i),
-                    order.begin() + static_cast<std::ptrdiff_t>(i + run),
-                    [](const node* n) { return n->covered != redo_page; }))
-      in.read(first * redo_page, bytes);
+    if (!is_partial) return;
+    in.read(pages.front()->key.page * redo_page, bytes);
+    for (const std::uint64_t page : keep_damage_apart(pages, bytes)) damaged.emplace(&in, page);
+  });
+  // When all damage is known, and before any page of any segment: should a note fail, all pages are as they were.
+  for (const node* n : order)
+    if (segment& in = *segments_[n->key.segment]; written.insert(&in).second) in.note_applied(through_);
+  for_each_run([&](segment& in, std::size_t, auto pages, os::bytes bytes, bool is_partial) {
+    const std::uint64_t first = pages.front()->key.page;
+    if (is_partial) in.read(first * redo_page, bytes);
     auto entry = std::ranges::find(report, in.path(), &recovery_report::segment::path);
     if (entry == report.end()) entry = report.insert(entry, {in.path()});
-    for (std::size_t n = 0; n < run; ++n) {
-      const node& page = *order[i + n];
+    for (std::size_t n = 0; n < pages.size(); ++n) {
+      const node& page = *pages[n];
       for (std::uint32_t p = page.first; p != none; p = pieces_[p].next)
         std::memcpy(bytes.data() + n * redo_page + pieces_[p].from, pieces_[p].value, pieces_[p].length);
       ++entry->pages;
       entry->bytes += page.covered;
     }
     in.write_pages(first, bytes);
-    written.insert(&in);
-    i += run;
-  }
+    for (const node* n : pages)
+      if (damaged.contains({&in, n->key.page})) in.stays_apart(n->key.page);
+  });
 }
 
 void redo::for_each(const std::function<void(segment&, std::uint64_t, os::const_bytes)>& f) const {
@@ -337,7 +393,12 @@ void replay(const log_file& log, lsn from, lsn to, lsn last, const segment_resol
   };
   std::set<segment*> written;
   const auto write = [&](redo& values) {
+    values.after_a_crash();
+    values.through(to);
     values.write(report.segments, written);
+    for (const page_ref& page : values.findings().damaged)
+      report.damaged.push_back({page.in->path(), page.page * redo_page});
+    report.unproven_pages += values.findings().unproven;
     report.transactions += values.transactions();
     report.ranges += values.ranges();
   };

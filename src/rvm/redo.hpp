@@ -24,6 +24,14 @@ namespace tenure::rvm {
 // The segment that a log record names; nullptr: its changes are not wanted.
 using segment_resolver = std::function<segment*(const segment_name&)>;
 
+// What was found where part of a page was overwritten: the rest was read, and compared with the page's checksum.
+struct page_findings {
+  std::vector<page_ref> damaged;    // found now; kept apart from now on
+  std::uint64_t known_damaged = 0;  // kept apart before
+  std::uint64_t unproven =
+      0;  // a truncation that a crash interrupted may have been writing them; their checksums are new
+};
+
 // The newest values of a stretch of log, by page.
 class redo {
  public:
@@ -44,6 +52,14 @@ class redo {
   [[nodiscard]] const std::vector<page_run>& extents() const { return extents_; }
   // Of the pages in them that nothing newer changes: those that do not match their checksum. Reads the segments.
   [[nodiscard]] std::vector<page_ref> damaged_pages() const;
+  // The changes are written after a crash: pages that a truncation may have been writing then need not match their checksums.
+  // Not if restricted.
+  void after_a_crash() { after_crash_ = true; }
+  // Segments say, durably, that they may have changes up to this LSN, before they get any.
+  void through(lsn end) { through_ = end; }
+  [[nodiscard]] const page_findings& findings() const { return findings_; }
+  // Whether recovery makes the page sound: what it has now may be wrong then.
+  [[nodiscard]] bool makes_sound(segment& in, std::uint64_t page) const;
   // Whether what was added says anything about the page.
   [[nodiscard]] bool knows(segment& in, std::uint64_t page) const;
 
@@ -73,6 +89,7 @@ class redo {
     std::uint32_t first = none, bitmap = none;
     std::uint16_t covered = 0, pieces = 0;
     bool masked = false;  // by an extent: the other bytes are those of the segment
+    bool early = false;   // a truncation that was writing it may have been interrupted
   };
   struct check {
     std::uint32_t node, checksum;
@@ -83,13 +100,17 @@ class redo {
   std::uint32_t node_of(page_key key);
   void require_in_segment(std::uint32_t in, std::uint64_t offset, std::uint64_t length) const;
   void add_extent(std::uint32_t in, const extent_view& extent);
-  void add_range(std::uint32_t in, std::uint64_t offset, os::const_bytes value);
+  void add_range(std::uint32_t in, std::uint64_t offset, os::const_bytes value, bool early);
   void add_piece(node& page, std::uint32_t from, std::uint32_t to, const std::byte* value);
+  // Which of the pages are damaged, of which only part is overwritten. `bytes`: what the segment has of them.
+  [[nodiscard]] std::vector<std::uint64_t> keep_damage_apart(std::span<const node* const> pages, os::bytes bytes);
   const std::byte* keep(const std::byte* value, std::size_t length);
   [[nodiscard]] std::vector<const node*> in_order() const;
 
   segment_resolver resolve_;
-  bool restricted_ = false;
+  bool restricted_ = false, after_crash_ = false;
+  lsn through_ = 0;
+  page_findings findings_;
   std::vector<segment*> segments_;
   page_index index_;
   std::vector<node> nodes_;

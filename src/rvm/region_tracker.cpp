@@ -18,7 +18,9 @@ region_tracker::region_tracker(tracking_host& host, region_state& in, const map_
       strict_(how.tracking_strict),
       page_size_(os::page_size()),
       pages_(in.length / page_size_),
-      table_(in.capacity / page_size_) {
+      table_(in.capacity / page_size_),
+      next_look_(host.limits.first_look) {
+  parts_.reserve(page_size_ / 16);  // as many as there can be, with a gap of a word each: aborts need no more
   if (in.capacity / page_size_ >= ~page_number{0})
     throw error(errc::bad_option, in.segment_path + ": regions of so many pages cannot be tracked automatically");
   view_ = static_cast<std::byte*>(os::reserve_address_space(nullptr, in.capacity));
@@ -123,15 +125,23 @@ void region_tracker::gather_in_bulk() {
   };
   if (bulk_ == bulk::scan) {
     ++host_.count.scans;
-    std::vector<os::page_run> written;
-    if (kernel_notes_.collect(written, hot_runs())) {
-      const std::size_t before = found_.size();
-      for (const os::page_run& run : written) add(run);
-      host_.count.scanned_pages += found_.size() - before;
-      return;
+    const auto use_private_copies = [&] {
+      const guard lock(protection_);
+      bulk_ = bulk::private_copies;
+    };
+    try {
+      std::vector<os::page_run> written;
+      if (kernel_notes_.collect(written, hot_runs())) {
+        const std::size_t before = found_.size();
+        for (const os::page_run& run : written) add(run);
+        host_.count.scanned_pages += found_.size() - before;
+        return;
+      }
+    } catch (...) {  // out of memory; the kernel may have told already, and does not tell again
+      use_private_copies();
+      throw;
     }
-    const guard lock(protection_);
-    bulk_ = bulk::private_copies;
+    use_private_copies();
   }
   ++host_.count.private_scans;
   found_.clear();
@@ -263,7 +273,7 @@ void region_tracker::committed(std::span<const memory_range> changes) noexcept {
   constexpr std::size_t few = 4;  // new pages: the next objects will be made there
   if (fresh != 0 && fresh <= few && mechanism_ == tracking_mechanism::choose && !strict_ && bulk_ == bulk::none)
     for (const page_number page : as_is_) table_[page].hot = true;
-  cheap_in_bulk_ = written * trap_cost < populated_ * bulk_cost() ? cheap_in_bulk_ + 1 : 0;
+  cheap_in_bulk_ = written * host_.limits.trap_cost < populated_ * bulk_cost() ? cheap_in_bulk_ + 1 : 0;
   end();
 }
 
@@ -290,7 +300,7 @@ std::size_t region_tracker::track_new_pages() noexcept {
   dropping_.clear();
   for (const page_number page : in_bulk_) {
     if (std::ranges::binary_search(as_is_, page)) continue;
-    // With an archive the bytes are in the log; otherwise the file has them, but not what else is on the page.
+    // The file has the bytes, but not what else is on the page.
     if (pages_differ(range_of(page).address, view_ + page * page_size_, page_size_)) {
       remember(page);
     } else {
@@ -302,32 +312,53 @@ std::size_t region_tracker::track_new_pages() noexcept {
   return fresh;
 }
 
-void region_tracker::aborted() {
+// Makes the page what the committed image says.
+void region_tracker::restore(page_number page) {
+  const memory_range memory = range_of(page);
+  if (!pages_differ(memory.address, committed_image(page), page_size_)) return;
+  if (change_filter* const filter = filter_) {
+    parts_.clear();
+    filter->restorable_parts(memory, parts_);
+    for (const memory_range& part : parts_)
+      std::memcpy(part.address, committed_image(page) + (part.address - memory.address), part.length);
+    // What is left is not recoverable now, but may lie on a page that is as a whole when the next transaction begins.
+    if (pages_differ(memory.address, committed_image(page), page_size_)) {
+      twins_.reserve(1);
+      remember(page);
+      return;
+    }
+  } else {
+    std::memcpy(memory.address, committed_image(page), page_size_);
+  }
+  if (table_[page].twin == twin_store::none && !table_[page].hot && dropping_.size() < dropping_.capacity())
+    dropping_.push_back(page);
+}
+
+// A transaction's end must not fail for want of memory: without lists, all pages that may differ are looked at in the table.
+bool region_tracker::aborted() noexcept {
   candidates_.clear();
   dropping_.clear();
   as_is_.clear();
   in_bulk_.clear();
-  gather();
-  for (const page_number page : gathered_) {
-    const memory_range memory = range_of(page);
-    if (!pages_differ(memory.address, committed_image(page), page_size_)) continue;
-    if (change_filter* const filter = filter_) {
-      parts_.clear();
-      filter->restorable_parts(memory, parts_);
-      for (const memory_range& part : parts_)
-        std::memcpy(part.address, committed_image(page) + (part.address - memory.address), part.length);
-      // What is left is not recoverable now, but may lie on a page that is as a whole when the next transaction begins.
-      if (pages_differ(memory.address, committed_image(page), page_size_)) {
-        twins_.reserve(1);
-        remember(page);
-        continue;
-      }
-    } else {
-      std::memcpy(memory.address, committed_image(page), page_size_);
+  bool whole = true;
+  const auto restore_or_note = [&](page_number page) {
+    try {
+      restore(page);
+    } catch (...) {
+      whole = false;
     }
-    if (table_[page].twin == twin_store::none && !table_[page].hot) dropping_.push_back(page);
+  };
+  try {
+    gather();
+    dropping_.reserve(gathered_.size());
+    for (const page_number page : gathered_) restore_or_note(page);
+  } catch (...) {
+    const bool all = bulk_.load(std::memory_order_acquire) != bulk::none;
+    for (page_number page = 0, end = static_cast<page_number>(pages_); page < end; ++page)
+      if (tracked_page& p = table_[page]; (all || p.open || p.hot) && !p.untracked) restore_or_note(page);
   }
   end();
+  return whole;
 }
 
 }  // namespace tenure::rvm

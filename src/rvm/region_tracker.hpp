@@ -30,6 +30,7 @@
 #include "rvm/page_queue.hpp"
 #include "rvm/part_set.hpp"
 #include "rvm/region.hpp"
+#include "rvm/thresholds.hpp"
 #include "rvm/tracked_pages.hpp"
 #include "rvm/twin_store.hpp"
 
@@ -38,12 +39,13 @@ namespace tenure::rvm {
 // What the trackers of a memory share.
 struct tracking_host {
   tracking_host(counters::tracking_part& counts, const page_queue& pages,
-                const std::function<void(const stray_write&)>& seen_by)
-      : count(counts), queue(pages), observer(seen_by) {}
+                const std::function<void(const stray_write&)>& seen_by, const thresholds& of)
+      : count(counts), queue(pages), observer(seen_by), limits(of) {}
 
   counters::tracking_part& count;
   const page_queue& queue;
   const std::function<void(const stray_write&)>& observer;
+  const thresholds limits;
   std::atomic<bool> in_transaction{false};  // an automatic one is open
   std::atomic<bool> failed{false};          // nothing will be committed any more: writes do not matter
 };
@@ -68,14 +70,15 @@ class region_tracker final : public os::write_trap {
   void announce(std::byte* from, std::size_t length);
   // Opens pages; their bytes are logged as they are. With the right, after collect().
   void log_as_is(std::byte* from, std::size_t length);
-  // These pages are written to the segment, if at all, without the log. With the right, after collect().
+  // These pages have been written to the segment without the log. With the right, after collect().
   void written_in_bulk(std::byte* from, std::size_t length);
   // Finds what has changed, and adds it to `changes`, in ascending order. May be repeated. With the right.
   void collect(std::vector<memory_range>& changes);
   // What was collected is committed, or given up: the committed image becomes memory, or memory the committed image. Pages
   // are closed, or stay open because they are hot. With the right.
   void committed(std::span<const memory_range> changes) noexcept;
-  void aborted();
+  // False if memory was short and a page could not be restored; all others were.
+  [[nodiscard]] bool aborted() noexcept;
 
   // Truncation has written this page of the segment.
   void page_written(std::uint64_t page);
@@ -104,15 +107,14 @@ class region_tracker final : public os::write_trap {
   };
   using guard = std::unique_lock<protection_lock>;
 
-  static constexpr std::uint64_t trap_cost = 10'000;  // ns: opening, and closing again
-  static constexpr std::uint64_t first_look = 4;
-
   [[nodiscard]] page_number page_of(const std::byte* at) const noexcept;
   [[nodiscard]] memory_range range_of(page_number page, std::uint64_t count = 1) const noexcept;
   [[nodiscard]] const std::byte* committed_image(page_number page) const noexcept;
   void remember(page_number page) noexcept;
   void forget(page_number page) noexcept;
   std::size_t track_new_pages() noexcept;
+
+  void restore(page_number page);
 
   // Candidates.
   void gather();
@@ -138,6 +140,8 @@ class region_tracker final : public os::write_trap {
   void end_in_bulk(const guard&) noexcept;
   [[nodiscard]] bool close(const guard&, std::span<const page_number> pages) noexcept;
   [[nodiscard]] bool close_region(const guard&) noexcept;
+  [[nodiscard]] bool reopen_untracked(const guard&) noexcept;
+  void end_without_lists(const guard&) noexcept;
   [[nodiscard]] std::uint64_t bulk_cost() const noexcept;
   [[nodiscard]] std::size_t give_back(const guard& lock, std::span<const page_number> pages);
 
@@ -163,7 +167,7 @@ class region_tracker final : public os::write_trap {
   os::write_tracking kernel_notes_;
   bool scan_refused_ = false, bulk_refused_ = false;  // by the kernel
   // For choosing: traps of this transaction, and of earlier ones, which fade; at how many to look next; the last run.
-  std::uint64_t traps_ = 0, debt_ = 0, next_look_ = first_look, run_end_ = 0, run_length_ = 1;
+  std::uint64_t traps_ = 0, debt_ = 0, next_look_, run_end_ = 0, run_length_ = 1;
   std::uint64_t populated_ = 0;      // pages in memory when the region was opened as a whole
   std::uint32_t cheap_in_bulk_ = 0;  // transactions in a row that trapping would have served better
 

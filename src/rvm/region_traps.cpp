@@ -23,8 +23,6 @@ constexpr std::uint64_t flip_page = 2;      // or not
 constexpr std::uint64_t private_scan_page = 80, compare_page = 400;  // twice
 constexpr std::uint64_t close_run = 3'500;
 
-constexpr std::uint64_t longest_run = 64;  // pages
-
 }  // namespace
 
 void region_tracker::on_stray_write(stray_write_judge judge, void* context) noexcept {
@@ -63,10 +61,11 @@ os::write_trap::answer region_tracker::on_write(std::byte* at) noexcept {
 // How many pages to open, from this one on.
 std::uint64_t region_tracker::run_length(page_number page) noexcept {
   if (mechanism_ == tracking_mechanism::traps || mechanism_ == tracking_mechanism::announced) return 1;
-  run_length_ = page == run_end_ ? std::min(2 * run_length_, longest_run) : 1;
+  run_length_ = page == run_end_ ? std::min(2 * run_length_, host_.limits.longest_run) : 1;
   // Scattered, and many, and the kernel offers nothing better.
-  if (bulk_refused_ && mechanism_ == tracking_mechanism::choose && traps_ > longest_run)
-    run_length_ = std::max<std::uint64_t>(run_length_, traps_ > 16 * longest_run ? longest_run : 16);
+  if (bulk_refused_ && mechanism_ == tracking_mechanism::choose && traps_ > host_.limits.longest_run)
+    run_length_ =
+        std::max<std::uint64_t>(run_length_, traps_ > 16 * host_.limits.longest_run ? host_.limits.longest_run : 16);
   return run_length_;
 }
 
@@ -89,8 +88,8 @@ bool region_tracker::open_run(const guard&, page_number first, std::uint64_t mos
 // one mapping.
 bool region_tracker::open_widely(const guard& lock, page_number page) noexcept {
   ++host_.count.widened_traps;
-  const std::uint64_t first = page / longest_run * longest_run,
-                      count = std::min<std::uint64_t>(longest_run, pages_ - first);
+  const std::uint64_t first = page / host_.limits.longest_run * host_.limits.longest_run,
+                      count = std::min<std::uint64_t>(host_.limits.longest_run, pages_ - first);
   const memory_range block = range_of(static_cast<page_number>(first), count);
   populated_ = pages_;
   const auto end = static_cast<page_number>(first + count);
@@ -104,7 +103,7 @@ bool region_tracker::open_widely(const guard& lock, page_number page) noexcept {
 
 // Whether to open the region as a whole: when the traps have cost as much as that would. Looks less and less often.
 void region_tracker::consider_bulk(const guard& lock) noexcept {
-  const std::uint64_t spent = (traps_ + debt_) * trap_cost, flips = 2 * flip_private * twins_.used();
+  const std::uint64_t spent = (traps_ + debt_) * host_.limits.trap_cost, flips = 2 * flip_private * twins_.used();
   next_look_ = 2 * (traps_ + debt_);
   if (bulk_refused_ || spent < flips) return;
   const bool scan = !scan_refused_;
@@ -180,9 +179,7 @@ std::uint64_t region_tracker::bulk_cost() const noexcept {
 
 // Whether the page is hot from now on.
 bool region_tracker::stays_open(tracked_page& page, bool written) noexcept {
-  // A page that is written in one of a hundred transactions costs about the same open and closed.
-  constexpr std::uint32_t recent = 64;
-  constexpr std::uint8_t patience = 32;
+  const std::uint32_t recent = host_.limits.hot_within, patience = host_.limits.hot_patience;
   const std::uint32_t last = page.last_changed;
   page.idle = written ? 0 : static_cast<std::uint8_t>(page.idle + 1);
   if (written) page.last_changed = transaction_;
@@ -200,14 +197,20 @@ void region_tracker::end() noexcept {
   found_.clear();
   const guard lock(protection_);
   debt_ = (debt_ + traps_) * 7 / 8;
-  if (debt_ < first_look) next_look_ = first_look;
+  if (debt_ < host_.limits.first_look) next_look_ = host_.limits.first_look;
   if (bulk_ != bulk::none) return end_in_bulk(lock);
   const bool all_hot = std::ranges::all_of(hot_, [&](page_number page) { return table_[page].hot; });
   if (all_hot && open_.empty() && as_is_.empty() && in_bulk_.empty()) return;
 
   // What was opened after the comparison stays for the next one; but what participants logged as it is has been copied.
   const std::size_t compared = open_.size();
-  opened_.take(open_);
+  try {
+    opened_.take(open_);
+    closing_.reserve(open_.size() + hot_.size());
+    hot_.reserve(open_.size() + hot_.size());
+  } catch (...) {
+    return end_without_lists(lock);
+  }
   const auto late =
       std::partition(open_.begin() + static_cast<std::ptrdiff_t>(compared), open_.end(), [&](page_number page) {
         return std::ranges::binary_search(as_is_, page) || std::ranges::binary_search(in_bulk_, page);
@@ -251,7 +254,7 @@ bool region_tracker::equals_file(page_number page) const noexcept {
 // Closed pages that equal the file, in ascending order, show it again. Anonymous ones do with all others of their extent: a
 // mapping for each would be too many. [rvm.tracking.extent]
 void region_tracker::drop(const guard&, std::span<const page_number> pages) {
-  constexpr std::size_t extent = std::size_t{2} << 20;
+  const std::size_t extent = host_.limits.extent;
   std::vector<os::page_run> runs;
   for (std::size_t i = 0; i < pages.size(); ++i) {
     const std::size_t at = std::size_t{pages[i]} * page_size_;
@@ -298,9 +301,8 @@ void region_tracker::end_in_bulk(const guard& lock) noexcept {
   as_is_.clear();
   in_bulk_.clear();
   dropping_.clear();
-  constexpr std::uint32_t patience = 32;
   if (strict_ || (mechanism_ != tracking_mechanism::scan && mechanism_ != tracking_mechanism::private_copies &&
-                  cheap_in_bulk_ >= patience))
+                  cheap_in_bulk_ >= host_.limits.bulk_patience))
     (void)close_region(lock);
 }
 
@@ -309,7 +311,7 @@ void region_tracker::end_in_bulk(const guard& lock) noexcept {
 bool region_tracker::close(const guard& lock, std::span<const page_number> pages) noexcept {
   std::size_t runs = 0;
   for (std::size_t i = 0; i < pages.size(); ++i) runs += i == 0 || pages[i] != pages[i - 1] + 1;
-  const std::uint64_t all = pages_ * flip_page + twins_.used() * flip_private + hot_.size() * trap_cost;
+  const std::uint64_t all = pages_ * flip_page + twins_.used() * flip_private + hot_.size() * host_.limits.trap_cost;
   if (untracked_ == 0 && open_.empty() && runs > 1 && runs * close_run > all) return close_region(lock);
   for (std::size_t i = 0, count; i < pages.size(); i += count) {
     for (count = 1; i + count < pages.size() && pages[i + count] == pages[i] + count; ++count) {
@@ -330,21 +332,46 @@ bool region_tracker::close_region(const guard& lock) noexcept {
       table_[page].open = table_[page].untracked.load();
       table_[page].hot = false;
     }
-  opened_.take(open_);
+  try {
+    opened_.take(open_);
+  } catch (...) {
+    end_without_lists(lock);
+    return bulk_ == bulk::none;
+  }
   hot_.clear();
-  const auto reopen = [&](page_number first, page_number count) {
-    const memory_range run = range_of(first, count);
-    return os::protect(run.address, run.length, true) == 0;
-  };
   bool possible = true;
-  for (const page_number page : open_) possible = possible && (!table_[page].open || reopen(page, 1));
-  for (page_number page = 0, left = untracked_ == 0 ? 0 : static_cast<page_number>(pages_); page < left && possible;) {
+  for (const page_number page : open_)
+    possible = possible && (!table_[page].open || os::protect(range_of(page).address, page_size_, true) == 0);
+  return (possible && reopen_untracked(lock)) || !enter_bulk(lock, bulk::private_copies);
+}
+
+// After the region was closed as a whole.
+bool region_tracker::reopen_untracked(const guard&) noexcept {
+  for (page_number page = 0, left = untracked_ == 0 ? 0 : static_cast<page_number>(pages_); page < left;) {
     page_number count = 0;
     while (page + count < left && table_[page + count].untracked) ++count;
-    possible = count == 0 || reopen(page, count);
+    if (const memory_range run = range_of(page, count); count != 0 && os::protect(run.address, run.length, true) != 0)
+      return false;
     page += std::max<page_number>(count, 1);
   }
-  return possible || !enter_bulk(lock, bulk::private_copies);
+  return true;
+}
+
+// For want of memory: closes all by the table. What is listed as opened stays listed, and is compared by the next
+// transaction.
+void region_tracker::end_without_lists(const guard& lock) noexcept {
+  for (const page_number page : open_) opened_.add(page);
+  for (auto* list : {&open_, &hot_, &closing_, &dropping_, &as_is_, &in_bulk_}) list->clear();
+  for (page_number page = 0, end = static_cast<page_number>(pages_); page < end; ++page)
+    if (tracked_page& p = table_[page]; p.open || p.hot) {
+      p.hot = false;
+      p.open = p.untracked.load();
+    }
+  if (os::protect(in_.base, in_.length, false) == 0) {
+    bulk_ = bulk::none;
+    if (reopen_untracked(lock)) return;
+  }
+  (void)enter_bulk(lock, bulk::private_copies);
 }
 
 // --- Giving back -----------------------------------------------------------------------------------------------------

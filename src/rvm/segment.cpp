@@ -5,6 +5,7 @@
 #include <array>
 #include <cassert>
 #include <cstring>
+#include <utility>
 
 #include "os/process.hpp"
 #include "rvm/checksum.hpp"
@@ -34,8 +35,14 @@ std::string hex(const identity& id) {
   return text;
 }
 
+struct found_header {
+  segment_header header;
+  int copy;
+  bool other_is_valid;
+};
+
 // Reads the header copies and returns the one that holds; throws if there is none.
-segment_header read_header(os::file& file, const std::string& path) {
+found_header read_header(os::file& file, const std::string& path) {
   segment_header copies[2];
   bool valid[2], any_magic = false;
   for (int i = 0; i < 2; ++i) {
@@ -58,7 +65,10 @@ segment_header read_header(os::file& file, const std::string& path) {
     throw error(errc::damaged, path +
                                    ": both copies of the segment's header (offsets 0 and 4096) are damaged; restore "
                                    "the segment from a backup");
-  const segment_header& used = copies[!valid[0] || (valid[1] && copies[1].sequence > copies[0].sequence) ? 1 : 0];
+  const int held = !valid[0] || (valid[1] && copies[1].sequence > copies[0].sequence) ? 1 : 0;
+  segment_header& used = copies[held];
+  // The other copy may have been the newer one, and `applied` is written to one of them only.
+  if (!valid[0] || !valid[1]) used.applied = 0;
   if (used.incompatible != 0 || used.read_only_compatible != 0)
     throw error(errc::wrong_version,
                 path + ": the segment uses features that this version of the library does not know");
@@ -70,13 +80,13 @@ segment_header read_header(os::file& file, const std::string& path) {
     if (i == max_bulk_notes || used.bulk[i].page > used.length / redo_page ||
         used.bulk[i].pages > used.length / redo_page - used.bulk[i].page)
       throw error(errc::damaged, path + ": the segment's header makes no sense, though its checksum holds");
-  return used;
+  return {used, held, valid[1 - held]};
 }
 
 }  // namespace
 
 segment_header read_segment_header(os::disk& disk, const std::string& path) {
-  return read_header(*disk.open(path, os::access::read_only), path);
+  return read_header(*disk.open(path, os::access::read_only), path).header;
 }
 
 void segment::create(os::disk& disk, const std::string& path, const segment_options& how) {
@@ -109,21 +119,24 @@ void segment::create(os::disk& disk, const std::string& path, const segment_opti
 }
 
 segment::segment(os::disk& disk, const std::string& path, std::string logged_path, os::access access, bool raw)
-    : disk_(disk),
-      path_(path),
+    : path_(path),
       logged_path_(std::move(logged_path)),
       raw_(raw),
       file_(disk.open(path, access)),
       header_([&] {
         // The lock first: its holder may be changing the header.
         if (!file_->try_lock(access == os::access::read_only ? os::lock_kind::shared : os::lock_kind::exclusive))
-          throw error(
-              errc::in_use,
-              path_ +
-                  ": another process, or another memory of this one, has this segment mapped; unmap it there first");
-        if (!raw) return read_header(*file_, path_);
+          throw error(errc::in_use,
+                      path_ + ": " + file_->lock_holders("memory") + " has this segment mapped; unmap it there first");
+        if (!raw) {
+          const found_header found = read_header(*file_, path_);
+          stored_ = found.header;
+          held_ = found.copy;
+          held_is_durable_ = !found.other_is_valid;
+          return stored_;
+        }
         segment_header h{};
-        h.length = h.max_length = round_down(file_->size(), redo_page);
+        h.length = h.max_length = round_down(file_->size(), raw_block);
         return h;
       }()),
       length_(header_.length),
@@ -133,6 +146,8 @@ segment::segment(os::disk& disk, const std::string& path, std::string logged_pat
                                              std::to_string(header_.data_offset + header_.length) +
                                              " bytes but the file has " + std::to_string(file_->size()) +
                                              "; it was cut off: restore it from a backup");
+  if (header_.applied_sequence != header_.sequence) header_.applied = 0;
+  applied_ = applied_at_open_ = header_.applied;
   unsettled_.assign(header_.bulk.begin(), header_.bulk.begin() + header_.bulk_count);
   mended_ = unsettled_.empty();
 }
@@ -147,11 +162,22 @@ void segment::require_log(const identity& log) const {
           "); open that log, map this segment once, and close it; or, if that log is lost, map it with take_over");
 }
 
-void segment::note_in_log(const identity& log, const std::string& log_path) {
+bool segment::was_changed_under(const identity& log) const {
+  const std::scoped_lock lock(header_mutex_);
+  return !raw_ && header_.log_id == log;
+}
+
+bool segment::was_changed_elsewhere(const identity& log) const {
+  const std::scoped_lock lock(header_mutex_);
+  return !raw_ && header_.log_id != identity{} && header_.log_id != log;
+}
+
+void segment::note_in_log(const identity& log, const std::string& log_path, lsn tail) {
   if (raw_) return;
   // Who made the file may have been killed, or have failed, before its name was durable.
-  disk_.sync_directory_of(path_);
+  file_->sync_name();
   const std::scoped_lock lock(header_mutex_);
+  if (header_.log_id != log || applied() == 0) header_.applied = tail;
   header_.in_log = 1;
   header_.log_id = log;
   header_.log_path_length = static_cast<std::uint32_t>(std::min(log_path.size(), header_.log_path.size()));
@@ -174,13 +200,71 @@ void segment::note_not_in_log() {
   write_header();
 }
 
+void segment::note_applied(lsn through) {
+  if (raw_) return;
+  const std::scoped_lock lock(header_mutex_);
+  if (through <= applied() && held_is_durable_) return;
+  header_.applied = std::max(through, applied());
+  write_header();
+}
+
+void segment::retract(lsn end) {
+  if (raw_ || applied() <= end) return;
+  const std::scoped_lock lock(header_mutex_);
+  header_.applied = end;
+  write_header();
+  write_header();  // nor does the older copy say more
+}
+
+void segment::mark_in(status_block& log) const {
+  if (raw_) return;
+  if (const std::scoped_lock lock(header_mutex_); !held_is_durable_) return;
+  const auto known = std::span(log.marks).first(log.mark_count);
+  const auto mark = std::ranges::find_if(known, [&](const segment_mark& m) { return marks(m); });
+  const bool says_something = was_changed_under(log.log_id) && applied() != 0;
+  if (mark != known.end()) {
+    if (says_something)
+      mark->applied = applied();
+    else
+      *mark = std::exchange(known.back(), {}), --log.mark_count;
+  } else if (says_something && log.mark_count < max_segment_marks) {
+    segment_mark& made = log.marks[log.mark_count++];
+    std::copy_n(id().begin(), made.segment.size(), made.segment.begin());
+    made.applied = applied();
+  }
+}
+
+bool segment::marks(const segment_mark& mark) const {
+  return std::equal(mark.segment.begin(), mark.segment.end(), id().begin());
+}
+
+void segment::disown() {
+  if (raw_) return;
+  const std::scoped_lock lock(header_mutex_);
+  noted_ = false;
+  header_.in_log = 0;
+  header_.log_id = {};
+  header_.applied = 0;
+  write_header();
+  write_header();  // the older copy says that changes wait
+}
+
 void segment::write_header() {
-  ++header_.sequence;
+  const auto write_copy = [&](int copy, const segment_header& header) {
+    const os::const_bytes whole = std::as_bytes(std::span{&header, 1});
+    file_->write_durably_at(header_copies[copy], {&whole, 1});
+  };
+  // What was found at opening may be in the page cache only, after a failed write. Then the other copy is valid, and durable.
+  if (!held_is_durable_) write_copy(held_, stored_);
+  held_is_durable_ = true;
+  header_.sequence = stored_.sequence + 1;
+  header_.applied_sequence = header_.sequence;
   note_unsettled();
   header_.checksum = header_checksum(header_, offsetof(segment_header, checksum));
-  const os::const_bytes whole = std::as_bytes(std::span{&header_, 1});
-  // One copy a time, alternating: the other one stays whole.
-  file_->write_durably_at(header_copies[header_.sequence % 2], {&whole, 1});
+  write_copy(1 - held_, header_);  // should it fail, it is this copy again that the next attempt writes
+  held_ = 1 - held_;
+  stored_ = header_;
+  applied_.store(header_.applied, std::memory_order_release);
 }
 
 // Allocated and synced before the header says so [rvm.segment.growth]: no record of the log, and no header, ever names space
@@ -263,7 +347,11 @@ void segment::mend() {
     for (std::uint64_t page = note.page, end = page + note.pages; page < end; page += at_once) {
       const auto bytes = os::bytes(buffer).first(std::min(at_once, end - page) * redo_page);
       read(page * redo_page, bytes);
+      std::vector<std::uint64_t> apart;
+      for (std::uint64_t n = page; n < page + bytes.size() / redo_page; ++n)
+        if (is_kept_apart(n)) apart.push_back(n);
       write_pages(page, bytes);
+      for (const std::uint64_t n : apart) stays_apart(n);
     }
   if (!checksums_.empty()) finish_writes();
   mended_ = true;
@@ -316,7 +404,7 @@ std::vector<std::uint32_t> page_checksums(std::span<const os::const_bytes> piece
 
 }  // namespace
 
-void segment::write_bulk(std::span<bulk_write> writes, std::uint64_t transaction, std::uint32_t generation) {
+void segment::write_bulk(std::span<bulk_write> writes, std::uint64_t transaction, std::uint32_t generation, lsn tail) {
   mend();
   for (bulk_write& w : writes) {
     w.checksums = page_checksums(w.from);
@@ -325,6 +413,7 @@ void segment::write_bulk(std::span<bulk_write> writes, std::uint64_t transaction
   }
   if (!raw_) {
     const std::scoped_lock lock(header_mutex_);
+    header_.applied = std::max(applied(), tail);
     try {
       write_header();
     } catch (const error& e) {
@@ -363,12 +452,16 @@ void segment::write_bulk(std::span<bulk_write> writes, std::uint64_t transaction
 }
 
 void segment::read(std::uint64_t offset, os::bytes into) {
-  const std::uint64_t length = this->length();
-  if (offset > length || into.size() > length - offset ||
-      file_->read_at(header_.data_offset + offset, into) != into.size())
+  const std::uint64_t length = this->length(), end = round_up(length, redo_page);
+  const auto refuse = [&] {
     throw error(errc::segment_too_short, path_ + ": needs bytes up to " + std::to_string(offset + into.size()) +
                                              " but the segment has " + std::to_string(length) +
                                              "; it is not the file that the log was written for, or was cut off");
+  };
+  if (offset > length || into.size() > end - offset) refuse();
+  const std::size_t found = file_->read_at(header_.data_offset + offset, into);
+  if (found < std::min<std::uint64_t>(into.size(), length - offset)) refuse();
+  std::ranges::fill(into.subspan(found), std::byte{0});
 }
 
 void segment::read_checksums(std::uint64_t at, std::span<std::uint32_t> into) {
@@ -381,26 +474,74 @@ void segment::read_checksums(std::uint64_t at, std::span<std::uint32_t> into) {
 }
 
 void segment::write_pages(std::uint64_t page, os::const_bytes from) {
-  assert(from.size() % redo_page == 0 && page * redo_page + from.size() <= length());
-  const std::uint64_t at = header_.data_offset + page * redo_page;
-  file_->write_at(at, from);
-  // The disk works while the next pages are put together. Not for single pages: the sync writes them in a better order.
-  constexpr std::size_t worth_it = 256 << 10;
-  if (from.size() >= worth_it) file_->write_behind(at, from.size());
-  for (; !from.empty(); from = from.subspan(redo_page), ++page)
-    if (!raw_) set_checksum(page, crc32c(from.first(redo_page)));
+  const std::uint64_t offset = page * redo_page, at = header_.data_offset + offset;
+  assert(from.size() % redo_page == 0 && offset + from.size() <= round_up(length(), redo_page));
+  try {
+    file_->write_at(at, from.first(static_cast<std::size_t>(std::min<std::uint64_t>(from.size(), length() - offset))));
+    // The disk works while the next pages are put together. Not for single pages: the sync writes them in a better order.
+    constexpr std::size_t worth_it = 256 << 10;
+    if (from.size() >= worth_it) file_->write_behind(at, from.size());
+    for (std::uint64_t n = 0; n < from.size() / redo_page; ++n)
+      if (!raw_) set_checksum(page + n, crc32c(from.subspan(n * redo_page, redo_page)));
+  } catch (...) {
+    half_written_.add(page, page + from.size() / redo_page);
+    throw;
+  }
+  if (!half_written_.empty()) half_written_.remove(page, page + from.size() / redo_page);
 }
 
 void segment::set_checksum(std::uint64_t page, std::uint32_t crc) {
-  if (raw_) return;
-  auto& block = checksums_[page / checksums_per_block];
-  if (block.empty()) {
-    // Kept only when read whole: otherwise the neighbours' checksums would be lost.
-    std::vector<std::uint32_t> stored(checksums_per_block);
-    read_checksums(page / checksums_per_block * checksum_block, stored);
-    block = std::move(stored);
+  if (!raw_) set_stored_checksum(page, crc ^ zeros_checksum());
+}
+
+std::vector<std::uint32_t> segment::read_checksum_block(std::uint64_t block) {
+  std::vector<std::uint32_t> stored(checksums_per_block);
+  read_checksums(block * checksum_block, stored);
+  return stored;
+}
+
+void segment::set_stored_checksum(std::uint64_t page, std::uint32_t value) {
+  const std::uint64_t block = page / checksums_per_block;
+  auto at = checksums_.find(block);
+  // Kept only when read whole: otherwise the neighbours' checksums would be lost.
+  if (at == checksums_.end()) at = checksums_.emplace(block, read_checksum_block(block)).first;
+  at->second[page % checksums_per_block] = value;
+}
+
+std::uint32_t segment::stored_checksum_of(std::uint64_t page) {
+  const std::uint64_t block = page / checksums_per_block;
+  if (const auto changed = checksums_.find(block); changed != checksums_.end())
+    return changed->second[page % checksums_per_block];
+  if (seen_block_ != block) {
+    seen_checksums_ = read_checksum_block(block);
+    seen_block_ = block;
   }
-  block[page % checksums_per_block] = crc ^ zeros_checksum();
+  return seen_checksums_[page % checksums_per_block];
+}
+
+segment::page_state segment::check(std::uint64_t page, os::const_bytes bytes) {
+  if (raw_) return page_state::sound;
+  const std::uint32_t stored = stored_checksum_of(page);
+  if (stored == stored_checksum(bytes)) return page_state::sound;
+  if (stored == damaged_page_mark) return page_state::known_damaged;
+  // Free pages that a bulk write has left half-written, or that this process has.
+  if (half_written_.contains(page) || (!mended_ && is_unsettled(page))) return page_state::sound;
+  return page_state::damaged;
+}
+
+// Alone, and synced: if the page were overwritten at the same time, a crash could leave the new bytes with the old checksum,
+// and recovery would take that for a truncation that the crash has interrupted.
+void segment::keep_apart(std::span<const std::uint64_t> pages) {
+  for (const std::uint64_t page : pages) {
+    const std::uint64_t block = page / checksums_per_block;
+    std::vector<std::uint32_t> stored = read_checksum_block(block);
+    stored[page % checksums_per_block] = damaged_page_mark;
+    file_->write_at(segment_checksums_offset + block * checksum_block, std::as_bytes(std::span(stored)));
+    if (const auto changed = checksums_.find(block); changed != checksums_.end())
+      changed->second[page % checksums_per_block] = damaged_page_mark;
+  }
+  seen_block_ = none_seen;
+  sync();
 }
 
 void segment::finish_writes() {
@@ -408,6 +549,7 @@ void segment::finish_writes() {
     file_->write_at(segment_checksums_offset + at * checksum_block, std::as_bytes(std::span(block)));
   sync();
   checksums_.clear();
+  seen_block_ = none_seen;
 }
 
 void segment::sync() {
@@ -438,7 +580,7 @@ std::vector<std::uint64_t> segment::verify(const progress_callback& progress) {
     read_checksums(at / redo_page * sizeof(std::uint32_t), expected);
     for (std::size_t page = 0; page * redo_page < part.size(); ++page)
       if (stored_checksum(part.subspan(page * redo_page, redo_page)) != expected[page] &&
-          (mended_ || !is_unsettled(at / redo_page + page)))
+          (mended_ || expected[page] == damaged_page_mark || !is_unsettled(at / redo_page + page)))
         bad.push_back(at + page * redo_page);
   }
   return bad;

@@ -49,6 +49,7 @@ statistics memory_state::stats() const {
   s.archived_log_bytes = c.archived_log_bytes.get();
   s.archive_bytes_written = c.archive_bytes_written.get();
   s.undeclared_writes = c.undeclared_writes.get();
+  s.damaged_pages = c.damaged_pages.get();
   s.bulk_extents = c.bulk_extents.get();
   s.bulk_bytes = c.bulk_bytes.get();
   s.flush_calls = c.flush_calls.get();
@@ -115,6 +116,7 @@ constexpr stored_total stored_totals[] = {
     {log_total::truncate_calls, &log_totals::truncate_calls},
     {log_total::write_ns, &log_totals::write_ns},
     {log_total::truncation_ns, &log_totals::truncation_ns},
+    {log_total::damaged_pages, &log_totals::damaged_pages},
 };
 static_assert(std::size(stored_totals) == static_cast<std::size_t>(log_total::end));
 
@@ -142,6 +144,7 @@ log_totals memory_state::totals() const {
   all.truncate_calls += now.truncate_calls;
   all.write_ns += now.write_ns;
   all.truncation_ns += now.truncation_ns;
+  all.damaged_pages += now.damaged_pages;
   return all;
 }
 

@@ -396,8 +396,16 @@ ticket transaction::commit(commit_mode mode) {
                                                " was committed, and then the log could not be written; "
                                                "close this memory and open it again to find out what survived");
       if (!tx.collected) owner.collect_changes(tx);
-      for (const auto& b : tx.bulk)
-        if (b.in->tracker != nullptr) b.in->tracker->written_in_bulk(b.in->base + b.offset, b.length);
+      for (const auto& b : tx.bulk) {
+        region_tracker* const tracker = b.in->tracker.get();
+        if (tracker == nullptr) continue;
+        // With an archive the bytes go through the log. The file may have the same already, but older records of the page are
+        // still on their way there: it says nothing about what is committed [rvm.tracking.image].
+        if (owner.archive)
+          tracker->log_as_is(b.in->base + b.offset, b.length);
+        else
+          tracker->written_in_bulk(b.in->base + b.offset, b.length);
+      }
       done = owner.writer->capture(tx, mode);
     } else {
       done = owner.writer->commit(tx, mode);

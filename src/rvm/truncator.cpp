@@ -10,12 +10,6 @@
 
 namespace tenure::rvm {
 
-namespace {
-
-constexpr std::size_t fewest_pages = 64;
-
-}  // namespace
-
 truncator::truncator(std::unique_ptr<log_file> log, page_queue& queue, counters& count, truncation_host& host,
                      const truncator_settings& how)
     : queue_(queue),
@@ -27,7 +21,7 @@ truncator::truncator(std::unique_ptr<log_file> log, page_queue& queue, counters&
       max_area_(log->status().max_area),
       log_(std::move(log)),
       owes_status_(how.owes_status),
-      pages_at_once_(std::max<std::size_t>(how.memory / (2 * redo_page), fewest_pages)),
+      pages_at_once_(std::max<std::size_t>(how.memory / (2 * redo_page), how.fewest_pages)),
       threshold_(how.threshold) {
   if (how_.background) thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
 }
@@ -48,7 +42,7 @@ segment_resolver truncator::resolver() {
 truncator::progress truncator::step(lsn until, bool even_referenced) {
   const time_counted timing(count_.truncation_ns);
   const auto take = [&](std::size_t most) {
-    return queue_.take(until, most, even_referenced ? page_set({}) : host_.referenced_pages());
+    return queue_.take(until, most, even_referenced ? page_set() : host_.referenced_pages());
   };
   page_queue::taken what;
   try {
@@ -72,12 +66,12 @@ truncator::progress truncator::step(lsn until, bool even_referenced) {
       if (what.pages.empty()) continue;
       read_backwards(*log_, what.window.head, what.window.tail, what.window.last_group, [&](const group_view& group) {
         values.add(group);
-        return fits = values.memory() <= how_.memory || what.pages.size() <= fewest_pages;
+        return fits = values.memory() <= how_.memory || what.pages.size() <= how_.fewest_pages;
       });
       if (!all_fits) {
         const double part = static_cast<double>(values.memory()) / (static_cast<double>(how_.memory) / 2);
         const auto most = static_cast<std::size_t>(static_cast<double>(what.pages.size()) / std::max(part, 0.25));
-        pages_at_once_ = std::max(fewest_pages, fits ? most : what.pages.size() / 4);
+        pages_at_once_ = std::max(how_.fewest_pages, fits ? most : what.pages.size() / 4);
       }
       if (!fits) {
         queue_.put_back(what);
@@ -86,7 +80,9 @@ truncator::progress truncator::step(lsn until, bool even_referenced) {
       }
     }
     std::vector<recovery_report::segment> report;
+    values.through(what.window.tail);
     values.apply(report);
+    host_.pages_damaged(values.findings().damaged);
     for (const auto& s : report)
       count_.pages_written += s.pages, count_.segment_bytes_written += s.pages * redo_page, ++count_.segment_syncs;
     const std::uint64_t reclaimed = queue_.advance(what, [&](lsn head) {
@@ -155,9 +151,10 @@ void truncator::write_status(lsn head, const log_window& window) {
   status.tail = window.tail;
   status.clean = 0;
   if (has_extents_) status.incompatible |= feature_extents;
+  host_.mark_segments(status);
   try {
     // Who made the log may have been killed, or have failed, before its name was durable.
-    if (owes_status_) how_.disk->sync_directory_of(log_->path());
+    if (owes_status_) log_->sync_name();
     log_->write_status(status);
     owes_status_ = false;
   } catch (const error& e) {
@@ -251,6 +248,7 @@ void truncator::close_log(const total_slots& totals) {
   status.clean = 1;
   status.incompatible &= ~feature_extents;
   status.totals = totals;
+  host_.mark_segments(status);
   log_->write_status(status);
 }
 

@@ -28,7 +28,8 @@ namespace tenure::rvm {
 
 struct truncator_settings {
   double threshold;
-  std::uint64_t memory;  // bytes for collected values
+  std::uint64_t memory;      // bytes for collected values
+  std::size_t fewest_pages;  // taken at a time
   bool background;
   os::disk* disk;           // for a log that grows
   archive_writer* archive;  // nullptr: what is truncated is forgotten
@@ -44,6 +45,10 @@ class truncation_host {
   [[nodiscard]] virtual page_set referenced_pages() = 0;
   // These pages are durable in their segments: their private copies may be dropped.
   virtual void pages_written(const std::vector<dirty_page>& pages) noexcept = 0;
+  // These pages are damaged: part of them was overwritten.
+  virtual void pages_damaged(const std::vector<page_ref>& pages) noexcept = 0;
+  // Puts into the status how far each segment has the log's changes.
+  virtual void mark_segments(status_block& status) = 0;
   // A segment or the log's status could not be made durable: the memory must not go on.
   virtual void storage_failed(const error& why) = 0;
 

@@ -6,6 +6,7 @@
  *
  * makes a log, a segment and a heap in the directory. Fails at the first thing that is not as it should be.
  */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +38,19 @@ typedef char region_def_has_its_size[sizeof(rvm_region_def_t) == 32 ? 1 : -1];
 #define FIRST_ADDRESS 0x550000000000ul
 #else
 #define FIRST_ADDRESS 0x150000000000ul
+#endif
+
+/* No header declares these; programs do, the first one as long although it is not. */
+#ifdef __cplusplus
+extern "C" {
+#endif
+extern long NRegionDefs;
+extern rvm_bool_t rds_testsw;
+extern pthread_t rvm_pthreadid;
+extern void* rvm_ptstat;
+extern int rvm_join_res;
+#ifdef __cplusplus
+}
 #endif
 
 static const int codes[] = {
@@ -170,6 +184,15 @@ static void segments(char* device) {
   CHECK(loaded == NULL);
 }
 
+/* What programs for the original expect beside the headers. */
+static void names_without_header(void) {
+  CHECK(rds_testsw == rvm_false);
+  rds_testsw = rvm_true;
+  rvm_pthreadid = pthread_self();
+  rvm_ptstat = NULL;
+  rvm_join_res = 0;
+}
+
 static void heap(char* device) {
   char* const base = (char*)(FIRST_ADDRESS + (1ul << 34));
   char *static_region, *block, *other;
@@ -211,6 +234,7 @@ static void heap(char* device) {
   free(list.table);
   CHECK(rds_trace_off() == 0 && !rds_tracing && ftell(trace) > 0);
   fclose(trace);
+  CHECK(STARTSIZE == 128);
   CHECK(rds_print_stats() == 0);
   CHECK(rds_clear_stats(&err) == 0 && rds_get_stats(&stats) == 0 && stats.malloc == 0);
   CHECK(rds_unload_heap(&err) == 0);
@@ -266,6 +290,7 @@ int main(int argc, char** argv) {
   CHECK(strcmp(options.log_dev, log) == 0 && options.n_uncommit == 0 && options.tid_array == NULL);
   transactions(device);
   segments(segment);
+  names_without_header();
   heap(heap_file);
   counted();
   rvm_free_options(&options);

@@ -9,6 +9,8 @@
 
 #include "classic/scenario.hpp"
 
+extern long NRegionDefs;  // as programs for the original declare it
+
 namespace tenure::classic {
 namespace {
 
@@ -62,7 +64,7 @@ TEST_F(classic_rds, blocks_survive) {
     EXPECT_EQ(err, SUCCESS);
     EXPECT_EQ(rds_unload_heap(&err), 0);
     EXPECT_EQ(err, SUCCESS);
-    EXPECT_EQ(NRegionDefs, 0u);
+    EXPECT_EQ(NRegionDefs, 0);
     EXPECT_EQ(rds_load_heap(file.data(), {0, 0}, &fixed, &err), 0);
     EXPECT_EQ(rds_free(kept(), nullptr, &err), -1);
     EXPECT_EQ(err, EFREED_TWICE);
@@ -82,7 +84,7 @@ TEST_F(classic_rds, guards) {
       EXPECT_EQ(err, EBAD_ARGS) << static_cast<void*>(wrong);
     }
     // Something is written beyond the block, before it, over its length.
-    for (const int at : {100, 107, -1, -8, -16, -9}) {
+    for (const int at : {104, 111, -1, -8, -16, -9}) {
       const char was = block[at];
       block[at] = static_cast<char>(was ^ 0x55);
       EXPECT_EQ(rds_free(block, &tid, &err), -1);
@@ -98,6 +100,29 @@ TEST_F(classic_rds, guards) {
     EXPECT_EQ(rds_free(block, nullptr, &err), -1);
     EXPECT_EQ(err, EFREED_TWICE);
     EXPECT_EQ(rds_free(other, nullptr, nullptr), 0);  // err may be NULL
+  });
+}
+
+// Coda's test program reads a block to the end of its last word, and its own writing must be all that changes there.
+TEST_F(classic_rds, whole_words) {
+  in_process([&] {
+    load();
+    for (int round = 0; round < 2; ++round) {
+      std::vector<char*> blocks;
+      for (unsigned long size = 0; size <= 100; ++size) {
+        char* const block = rds_malloc(size, nullptr, &err);
+        ASSERT_NE(block, nullptr);
+        for (unsigned long i = size; i % 8 != 0; ++i) EXPECT_EQ(block[i], '\0') << size << ", round " << round;
+        blocks.push_back(block);
+        const unsigned long words = (size + 7) / 8 * 8;
+        rvm_tid_t tid = begun();
+        EXPECT_OK(rvm_set_range(&tid, block, words));
+        std::memset(block, 0xff, words);
+        EXPECT_OK(rvm_end_transaction(&tid, no_flush));
+      }
+      // Words are the program's to the end; what lies behind is not. In the second round their room is used again.
+      for (char* const block : blocks) EXPECT_EQ(rds_free(block, nullptr, &err), 0) << err;
+    }
   });
 }
 

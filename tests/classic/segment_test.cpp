@@ -140,6 +140,11 @@ TEST_F(classic_segment, headers_that_are_none) {
     other_version[8] = 2;
     write_file(town, other_version);
     EXPECT_CODE(RVM_EVERSION_SKEW, load());
+    // A file that was cut: rvm_map would end the region there.
+    write_file(town, good.substr(0, 2048));
+    EXPECT_CODE(RVM_ESEGMENT_HDR, load());
+    write_file(town, good.substr(0, page + 512));
+    EXPECT_CODE(RVM_EOFFSET, load());
     write_file(town, good);
     EXPECT_OK(load());
     EXPECT_CODE(RVM_EREGION, rvm_load_segment(town.data(), {0, 0}, nullptr, nullptr, nullptr));

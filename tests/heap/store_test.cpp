@@ -193,10 +193,9 @@ TEST(store_files, of_another_store_are_refused) {
   }
   std::filesystem::copy_file(dir / "a/extra.db", dir / "b/extra.db", std::filesystem::copy_options::overwrite_existing);
   expect_error(errc::wrong_log, {"extra"}, [&] { (void)store(dir / "b", small_store()); });
-  std::filesystem::copy_file(dir / "a/log", dir / "c.log");
   std::filesystem::create_directory(dir / "c");
+  std::filesystem::copy_file(dir / "a/log", dir / "c/log");
   std::filesystem::copy_file(dir / "a/main.db", dir / "c/main.db");
-  // Without its databases it opens, as an older copy of a store would; what refers to a missing database says so.
   expect_error(std::errc::no_such_file_or_directory, {"extra"}, [&] { (void)store(dir / "c", small_store()); });
 }
 

@@ -153,10 +153,12 @@ class Builder:
                 self.depends[target].add(os.path.normpath(os.path.join(BUILD, line.strip())))
 
     def objects_of(self, file, program):
-        """Those that depend on the file, but for other programs' tests."""
+        """Those that depend on the file, but for other programs' tests, and what the program has a version of its own of."""
         others = [f"/{other}.dir/" for other in self.link if other != program]
-        return [o for o, files in self.depends.items()
-                if str(file) in files and o in self.compile and not any(other in o for other in others)]
+        found = [o for o, files in self.depends.items()
+                 if str(file) in files and o in self.compile and not any(other in o for other in others)]
+        own = {o.split("__/src/")[1] for o in found if f"/{program}.dir/__/src/" in o}
+        return [o for o in found if o.split(".dir/")[1] not in own]
 
     def make(self, directory, program, file, text):
         """Builds a test program with another text for a file; returns its path, or the compiler's message."""

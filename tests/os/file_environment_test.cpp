@@ -150,6 +150,35 @@ TEST(directory_that_cannot_be_synced, is_accepted) {
   if (!refused) GTEST_SKIP() << "system calls cannot be refused here";
 }
 
+// One of many gets the name; what had it stays.
+void expect_one_winner() {
+  const scratch_directory scratch;
+  const auto name = [&](int i) { return scratch / ("from" + std::to_string(i)); };
+  for (int i = 0; i < 3; ++i) real_disk().create(name(i), 0600)->write_at(0, as_bytes(std::to_string(i)));
+  real_disk().rename_to_new(name(1), scratch / "to");
+  EXPECT_FALSE(real_disk().exists(name(1)));
+  expect_error(std::errc::file_exists, {"cannot rename", name(2), " to " + (scratch / "to")},
+               [&] { real_disk().rename_to_new(name(2), scratch / "to"); });
+  EXPECT_TRUE(real_disk().exists(name(2)));
+  EXPECT_EQ(read_text(*real_disk().open(scratch / "to", access::read_only), 0, 10), "1");
+  real_disk().rename_to_new(name(2), scratch / "other");
+  EXPECT_EQ(read_text(*real_disk().open(scratch / "other", access::read_only), 0, 10), "2");
+  expect_error(std::errc::no_such_file_or_directory, {name(1)},
+               [&] { real_disk().rename_to_new(name(1), scratch / "third"); });
+}
+
+TEST(file_system_without_exclusive_renames, has_one_winner) {
+  expect_one_winner();
+  for (const unsigned code : {ENOSYS, EINVAL})
+    if (!without_calls({SYS_renameat2}, code, expect_one_winner)) GTEST_SKIP() << "system calls cannot be refused here";
+}
+
+TEST(file_system_without_exclusive_renames, nor_links_has_one_winner) {
+  // One filter: both calls fail with the same code.
+  if (!without_calls({SYS_renameat2, SYS_link, SYS_linkat}, ENOSYS, expect_one_winner))
+    GTEST_SKIP() << "system calls cannot be refused here";
+}
+
 TEST(kernel_without_allocation, fills_the_holes) {
   const scratch_directory scratch;
   const bool refused = without_calls({SYS_fallocate}, EOPNOTSUPP, [&] {

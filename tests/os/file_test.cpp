@@ -137,6 +137,36 @@ TEST_F(real_files, are_replaced_by_renaming) {
                [&] { disk_.rename(scratch_ / "from", scratch_ / "to"); });
 }
 
+TEST_F(real_files, know_the_name_that_they_were_given) {
+  const auto old = create("to", "old");
+  const auto made = create("from", "new");
+  disk_.rename(scratch_ / "from", scratch_ / "to");
+  made->renamed(scratch_ / "to");
+  EXPECT_TRUE(made->is_current());
+  EXPECT_EQ(made->path(), scratch_ / "to");
+  EXPECT_NO_THROW(made->sync_name());
+  EXPECT_NO_THROW(made->sync_name());
+  EXPECT_FALSE(old->is_current());
+}
+
+TEST_F(real_files, are_found_behind_links) {
+  std::filesystem::create_directory(scratch_ / "d");
+  std::filesystem::create_symlink("../second", scratch_ / "d/first");
+  std::filesystem::create_symlink(scratch_ / "d/file", scratch_ / "second");
+  std::filesystem::create_symlink("round", scratch_ / "round");
+  const auto at = [&](const std::string& name) {
+    return std::filesystem::path(disk_.behind_links(scratch_ / name)).lexically_normal().string();
+  };
+  for (int there = 0; there < 2; ++there) {
+    for (const char* name : {"d/first", "second", "d/file"}) EXPECT_EQ(at(name), scratch_ / "d/file");
+    if (there == 0) (void)create("d/file", "text");
+  }
+  EXPECT_EQ(at("none"), scratch_ / "none");
+  EXPECT_EQ(at("round"), scratch_ / "round");
+  EXPECT_NO_THROW(disk_.sync_directory_of(scratch_ / "d/first"));
+  EXPECT_NO_THROW(open("d/first")->sync_name());
+}
+
 TEST_F(real_files, are_removed) {
   const auto made = create("x", "content");
   disk_.remove(scratch_ / "x");

@@ -5,7 +5,7 @@
 #
 # Installs the build into a temporary directory, builds the program beside this script against it in every way there is,
 # through CMake and through pkg-config, static and shared, and runs each. The same with programs in C, which are C++ too,
-# for the classic interface and for pobj.
+# for the classic interface and for pobj. Then tries the commands, and takes everything away again.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "$1" && pwd)
@@ -26,7 +26,12 @@ check() {  # LINKAGE PROGRAM: it works, and has the library inside or outside as
 }
 
 cmake --install "$build" --prefix "$prefix" >"$work/install.log"
-[[ -f $prefix/share/tenure/tenure-gdb.py ]] || { echo "nothing for the debugger is installed" >&2; exit 1; }
+for file in share/tenure/tenure-gdb.py share/man/man{1/tenure.1,3/rvm.3} \
+  share/doc/tenure/{LICENSE,README.md,docs/caveats.md,examples/packages.cpp}; do
+  [[ -f $prefix/$file ]] || { echo "$file is not installed" >&2; exit 1; }
+done
+grep -q "dynamic linker does not look into $prefix" "$work/install.log" ||
+  { echo "installing does not say what programs need" >&2; exit 1; }
 export PKG_CONFIG_PATH
 PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name tenure.pc)")
 libdir=$(pkg-config --variable=libdir tenure)
@@ -68,6 +73,16 @@ if nm -D --defined-only "$libdir/librvm.so" | awk '{print $3}' | grep -vE '^(rvm
   echo "librvm.so exports other names" >&2
   exit 1
 fi
+# Neither does librvm.a, and neither wants the program's C++.
+if nm -g --defined-only "$libdir/librvm.a" | awk 'NF == 3 {print $3}' | grep -vE '^(rvm_|rds_|RegionDefs$|NRegionDefs$)'; then
+  echo "librvm.a shows other names" >&2
+  exit 1
+fi
+if nm -D --undefined-only "$libdir/librvm.so" | grep -E ' U (_Zn|_Zd|_ZS|__cxa_throw)' ||
+  nm --undefined-only "$libdir/librvm.a" | grep -E ' U (_Zn|_Zd|_ZS|__cxa_throw)'; then
+  echo "librvm shares C++ with the program" >&2
+  exit 1
+fi
 
 # The same for pobj.
 check shared "$work/cmake/pobj_shared"
@@ -99,7 +114,21 @@ for header in "$prefix"/include/{rvm,tenure}/*.h; do
     "${CC:-cc}" -std=gnu11 -Wall -Wextra -Werror -fsyntax-only "${classic_cflags[@]}" -x c -
 done
 
-# The installed commands start.
-for command in tenure rdsinit rvmutl; do
-  if [[ -x $prefix/bin/$command ]]; then "$prefix/bin/$command" --help >/dev/null; fi
-done
+# What README.md tells people to do.
+readme=$(sed -n 's/^    \(c++ .*pkg-config.*\)/\1/p' "$here/../../README.md")
+[[ -n $readme ]] || { echo "README.md has no line for pkg-config" >&2; exit 1; }
+mkdir "$work/readme"
+cp "$here/outside.cpp" "$work/readme/program.cpp"
+(cd "$work/readme" && eval "$readme")
+check shared "$work/readme/a.out"
+
+[[ ! -x $prefix/bin/tenure ]] || "$here/commands.sh" "$prefix/bin"
+
+# Nothing is left, and what belongs to others is.
+touch "$prefix/include/rvm/others.h"
+cmake -P "$here/../../cmake/uninstall.cmake" "$build" >"$work/uninstall.log" 2>&1 || { cat "$work/uninstall.log"; exit 1; }
+left=$(cd "$prefix" && find . ! -type d -o -name 'tenure*')
+if [[ $left != ./include/rvm/others.h ]]; then
+  printf 'Left of the installation, or not left:\n%s\n' "$left" >&2
+  exit 1
+fi

@@ -113,7 +113,11 @@ static void second(void) {
   CHECK(!report.created && report.objects == 2 && report.statics == 2 && report.unbound == 1);
   CHECK(strcmp(pobj_unbound(0), "every_call.named") == 0 && pobj_unbound(1) == NULL);
   CHECK(pobj_static_bind("every_call.named", &again, sizeof again) == POBJ_OK);
-  CHECK(pobj_static_forget("every_call.named") == POBJ_ESTATIC);
+  CHECK(pobj_static_bind("every_call.named", &again, sizeof again) == POBJ_ESTATIC);
+  CHECK(pobj_static_bind("every_call.named", NULL, 0) == POBJ_OK && again != NULL);
+  CHECK(pobj_static_forget("every_call.named") == POBJ_OK);
+  CHECK(pobj_static_named("every_call.named", &again, sizeof again, NULL) == POBJ_OK);
+  CHECK(pobj_static_named("every_call.named", NULL, 0, NULL) == POBJ_OK);
   CHECK(again->i == 77 && list->next == again && list->scratch == 0 && counters[2] == 3);
   CHECK(list->c == 'c' && list->uc == 2 && list->s == 3 && list->us == 4 && list->i == 5 && list->u == 6);
   CHECK(list->l == 7 && list->ul == 8 && list->ll == 9 && list->ull == 10 && list->z == 11);

@@ -11,37 +11,37 @@ namespace {
 
 class pobj_model : public pobj_test {
  protected:
-  pobj_model() { test_hooks::bulk_bytes = 8192; }
   ~pobj_model() override {
-    test_hooks::bulk_bytes = std::uint64_t{4} << 20;
+    granted = SIZE_MAX;
+    configuration::reset_hooks();
     defined_types::all().by_name.clear();
+    named_statics().clear();
   }
 };
 
-// Small, so that the store grows and the log goes around.
-pobj_options options() {
-  pobj_options o = small_options();
-  o.initial_size = 64 << 10;
-  o.log_size = 64 << 10;
-  return o;
+// The first seed has the usual configuration.
+configuration configuration_of(std::uint64_t seed) {
+  return seed % 100 == 1 ? configuration::usual() : configuration::drawn(seed);
 }
 
 TEST_F(pobj_model, many_executions) {
-  const auto seeds = static_cast<std::uint64_t>(6 * rvm::testing::test_scale());
+  const auto seeds = static_cast<std::uint64_t>(24 * rvm::testing::test_scale());
   for (std::uint64_t seed = 1; seed <= seeds && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     use(std::make_unique<sim::disk>());
-    world w(seed);
+    const configuration how = configuration_of(seed);
+    how.set_hooks();
+    world w(seed, how);
     std::mt19937_64 random(seed);
-    for (int execution = 0; execution < 12 && !HasFailure(); ++execution) {
-      const pobj_options o = options();
-      world::begin_process();
-      ASSERT_OK(pobj_init_with(&o));
+    for (int execution = 0; execution < 8 && !HasFailure(); ++execution) {
+      w.begin_process();
+      ASSERT_OK(pobj_init_with(&how.options));
       w.expect_found();
       if (HasFailure()) break;
       EXPECT_TRUE(w.run(25, true)) << pobj_error();
       if (random() % 2 == 0) {
         EXPECT_OK(pobj_close());
+        w.closed();
       } else {
         use(disk->crash(random(), sim::policy::random));
       }
@@ -50,26 +50,37 @@ TEST_F(pobj_model, many_executions) {
 }
 
 // Two executions; the second goes on with what the first has left.
-void work(world& w, int steps) {
+void work(world& w, const configuration& how, int steps) {
   for (int execution = 0; execution < 2; ++execution) {
-    const pobj_options o = options();
-    world::begin_process();
-    if (pobj_init_with(&o) != POBJ_OK) return;
+    w.begin_process();
+    if (pobj_init_with(&how.options) != POBJ_OK) return;
     w.expect_found();
     if (testing::Test::HasFailure() || !w.run(steps, false)) return;
     if (pobj_close() != POBJ_OK) return;
   }
 }
 
+// What is no part of a transaction, or is refused, is not for crashes: what is found may then be before or after it.
+configuration for_crashes(std::uint64_t seed) {
+  configuration how = configuration_of(seed);
+  how.misuses = false;
+  how.refusals = 0;
+  how.options.max_size = 256 << 20;
+  how.options.flags = 0;
+  how.set_hooks();
+  return how;
+}
+
 TEST_F(pobj_model, crashes_at_every_operation) {
-  const auto seeds = static_cast<std::uint64_t>(2 * rvm::testing::test_scale());
+  const auto seeds = static_cast<std::uint64_t>(4 * rvm::testing::test_scale());
   std::uint64_t crashes = 0;
-  for (std::uint64_t seed = 100; seed < 100 + seeds; ++seed) {
+  for (std::uint64_t seed = 101; seed < 101 + std::max<std::uint64_t>(seeds, 1); ++seed) {
+    const configuration how = for_crashes(seed);
     std::uint64_t operations = 0;
     {
       use(std::make_unique<sim::disk>());
-      world w(seed);
-      work(w, 12);
+      world w(seed, how);
+      work(w, how, 12);
       operations = disk->operations();
     }
     ASSERT_FALSE(HasFailure());
@@ -77,8 +88,8 @@ TEST_F(pobj_model, crashes_at_every_operation) {
     for (std::uint64_t at = 1; at <= operations; ++at) {
       use(std::make_unique<sim::disk>());
       disk->crash_at(at, at % 3 == 0 ? at % 7 : sim::for_ever);
-      world w(seed);
-      work(w, 12);
+      world w(seed, how);
+      work(w, how, 12);
       const std::shared_ptr<sim::disk> broken = std::move(disk);
       for (std::uint64_t k = 0; k < 3; ++k) {
         SCOPED_TRACE("seed " + std::to_string(seed) + ", crash at operation " + std::to_string(at) + ", " +
@@ -88,9 +99,8 @@ TEST_F(pobj_model, crashes_at_every_operation) {
                                   : k == 1 ? sim::policy::keep_all
                                            : sim::policy::random));
         world after = w;
-        const pobj_options o = options();
-        world::begin_process();
-        ASSERT_OK(pobj_init_with(&o));
+        after.begin_process();
+        ASSERT_OK(pobj_init_with(&how.options));
         after.expect_found();
         if (HasFailure()) return;
         if (at % 4 == k) {
@@ -104,11 +114,12 @@ TEST_F(pobj_model, crashes_at_every_operation) {
 
 // Calls that fail, one after the other: the program ends there, and nothing that was acknowledged is lost.
 TEST_F(pobj_model, failures_of_every_operation) {
+  const configuration how = for_crashes(201);
   std::uint64_t operations = 0;
   {
     use(std::make_unique<sim::disk>());
-    world w(200);
-    work(w, 12);
+    world w(200, how);
+    work(w, how, 12);
     operations = disk->operations() + disk->reads();
   }
   ASSERT_FALSE(HasFailure());
@@ -116,13 +127,12 @@ TEST_F(pobj_model, failures_of_every_operation) {
     SCOPED_TRACE("failure " + std::to_string(nth));
     use(std::make_unique<sim::disk>());
     disk->inject({.nth = nth});
-    world w(200);
-    work(w, 12);
+    world w(200, how);
+    work(w, how, 12);
     if (HasFailure()) return;
     use(disk->crash(nth, nth % 2 == 0 ? sim::policy::drop_all : sim::policy::random));
-    const pobj_options o = options();
-    world::begin_process();
-    ASSERT_OK(pobj_init_with(&o));
+    w.begin_process();
+    ASSERT_OK(pobj_init_with(&how.options));
     w.expect_found();
     if (HasFailure()) return;
     EXPECT_TRUE(w.run(2, true)) << pobj_error();

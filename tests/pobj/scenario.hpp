@@ -50,6 +50,15 @@ inline node* new_node(std::uint64_t value, node* next = nullptr) {
 
 inline constexpr pobj_allocator libc = {&std::malloc, &std::calloc, &std::free};
 
+// A memory manager that gives so many bytes, and no more.
+inline std::size_t granted = SIZE_MAX;
+inline void* grant(std::size_t size) {
+  if (size > granted) return nullptr;
+  granted -= size;
+  return std::malloc(size);
+}
+inline constexpr pobj_allocator bounded = {&grant, nullptr, &std::free};
+
 inline pobj_options small_options(unsigned flags = 0) {
   pobj_options o = {};
 #ifdef __SANITIZE_ADDRESS__

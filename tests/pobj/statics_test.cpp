@@ -118,9 +118,8 @@ TEST_F(pobj_statics, with_names_of_the_programs_own) {
   EXPECT_EQ(report().unbound, 1u);
   EXPECT_STREQ(pobj_unbound(0), "tests.by_name");
   EXPECT_EQ(pobj_unbound(1), nullptr);
-  expect_failure(POBJ_ESTATIC,
-                 pobj_static_named("tests.by_name", &settings_variable, sizeof settings_variable, nullptr),
-                 {"tests.by_name", "8 bytes", "24"});
+  expect_failure(POBJ_ESTATIC, pobj_static_named("tests.by_name", &settings_variable, 4, nullptr),
+                 {"tests.by_name", "8 bytes", "with 4"});
   by_name = nullptr;
   EXPECT_OK(pobj_static_named("tests.by_name", &by_name, sizeof by_name, nullptr));
   EXPECT_EQ(by_name->value, 5u);

@@ -1,5 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 #include "pobj/world.hpp"
+#include "pobj/scenario.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,11 +11,13 @@
 
 namespace tenure::pobj {
 
-namespace {
+thing* anchors::roots[6];
+thing* anchors::named_places[2];
+thing** anchors::named = &anchors::named_places[0];
+std::uint64_t anchors::commits;
+std::uint64_t anchors::numbers[8];
 
-// The program's anchors.
-thing* roots[6];
-std::uint64_t commits_stored;
+namespace {
 
 constexpr std::size_t thing_references[] = {offsetof(thing, to), offsetof(thing, to) + 8, offsetof(thing, to) + 16,
                                             POBJ_END};
@@ -27,8 +30,12 @@ thing* inner(thing* t, int offset) { return reinterpret_cast<thing*>(reinterpret
 
 }  // namespace
 
-void world::need(int code) {
-  if (code != POBJ_OK) failed_ = true;
+bool world::need(int code) {
+  if (code == POBJ_OK) return true;
+  const bool is_refusal = code == POBJ_ENOMEM || code == POBJ_ETOOBIG ||
+                          (code == POBJ_EREFERENCED && (how_.options.flags & POBJ_STRICT) != 0);
+  (is_refusal && (how_.may_refuse() || code == POBJ_EREFERENCED) ? refused_ : failed_) = true;
+  return false;
 }
 
 int world::any() {
@@ -65,6 +72,8 @@ world::snapshot world::of_model() const {
     if (met.insert(r.id).second) order.push_back(r.id);
   };
   for (const reference& r : state_.roots) see(r);
+  see(state_.named);
+  out.insert(out.end(), state_.numbers, state_.numbers + 8);
   for (; !order.empty(); order.pop_front()) {
     const entry& e = state_.all.at(order.front());
     out.insert(out.end(), {e.size, e.image.content, e.defined ? 0 : e.image.scratch, e.image.fill});
@@ -74,7 +83,7 @@ world::snapshot world::of_model() const {
 }
 
 world::snapshot world::of_memory() {
-  snapshot out{commits_stored};
+  snapshot out{anchors::commits};
   std::set<thing*> met;
   std::deque<thing*> order;
   const auto see = [&](thing* pointer) {
@@ -88,7 +97,9 @@ world::snapshot world::of_memory() {
     out.push_back(static_cast<std::uint64_t>(offset));
     if (met.insert(start).second) order.push_back(start);
   };
-  for (thing* const r : roots) see(r);
+  for (thing* const r : anchors::roots) see(r);
+  see(*anchors::named);
+  out.insert(out.end(), anchors::numbers, anchors::numbers + 8);
   for (; !order.empty(); order.pop_front()) {
     const thing& t = *order.front();
     const std::size_t size = pobj_size(&t);
@@ -101,22 +112,36 @@ world::snapshot world::of_memory() {
 }
 
 void world::make() {
+  static constexpr pobj_allocator own = {&std::malloc, nullptr, &std::free};
   entry e;
   e.defined = below(3) == 0;
   e.size = sizeof(thing) + (e.defined ? 0 : below(10) == 0 ? below(30'000) : below(100));
   e.persistent = below(3) != 0;
-  e.at = static_cast<thing*>(e.persistent ? pobj_malloc(e.size) : pobj_malloc_transient(e.size));
-  if (e.at == nullptr) return need(POBJ_EIO);
+  const auto kind = below(6);
+  const bool adhoc = kind >= 4;
+  e.pooled = !adhoc && how_.options.objects.malloc == nullptr;
+  void* const made = kind == 4
+                         ? (e.persistent ? pobj_malloc_adhoc(e.size, &own) : pobj_malloc_transient_adhoc(e.size, &own))
+                     : kind == 5 && e.persistent ? pobj_calloc_adhoc(1, e.size, &own)
+                     : kind == 5                 ? pobj_malloc_transient_adhoc(e.size, &libc)
+                     : kind == 3    ? (e.persistent ? pobj_calloc(1, e.size) : pobj_calloc_transient(1, e.size))
+                     : e.persistent ? pobj_malloc(e.size)
+                                    : pobj_malloc_transient(e.size);
+  e.at = static_cast<thing*>(made);
+  if (e.at == nullptr) return void(need(how_.may_refuse() ? POBJ_ENOMEM : POBJ_EIO));
   e.incarnation = e.persistent ? 1 : 0;
-  need(e.defined ? pobj_set_type(e.at, defined_type()) : pobj_ref_typify(e.at, thing_references));
   std::memset(static_cast<void*>(e.at), 0, e.size);
   const int id = ++ids_;
   e.at->id = static_cast<std::uint64_t>(id);
+  const bool by_words = !e.defined && below(2) == 0;
+  if (by_words) std::ranges::fill(e.flagged, false);
   state_.all.emplace(id, e);
   made_.insert(id);
+  if (!by_words && !need(e.defined ? pobj_set_type(e.at, defined_type()) : pobj_ref_typify(e.at, thing_references)))
+    return;
   touch(id);
   update(id, &updated_);
-  if (below(3) == 0) {
+  if (!refused_ && below(3) == 0) {
     state_.roots[below(6)] = reference_to(id, 0);
     store_roots();
   }
@@ -130,6 +155,7 @@ void world::touch(int id) {
   e.memory.fill = static_cast<unsigned char>(random_());
   std::memset(e.at->more, e.memory.fill, e.size - offsetof(thing, more));
   for (int k = 0; k < 3; ++k) {
+    if (!e.flagged[k]) continue;
     const int to = below(4) == 0 ? 0 : any();
     const int offset = to == 0 || below(4) != 0 ? 0 : static_cast<int>(below(sizeof(thing) + 1));
     e.memory.to[k] = reference_to(to, offset);
@@ -139,7 +165,7 @@ void world::touch(int id) {
 
 void world::update(int id, std::set<int>* updated) {
   entry& e = state_.all.at(id);
-  if (updated != nullptr) need(pobj_update(e.at));
+  if (updated != nullptr && !need(pobj_update(e.at))) return;
   if (!e.persistent) return;
   e.image = e.memory;
   for (reference& r : e.image.to)
@@ -148,7 +174,7 @@ void world::update(int id, std::set<int>* updated) {
 }
 
 void world::update_recursively(int id, bool persist) {
-  need(pobj_update_recursive(state_.all.at(id).at, persist ? POBJ_PERSISTIFY : 0));
+  if (!need(pobj_update_recursive(state_.all.at(id).at, persist ? POBJ_PERSISTIFY : 0))) return;
   std::set<int> met;
   std::deque<int> order;
   const auto meet = [&](int to) {
@@ -173,32 +199,55 @@ void world::store_roots() {
     reference& r = state_.roots[i];
     const auto at = state_.all.find(r.id);
     r = at == state_.all.end() ? reference{} : reference_to(r.id, r.offset);
-    roots[i] = at == state_.all.end() ? nullptr : at->second.at;
+    anchors::roots[i] = at == state_.all.end() ? nullptr : at->second.at;
   }
-  need(pobj_static_update(roots, sizeof roots, root_references));
+  need(pobj_static_update(anchors::roots, sizeof anchors::roots, root_references));
 }
 
-void world::free_one() {
-  const int id = any();
-  if (id == 0) return;
-  // What refers to it in memory must not do so any more.
+// What refers to it in memory must not do so any more.
+void world::forget_in_memory(int id, bool update_some) {
   for (auto& [other, e] : state_.all)
     for (int k = 0; k < 3; ++k)
       if (e.memory.to[k].id == id) {
         e.memory.to[k] = {};
         e.at->to[k] = nullptr;
-        if (below(2) == 0) update(other, &updated_);
+        if (update_some && !refused_ && below(2) == 0) update(other, &updated_);
       }
-  need(pobj_free(state_.all.at(id).at));
+}
+
+void world::free_one() {
+  const int id = any();
+  if (id == 0) return;
+  forget_in_memory(id, true);
+  if (refused_ || !need(pobj_free(state_.all.at(id).at))) return;
+  EXPECT_EQ(pobj_update(state_.all.at(id).at), POBJ_EHANDLE);
   state_.all.erase(id);
   store_roots();
+  store_named();
+}
+
+void world::persistify(int id) {
+  entry& e = state_.all.at(id);
+  if (!need(pobj_persistify(e.at)) || e.persistent) return;
+  e.persistent = true;
+  ++e.incarnation;
+  update(id, nullptr);
+}
+
+void world::update_part(int id) {
+  entry& e = state_.all.at(id);
+  e.memory.content = e.at->content = random_();
+  if (!need(pobj_update_range(e.at, &e.at->content, 8)) || !e.persistent) return;
+  e.image.content = e.memory.content;
+  updated_.insert(id);
 }
 
 void world::change() {
   const int id = any();
   if (id == 0) return make();
-  entry& e = state_.all.at(id);
-  switch (below(12)) {
+  auto kind = below(21);
+  while ((how_.operations >> kind & 1) == 0) kind = below(21);
+  switch (kind) {
     case 0:
     case 1:
     case 2: return make();
@@ -206,50 +255,73 @@ void world::change() {
     case 4: touch(id); return update(id, &updated_);
     case 5: return touch(id);
     case 6: return free_one();
-    case 7:
-      need(pobj_persistify(e.at));
-      if (!e.persistent) {
-        e.persistent = true;
-        ++e.incarnation;
-        update(id, nullptr);
-      }
-      return;
+    case 7: return persistify(id);
     case 8:
-      need(pobj_unpersistify(e.at));
-      e.persistent = false;
+      if (need(pobj_unpersistify(state_.all.at(id).at))) state_.all.at(id).persistent = false;
       return;
     case 9: return update_recursively(id, below(2) == 0);
     case 10: state_.roots[below(6)] = reference_to(id, 0); return store_roots();
-    default:
-      // A part.
-      e.memory.content = e.at->content = random_();
-      need(pobj_update_range(e.at, &e.at->content, 8));
-      if (e.persistent) {
-        e.image.content = e.memory.content;
-        updated_.insert(id);
-      }
+    case 11: return set_field(id);
+    case 12: return set_reference(id);
+    case 13: return clear_reference(id);
+    case 14: return restore(id);
+    case 15: state_.named = reference_to(id, 0); return store_named();
+    case 16: return store_numbers();
+    case 17: return nest();
+    case 18: return retype(id);
+    case 19: return how_.misuses ? misuse(id) : set_reference(id);
+    default: return update_part(id);
   }
 }
 
 void world::step() {
+  if (how_.misuses && below(4) == 0) {
+    const auto kind = below(3);
+    kind == 0 ? finalize_one() : kind == 1 ? forget_numbers() : rebind();
+  }
+  if (failed_) return;
   const state before = state_;
   updated_.clear();
   made_.clear();
+  refused_ = doomed_ = false;
+  const bool is_short = how_.refusals != 0 && below(how_.refusals) == 0;
+  if (is_short) granted = below(3000);
   need(pobj_start());
-  for (auto n = below(8); n != 0 && !failed_; --n) change();
-  ++state_.commits;
-  commits_stored = state_.commits;
-  need(pobj_static_update(&commits_stored, sizeof commits_stored, nullptr));
-  if (failed_) return;
-  if (below(4) != 0) {
-    history_[state_.commits] = state_;
-    need(pobj_end());
-    if (!failed_) acknowledged_ = state_.commits;
-    return;
+  for (auto n = below(8); n != 0 && !failed_ && !refused_ && !doomed_; --n) change();
+  if (!refused_ && !doomed_) {
+    ++state_.commits;
+    anchors::commits = state_.commits;
+    need(pobj_static_update(&anchors::commits, sizeof anchors::commits, nullptr));
   }
-  need(pobj_abort());
-  // Memory that was changed and not updated stays; what was updated has the image from before.
+  if (failed_) return;
+  if (!refused_ && !doomed_ && below(4) != 0) {
+    history_[state_.commits] = state_;
+    if (need(pobj_end())) acknowledged_ = state_.commits;
+    if (!refused_) {
+      granted = SIZE_MAX;
+      return;
+    }
+    history_.erase(state_.commits);
+    EXPECT_EQ(pobj_depth(), 1);
+  }
+  if (doomed_)
+    EXPECT_EQ(pobj_end(), POBJ_EABORTED);
+  else
+    need(pobj_abort());
+  granted = SIZE_MAX;
+  EXPECT_EQ(pobj_depth(), 0);
+  abort(before, refused_);
+}
+
+// Memory that was changed and not updated stays; what was updated has the image from before.
+void world::abort(const state& before, bool was_refused) {
   state after = before;
+  anchors::commits = before.commits;
+  // What was not stored before stays as the program has set it.
+  if (!was_refused) {
+    EXPECT_TRUE(std::equal(before.numbers, before.numbers + before.numbers_size, anchors::numbers));
+  }
+  std::ranges::copy(before.numbers, anchors::numbers);
   for (auto& [id, e] : after.all) {
     const auto now = state_.all.find(id);
     const bool was_in_it = updated_.contains(id) && e.persistent;
@@ -257,13 +329,15 @@ void world::step() {
     e.memory = e.image;
     e.memory.scratch = e.defined ? e.at->scratch : e.image.scratch;
     if (!was_in_it) e.memory = as_it_is;
+    // Types of transient objects are as they were left.
+    if (!e.persistent && now != state_.all.end()) std::ranges::copy(now->second.flagged, e.flagged);
     // Only what this program can know of pointers that it has itself: they are set anew.
     std::memset(e.at->more, e.memory.fill, e.size - offsetof(thing, more));
     e.memory.content = e.at->content;
     e.memory.scratch = e.at->scratch;
     for (int k = 0; k < 3; ++k) {
       const reference r = e.memory.to[k];
-      const bool known = r.id != 0 && after.all.contains(r.id);
+      const bool known = r.id != 0 && after.all.contains(r.id) && e.flagged[k];
       e.memory.to[k] = known ? r : reference{};
       e.at->to[k] = known ? inner(after.all.at(r.id).at, r.offset) : nullptr;
     }
@@ -306,12 +380,24 @@ bool world::run(int steps, bool judge) {
 }
 
 void world::begin_process() {
-  commits_stored = 0;
-  std::ranges::fill(roots, nullptr);
+  granted = SIZE_MAX;
+  anchors::commits = 0;
+  std::ranges::fill(anchors::roots, nullptr);
+  std::ranges::fill(anchors::numbers, 0);
+  (void)pobj_static_named(anchors::name, nullptr, 0, nullptr);
+  anchors::named = &anchors::named_places[below(2)];
+  std::ranges::fill(anchors::named_places, nullptr);
+  names_late_ = below(3) == 0;
+  if (!names_late_) {
+    EXPECT_EQ(pobj_static_named(anchors::name, anchors::named, sizeof(thing*), nullptr), POBJ_OK);
+  }
 }
 
 void world::expect_found() {
-  failed_ = false;
+  failed_ = refused_ = false;
+  if (names_late_) {
+    ASSERT_EQ(pobj_static_named(anchors::name, anchors::named, sizeof(thing*), nullptr), POBJ_OK) << pobj_error();
+  }
   pobj_report report = {};
   ASSERT_EQ(pobj_get_report(&report), POBJ_OK);
   if (report.statics == 0) {
@@ -319,13 +405,13 @@ void world::expect_found() {
     state_ = {};
     return;
   }
-  const auto committed = history_.find(commits_stored);
-  ASSERT_NE(committed, history_.end()) << "commit " << commits_stored << " was never made";
-  EXPECT_GE(commits_stored, acknowledged_);
+  const auto committed = history_.find(anchors::commits);
+  ASSERT_NE(committed, history_.end()) << "commit " << anchors::commits << " was never made";
+  EXPECT_GE(anchors::commits, acknowledged_);
   state_ = committed->second;
   const snapshot found = of_memory(), expected = of_model();
   const auto differs = std::ranges::mismatch(found, expected);
-  EXPECT_TRUE(found == expected) << "after commit " << commits_stored << ", at word " << differs.in1 - found.begin()
+  EXPECT_TRUE(found == expected) << "after commit " << anchors::commits << ", at word " << differs.in1 - found.begin()
                                  << " of " << found.size() << ": " << *differs.in1 << ", not " << *differs.in2;
   if (::testing::Test::HasFailure()) return;
   // What the images lead to has new addresses; the rest is swept, and forgotten.
@@ -337,11 +423,13 @@ void world::expect_found() {
     thing* const start = inner(pointer, -r.offset);
     if (met.insert(start).second) order.push_back(start);
   };
-  for (int i = 0; i < 6; ++i) see(roots[i], state_.roots[i]);
+  for (int i = 0; i < 6; ++i) see(anchors::roots[i], state_.roots[i]);
+  see(*anchors::named, state_.named);
   for (; !order.empty(); order.pop_front()) {
     thing* const t = order.front();
     entry e = state_.all.at(static_cast<int>(t->id));
     e.at = t;
+    e.pooled = how_.options.objects.malloc == nullptr;
     for (int k = 0; k < 3; ++k) {
       see(t->to[k], e.image.to[k]);
       if (t->to[k] == nullptr) e.image.to[k] = {};
@@ -360,10 +448,11 @@ void world::expect_found() {
   }
   EXPECT_EQ(freed, report.objects - kept.size());
   for (int i = 0; i < 6; ++i)
-    if (roots[i] == nullptr) state_.roots[i] = {};
+    if (anchors::roots[i] == nullptr) state_.roots[i] = {};
+  if (*anchors::named == nullptr) state_.named = {};
   state_.all = kept;
-  acknowledged_ = commits_stored;
-  history_.erase(history_.upper_bound(commits_stored), history_.end());
+  acknowledged_ = anchors::commits;
+  history_.erase(history_.upper_bound(anchors::commits), history_.end());
   history_[state_.commits] = state_;
 }
 

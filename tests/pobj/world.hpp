@@ -22,18 +22,48 @@ struct thing {
   unsigned char more[8];  // as many as the object's size leaves
 };
 
+// What a random program does, with which library: drawn, so that the programs meet what no single one would.
+struct configuration {
+  pobj_options options = {};
+  std::uint64_t bulk_bytes = 8192, small_area = 64 << 10, largest_area = 16 << 20;
+  std::uint16_t first_mark = 0;
+  std::uint64_t operations = ~std::uint64_t{0};  // a bit for each kind of change
+  bool misuses = false;                          // calls that must fail, and what is no part of a transaction
+  std::uint64_t refusals = 0;  // one step in so many is refused memory for control structures; 0: none
+
+  // The usual one: no limits, all kinds of changes.
+  [[nodiscard]] static configuration usual();
+  [[nodiscard]] static configuration drawn(std::uint64_t seed);
+  // Whether calls may fail for want of memory or space.
+  [[nodiscard]] bool may_refuse() const { return refusals != 0 || options.max_size <= (2 << 20); }
+  void set_hooks() const;
+  static void reset_hooks();
+};
+
+// The program's anchors.
+struct anchors {
+  static thing* roots[6];
+  static thing* named_places[2];
+  static thing** named;  // the one of them that has the name
+  static std::uint64_t commits;
+  static std::uint64_t numbers[8];
+  static constexpr const char* name = "world.named";
+};
+
 class world {
  public:
-  explicit world(std::uint64_t seed) : random_(seed) {}
+  world(std::uint64_t seed, const configuration& how) : how_(how), random_(seed) {}
 
   // In an open store, which it compares with what it knows; false as soon as a call fails, which is a failure of the test
   // unless it is expected. `judge` false: does not look at the store after each step.
   [[nodiscard]] bool run(int steps, bool judge);
   // Before pobj_init: the program's variables are as in a new process.
-  static void begin_process();
+  void begin_process();
   // After pobj_init: compares what has been found with one of the committed states, at least as new as the last one that
   // was acknowledged, and goes on from there.
   void expect_found();
+  // After pobj_close, which frees what a collector has taken.
+  void closed() { history_[state_.commits] = state_; }
   [[nodiscard]] std::uint64_t commits() const { return state_.commits; }
 
  private:
@@ -51,13 +81,16 @@ class world {
   struct entry {
     thing* at = nullptr;
     std::size_t size = 0;
-    bool persistent = false, defined = false;
-    int incarnation = 0;  // how often it has become persistent
+    bool persistent = false, defined = false, pooled = false;
+    bool flagged[3] = {true, true, true};  // the words that are references
+    int incarnation = 0;                   // how often it has become persistent
     bytes memory, image;
   };
   struct state {
     std::map<int, entry> all;
-    reference roots[6];  // the static variable, in memory and image
+    reference roots[6];                               // the static variable, in memory and image
+    reference named;                                  // another one, which the program gives a name
+    std::uint64_t numbers[8] = {}, numbers_size = 0;  // one that grows
     std::uint64_t commits = 0;
   };
   using snapshot = std::vector<std::uint64_t>;
@@ -73,13 +106,33 @@ class world {
   void free_one();
   void store_roots();
   void expect_memory() const;
-  void need(int code);
+  // Notes a call that has failed; true: it has not.
+  bool need(int code);
+  void abort(const state& before, bool was_refused);
+  void nest();
+  // Changes, in a transaction.
+  void set_field(int id);
+  void set_reference(int id);
+  void clear_reference(int id);
+  void restore(int id);
+  void retype(int id);
+  void persistify(int id);
+  void update_part(int id);
+  void store_named();
+  void store_numbers();
+  void misuse(int id);
+  // Between transactions.
+  void finalize_one();
+  void forget_numbers();
+  void rebind();
+  void forget_in_memory(int id, bool update_some);
   [[nodiscard]] int any();
   [[nodiscard]] reference reference_to(int id, int offset) const;
   [[nodiscard]] bool holds(const reference& r) const;
   [[nodiscard]] const entry* target(const reference& r) const;
   [[nodiscard]] std::uint64_t below(std::uint64_t n) { return random_() % n; }
 
+  configuration how_;
   std::mt19937_64 random_;
   state state_;
   std::set<int> updated_;  // in the open transaction
@@ -87,7 +140,8 @@ class world {
   std::map<std::uint64_t, state> history_;
   std::uint64_t acknowledged_ = 0;
   int ids_ = 0;
-  bool failed_ = false;
+  bool names_late_ = false;
+  bool failed_ = false, refused_ = false, doomed_ = false;
 };
 
 }  // namespace tenure::pobj

@@ -13,6 +13,7 @@
 #include "rvm/batch.hpp"
 #include "rvm/group.hpp"
 #include "rvm/log_file.hpp"
+#include "rvm/thresholds.hpp"
 #include "sim/disk.hpp"
 #include "support/expect_error.hpp"
 #include "support/segments_on_sim.hpp"
@@ -57,6 +58,8 @@ class bulk : public ::testing::Test {
   std::string recovered(sim::disk& on, std::size_t at, std::size_t of, std::uint64_t memory_for_it = 8 * mib) {
     options how = small_log(&on, open_mode::open);
     how.recovery_memory = memory_for_it;
+    const thresholds small{.least_recovery_memory = memory_for_it};
+    how.limits = &small;
     memory again("/d/log", how);
     EXPECT_TRUE(again.verify_segment("/d/seg").empty());
     const region all = again.map("/d/seg");
@@ -312,6 +315,30 @@ TEST_F(bulk, newer_records_that_were_truncated_are_no_damage) {
     // But a page that nothing newer changes is damaged.
     expect_error(errc::damaged, {std::to_string(18 * page)},
                  [&] { memory again("/d/log", small_log(made(18 * page, "?").get())); });
+  }
+}
+
+// The log is replayed in parts, oldest first; where it is cut, and which part has the extent, makes no difference.
+TEST_F(bulk, older_records_are_masked_however_the_log_is_cut) {
+  constexpr std::size_t fillers = 8;
+  for (std::size_t before = 0; before <= fillers; ++before) {
+    r = {};
+    m.reset();
+    for (const char* file : {"/d/seg", "/d/log"})
+      if (disk.exists(file)) disk.remove(file);
+    open(4 * mib);
+    put(*m, r, 16 * page, "older");
+    put(*m, r, 18 * page + 5, "older");
+    for (std::size_t n = 0; n <= fillers; ++n) {
+      if (n == before) fill(16, 3, 'b');
+      if (n != fillers) put(*m, r, mib + n * 64 * kib, std::string(60 * kib, static_cast<char>('0' + n)));
+    }
+    const auto left = disk.crash(1, sim::policy::drop_all);
+    for (const std::uint64_t memory_for_it : {64 * kib, 128 * kib, 300 * kib, 8 * mib}) {
+      const auto cut = left->crash(1, sim::policy::keep_all);
+      EXPECT_EQ(recovered(*cut, 16 * page, 3 * page, memory_for_it), std::string(3 * page, 'b'))
+          << before << " before, " << memory_for_it << " bytes of memory";
+    }
   }
 }
 

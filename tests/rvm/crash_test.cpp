@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "support/drawn_limits.hpp"
 #include "support/model.hpp"
 #include "support/workload.hpp"
 
@@ -228,6 +229,30 @@ TEST_F(crashing, inside_bulk_writes_and_growth) {
     p.how.steps = 120;
     p.where.tune.truncation_threshold = seed % 2 == 0 ? 0.3 : 2;
     ASSERT_EQ(crash_inside_every_operation(p, 1, crashes), "");
+  }
+}
+
+// Anything with anything.
+TEST_F(crashing, with_drawn_limits) {
+  for (std::uint64_t seed = 700; seed < 700 + scaled(20) && !HasFailure(); ++seed) {
+    random_source random(seed);
+    plan p;
+    const bool bulk = random.one_in(2);
+    p.where = drawn_layout(bulk ? bulk_layout() : small_layout(), random);
+    p.how.automatic = !bulk && random.one_in(2);
+    p.how.seed = seed;
+    p.how.steps = 150;
+    constexpr std::uint64_t ranges[] = {300, 3000, 15000};
+    p.how.longest_range = ranges[random.below(3)];
+    p.how.flush_every = 1 + random.below(20);
+    const std::uint64_t log = (bulk ? 256 : 64) << (10 + random.below(2));
+    p.where.log.size = log;
+    p.where.log.max_size = random.one_in(3) ? 4 * log : log;
+    p.random_crashes = 1;
+    p.interrupt_every = 64;
+    everywhere(p);
+    p.how.steps = 40;
+    ASSERT_EQ(crash_inside_every_operation(p, 5, crashes), "") << "workload seed " << seed;
   }
 }
 

@@ -99,6 +99,9 @@ TEST_P(failing, once) {
       for (std::uint64_t n = 1;; n += stride) {
         sim::fault fault = what;
         fault.nth = n;
+        SCOPED_TRACE("workload seed " + std::to_string(seed) + ", number " + std::to_string(n) + ", effect " +
+                     std::to_string(static_cast<int>(fault.what)) + ", bytes " + std::to_string(fault.bytes) +
+                     ", count " + std::to_string(fault.count) + ", error " + std::to_string(fault.error));
         const auto result = run_with_fault(where, how, fault);
         ASSERT_EQ(result.wrong, "") << "workload seed " << seed << ", " << sim::name_of(kind) << " number " << n
                                     << ", effect " << static_cast<int>(fault.what) << ", error " << fault.error
@@ -439,7 +442,7 @@ TEST(full_disk, when_the_log_grows) {
     EXPECT_EQ(found[0], std::byte{2});
     EXPECT_EQ(found[4096 + 199999], std::byte{9});
     EXPECT_EQ(s.m->stats().log_grown, 1U);
-    for (const auto& name : s.disk.names()) EXPECT_FALSE(name.ends_with(".new")) << name;
+    for (const auto& name : s.disk.names()) EXPECT_FALSE(name.ends_with("-new")) << name;
   }
 }
 

@@ -13,6 +13,8 @@
 
 #include "os/virtual_memory.hpp"
 #include "os/write_tracking.hpp"
+#include "rvm/checksum.hpp"
+#include "rvm/format.hpp"
 #include "sim/disk.hpp"
 #include "support/child_process.hpp"
 #include "support/expect_error.hpp"
@@ -165,7 +167,7 @@ TEST(mapping, segments_are_of_the_length_asked_for) {
   EXPECT_EQ(m.map(dir / "made", {.create_length = 100'000}).size(), 4096u);  // it exists: nothing is made
   // Zero at first, and valid.
   EXPECT_TRUE(m.verify_segment(dir / "odd").empty());
-  EXPECT_FALSE(std::filesystem::exists(dir / "odd.new"));
+  EXPECT_FALSE(std::filesystem::exists(dir / "odd.tenure-new"));
 }
 
 TEST(mapping, raw_segments_are_taken_as_they_are) {
@@ -192,6 +194,55 @@ TEST(mapping, raw_segments_are_taken_as_they_are) {
   { memory m(dir / "log", small_log()); }
   expected.replace(0, 5, "crash");
   EXPECT_EQ(contents_of(dir / "raw"), expected);
+}
+
+// The last page of a region that ends in whole blocks of 512 bytes is written to the file's end, by truncation and by
+// recovery; what lies behind is not declared, and not written.
+TEST(mapping, raw_segments_that_end_inside_a_page) {
+  for (const bool copy_in : {false, true}) {
+    temp_dir dir;
+    std::string expected(10'000, 'r');
+    write_file(dir / "raw", expected);
+    const map_options how{.length = 9728, .raw = true, .copy_in = copy_in};
+    {
+      memory m(dir / "log", small_log());
+      expect_error(errc::segment_too_short, {"raw"},
+                   [&] { (void)m.map(dir / "raw", {.length = 10'240, .raw = true}); });
+      expect_error(errc::misaligned, {"length"}, [&] { (void)m.map(dir / "raw", {.length = 9'729, .raw = true}); });
+      expect_error(errc::misaligned, {"length"}, [&] {
+        (void)m.map(dir / "raw", {.length = 9728, .raw = true, .tracking = tracking_mode::automatic});
+      });
+      region r = m.map(dir / "raw", how);
+      EXPECT_EQ(r.size(), 9728u);
+      EXPECT_EQ(get(r, 9'720, 8), "rrrrrrrr");
+      put(m, r, 9'724, "last");
+      transaction tx = m.begin();
+      expect_error(errc::partly_mapped, {}, [&] { tx.set_range(r.data() + 9'727, 2); });
+      tx.abort();
+      m.truncate();
+      expected.replace(9'724, 4, "last");
+      EXPECT_EQ(contents_of(dir / "raw"), expected);
+      put(m, r, 9'000, "again");
+      put(m, r, 4'000, std::string(5'000, 'n'));  // a run of pages
+    }
+    expected.replace(9'000, 5, "again");
+    expected.replace(4'000, 5'000, std::string(5'000, 'n'));
+    EXPECT_EQ(contents_of(dir / "raw"), expected);
+    run_and_die([&] {
+      memory m(dir / "log", small_log());
+      region r = m.map(dir / "raw", how);
+      put(m, r, 9'727, "!");
+      die();
+    });
+    {
+      memory m(dir / "log", {.mode = open_mode::read_only});
+      EXPECT_EQ(get(m.map(dir / "raw", how), 9'724, 4), "las!");
+    }
+    EXPECT_EQ(contents_of(dir / "raw"), expected);
+    { memory m(dir / "log", small_log()); }
+    expected.replace(9'727, 1, "!");
+    EXPECT_EQ(contents_of(dir / "raw"), expected);
+  }
 }
 
 TEST(mapping, directory_moved_elsewhere) {
@@ -444,7 +495,14 @@ TEST(read_only_memory, pages_that_recovery_will_write_are_not_called_damaged) {
   });
   std::string segment = contents_of(dir / "seg");
   segment.replace(segment.size() - 16 * kib, 7, "changed");  // page 0, without its checksum
-  segment.replace(segment.size() - 4 * kib, 1, "d");         // page 3, damaged
+  for (const std::size_t at : {0, 4096}) {                   // as who does not know `applied` leaves it
+    segment_header h;
+    std::memcpy(&h, segment.data() + at, sizeof h);
+    h.applied_sequence = 0;
+    h.checksum = header_checksum(h, offsetof(segment_header, checksum));
+    std::memcpy(segment.data() + at, &h, sizeof h);
+  }
+  segment.replace(segment.size() - 4 * kib, 1, "d");  // page 3, damaged
   write_file(dir / "seg", segment);
   const std::vector<std::uint64_t> damaged{12 * kib};
   EXPECT_EQ(memory(dir / "log", reading()).verify_segment(dir / "seg"), damaged);

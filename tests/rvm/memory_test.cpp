@@ -34,7 +34,7 @@ TEST(memory, modes_of_opening) {
   memory m(dir / "made", how);
   EXPECT_EQ(m.stats().log_size, 102'400u);
   EXPECT_EQ(m.log_path(), dir / "made");
-  EXPECT_FALSE(std::filesystem::exists(dir / "made.new"));
+  EXPECT_FALSE(std::filesystem::exists(dir / "made.tenure-new"));
 }
 
 // [rvm.log.use-noted]

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -20,20 +21,24 @@
 #include "os/asymmetric_fence.hpp"
 #include "rvm/batch.hpp"
 #include "rvm/group.hpp"
+#include "rvm/memory_state.hpp"
 #include "rvm/page_references.hpp"
 #include "rvm/page_vector.hpp"
 #include "sim/disk.hpp"
 #include "support/expect_error.hpp"
+#include "support/model.hpp"
 #include "support/refused_calls.hpp"
 #include "support/segments_on_sim.hpp"
 #include "support/small_memory.hpp"
+#include "support/watched_disk.hpp"
 
 namespace tenure::rvm {
 namespace {
 
 using namespace support;
+using testing::random_source;
 
-options by_hand(sim::disk& disk) {
+options by_hand(os::disk& disk) {
   options how = small_log(&disk);
   how.background = false;
   how.tune.truncation_threshold = 2;
@@ -264,6 +269,53 @@ TEST(ordering, set_range_waits_for_a_reserved_page) {
   EXPECT_TRUE(declared);
 }
 
+TEST(ordering, hold_waits_for_a_reserved_page) {
+  sim::disk disk;
+  memory_state state("/d/log", by_hand(disk));
+  const auto in = state.map("/d/seg", {.create_length = 64 * kib});
+  transaction_state& tx = *state.begin(restore_mode::restore);
+  in->in->pages().reserve(4);
+  std::atomic<bool> released{false}, returned{false};
+  bool waited = false;
+  std::thread user([&] {
+    tx.hold(in->base + 3 * 4 * kib, 8 * kib);
+    waited = released;
+    returned = true;
+  });
+  // Its reference is there before it waits.
+  while (!state.referenced_pages().contains({in->in, 4})) std::this_thread::yield();
+  for (int i = 0; i < 1000 && !returned; ++i) std::this_thread::yield();
+  released = true;
+  in->in->pages().release(4);
+  user.join();
+  EXPECT_TRUE(waited);
+  state.end(tx, std::nullopt);
+}
+
+// A batch that is being written is not there for truncation: half of it could get to the segments, and the power go.
+TEST(ordering, batch_is_published_when_it_is_durable) {
+  sim::disk disk;
+  watched_disk watched(disk);
+  memory m("/d/log", by_hand(watched));
+  region r = m.map("/d/seg", {.create_length = 64 * kib});
+  put(m, r, 0, "old");
+  m.truncate();
+  const auto before = disk.current_bytes("/d/seg");
+  bool seen = false;
+  watched.in_durable_write = [&](const std::string& path) {
+    ASSERT_EQ(path, "/d/log");
+    watched.in_durable_write = {};
+    seen = true;
+    EXPECT_EQ(m.stats().log_used, 0u);
+    EXPECT_EQ(m.truncate_incrementally(mib), 0u);
+    EXPECT_TRUE(disk.current_bytes("/d/seg") == before);
+  };
+  put(m, r, 0, "new");
+  EXPECT_TRUE(seen);
+  EXPECT_GT(m.truncate_incrementally(mib), 0u);
+  EXPECT_FALSE(disk.current_bytes("/d/seg") == before);
+}
+
 TEST(ordering, page_is_known_as_private_until_it_is_dropped) {
   page_vector pages(64 * kib);
   EXPECT_FALSE(pages.is_private(3));
@@ -294,19 +346,64 @@ TEST(ordering, references_are_seen_by_others) {
   page_references list;
   std::array<segment*, 2> in{reinterpret_cast<segment*>(64), reinterpret_cast<segment*>(128)};  // never looked into
   for (std::uint64_t page = 0; page < 100'000; ++page) list.add({in[page % 2], page}, readers);
-  std::vector<page_ref> seen;
-  list.append_to(seen);
-  ASSERT_EQ(seen.size(), 100'000u);
-  const page_set set(std::move(seen));
+  page_set set;
+  EXPECT_EQ(list.add_to(set), 100'000u);
   EXPECT_TRUE(set.contains({in[1], 77'777}));
   EXPECT_FALSE(set.contains({in[0], 77'777}));
   EXPECT_FALSE(set.contains({in[0], 100'000}));
   list.clear(readers);
   list.add({in[1], 5}, readers);
   ASSERT_EQ(list.all().size(), 1u);
-  list.append_to(seen = {});
-  ASSERT_EQ(seen.size(), 1u);
-  EXPECT_EQ(seen[0].page, 5u);
+  page_set later;
+  EXPECT_EQ(list.add_to(later), 1u);
+  later.sort();
+  EXPECT_TRUE(later.contains({in[1], 5}));
+  EXPECT_FALSE(later.contains({in[1], 77'777}));
+}
+
+// Nobody has looked at the next transaction's list before it is as long as the one that he has sorted.
+TEST(ordering, references_of_one_transaction_are_not_taken_for_those_of_the_next) {
+  std::mutex readers;
+  page_references list;
+  auto* const in = reinterpret_cast<segment*>(64);
+  for (std::uint64_t first : {0u, 10'000u, 20'000u}) {
+    const std::uint64_t end = first + 1000 + first / 100;
+    for (std::uint64_t page = first; page < end; ++page) list.add({in, page}, readers);
+    page_set seen;
+    list.add_to(seen);
+    seen.sort();
+    for (std::uint64_t page = 0; page < 30'000; ++page)
+      ASSERT_EQ(seen.contains({in, page}), first <= page && page < end) << page;
+    list.clear(readers);
+  }
+}
+
+// Who looks at a long list again does not read all of it again, sees all of it, and nothing of the list before.
+TEST(ordering, references_of_a_large_transaction_are_sorted_once) {
+  std::mutex readers;
+  page_references list;
+  auto* const in = reinterpret_cast<segment*>(64);
+  random_source random(7);
+  for (int transaction = 0; transaction < 20; ++transaction) {
+    std::set<std::uint64_t> expected;
+    std::size_t read = 0, listed = 0;
+    for (int look = 0; look < 60; ++look) {
+      for (std::uint64_t n = random.below(300) * (look % 7 == 0 ? 20 : 1); n > 0; --n, ++listed) {
+        const std::uint64_t page = random.below(20'000);
+        list.add({in, page}, readers);
+        expected.insert(page);
+      }
+      page_set seen;
+      read += list.add_to(seen);
+      seen.sort();
+      for (int i = 0; i < 200; ++i)
+        if (const std::uint64_t page = random.below(20'000); seen.contains({in, page}) != expected.contains(page))
+          ADD_FAILURE() << "page " << page << " of transaction " << transaction;
+    }
+    EXPECT_LT(read, listed + 600 * 512) << "a short list is copied";
+    EXPECT_LT(read, 2 * listed + 512 * 10);
+    list.clear(readers);
+  }
 }
 
 // Two sides that must not both go on: each says that it is there and looks whether the other one is.
@@ -331,10 +428,10 @@ void expect_exclusion() {
   while (!stop) {
     pages.reserve(3);
     ASSERT_TRUE(os::heavy_fence());
-    std::vector<page_ref> seen;
+    page_set seen;
     {
       const std::scoped_lock lock(readers);
-      list.append_to(seen);
+      list.add_to(seen);
     }
     if (seen.empty()) {
       const int before = owned;

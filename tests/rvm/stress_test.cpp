@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "support/drawn_limits.hpp"
 #include "support/model.hpp"
 #include "support/temp_dir.hpp"
 
@@ -34,7 +35,8 @@ struct record {
 
 class crowd {
  public:
-  crowd(os::disk& on, std::string directory) : disk_(on), directory_(std::move(directory)), records_(threads) {
+  crowd(os::disk& on, std::string directory, const thresholds& limits = {})
+      : disk_(on), directory_(std::move(directory)), limits_(limits), records_(threads) {
     open();
   }
 
@@ -92,6 +94,7 @@ class crowd {
     l.log = {.size = 512 << 10, .max_size = 512 << 10};
     l.tune.truncation_threshold = 0.3;
     l.tune.spool_limit = 256 << 10;
+    l.limits = limits_;
     return l;
   }
 
@@ -156,6 +159,7 @@ class crowd {
 
   os::disk& disk_;
   const std::string directory_;
+  const thresholds limits_;
   std::vector<record> records_;
   std::mutex accounts_mutex_;
   std::optional<memory> memory_;
@@ -206,6 +210,21 @@ TEST(stress, on_the_simulated_disk) {
   all.reopen();
   all.check_all();
   for (auto& [left, acknowledged] : crashed) check_crashed(*left, all.where(), acknowledged);
+}
+
+TEST(stress, with_drawn_limits) {
+  for (std::uint64_t seed = 1; seed <= scaled(8); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    random_source random(seed);
+    sim::disk disk;
+    crowd all(disk, "/store", drawn_limits(random));
+    all.run(scaled(1500), {});
+    all.check_all();
+    all.flush();
+    check_crashed(*disk.crash(1, sim::policy::drop_all), all.where(), all.durable());
+    all.reopen();
+    all.check_all();
+  }
 }
 
 TEST(stress, on_the_real_disk) {

@@ -14,6 +14,7 @@
 
 #include "rvm/page_difference.hpp"
 #include "sim/disk.hpp"
+#include "support/drawn_limits.hpp"
 #include "support/model.hpp"
 #include "support/refused_calls.hpp"
 #include "support/small_memory.hpp"
@@ -46,6 +47,7 @@ struct plan {
   std::uint64_t seed = 1, transactions = scaled(120);
   std::size_t pages = 256;
   std::size_t most_pages = 40;  // written by one transaction
+  thresholds limits = {};
 };
 
 // A formatted segment in two regions, and a raw one, all tracked; and one that is not.
@@ -77,6 +79,7 @@ class user {
   void open() {
     options how = small_log(&disk_);
     how.background = false;
+    how.limits = &plan_.limits;
     memory_.emplace("/log", how);
     map_options what{
         .tracking = tracking_mode::automatic, .force_mechanism = plan_.mechanism, .tracking_strict = plan_.strict};
@@ -227,6 +230,20 @@ TEST_P(tracking_model, choose) {
   EXPECT_GT(many.bulk_switches, 0U);
   EXPECT_GT(many.scans, 0U);
   EXPECT_EQ(many.private_scans, 0U);
+}
+TEST_P(tracking_model, drawn_limits) {
+  constexpr tracking_mechanism means[] = {tracking_mechanism::choose, tracking_mechanism::hot,
+                                          tracking_mechanism::growing_runs};
+  for (std::uint64_t seed = 1; seed <= scaled(12) && !HasFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    random_source random(seed);
+    plan p{.mechanism = means[random.one_in(3) ? 1 + random.below(2) : 0], .strict = GetParam(), .seed = seed};
+    p.transactions = scaled(60);
+    p.pages = 128 << random.below(3);
+    p.most_pages = 5 << random.below(6);
+    p.limits = testing::drawn_limits(random);
+    (void)user(p).run();
+  }
 }
 TEST_P(tracking_model, without_vector_instructions) {
   use_vector_instructions(false);

@@ -28,6 +28,12 @@ bool matches(const fault& what, const trace_entry& entry) {
   return entry.path.find(what.path) != std::string::npos || entry.from.find(what.path) != std::string::npos;
 }
 
+std::string directory_of(const std::string& path) {
+  const std::string whole = normal(path);
+  const std::size_t slash = whole.rfind('/');
+  return slash == std::string::npos ? std::string() : whole.substr(0, slash + 1);
+}
+
 }  // namespace
 
 const char* name_of(operation kind) {
@@ -144,6 +150,14 @@ name_table core::names_after_crash(const guard&, std::uint64_t seed, policy what
     }
   }
   return result;
+}
+
+beginning core::sync_directory_of(const guard& lock, const std::string& path) {
+  beginning started = begin(lock, operation::sync_directory, path);
+  throw_if_failed(lock, started);
+  const std::string directory = directory_of(path);
+  settle_names(lock, [&](const name_change& each) { return directory_of(each.path) == directory; });
+  return started;
 }
 
 void core::settle_names(const guard&, const std::function<bool(const name_change&)>& chosen) {

@@ -74,6 +74,8 @@ class core {
   void change_names(const guard& lock, name_change change);
   // Makes the pending changes durable that `chosen` picks, and the earlier ones they build upon.
   void settle_names(const guard& lock, const std::function<bool(const name_change&)>& chosen);
+  // Makes those durable that concern the directory of `path`.
+  [[nodiscard]] beginning sync_directory_of(const guard& lock, const std::string& path);
   // The directory entries that a crash leaves.
   [[nodiscard]] name_table names_after_crash(const guard& lock, std::uint64_t seed, policy what) const;
 

@@ -11,12 +11,6 @@
 namespace tenure::sim {
 namespace {
 
-std::string directory_of(const std::string& path) {
-  const std::string whole = normal(path);
-  const std::size_t slash = whole.rfind('/');
-  return slash == std::string::npos ? std::string() : whole.substr(0, slash + 1);
-}
-
 std::vector<std::string> names_in(const name_table& table) {
   std::vector<std::string> result;
   result.reserve(table.size());
@@ -75,13 +69,18 @@ bool disk::exists(const std::string& path) {
   return core_->current.contains(normal(path));
 }
 
-void disk::rename(const std::string& from, const std::string& to) {
+void disk::rename(const std::string& from, const std::string& to) { rename(from, to, true); }
+
+void disk::rename_to_new(const std::string& from, const std::string& to) { rename(from, to, false); }
+
+void disk::rename(const std::string& from, const std::string& to, bool replacing) {
   beginning started;
   {
     const guard lock(core_->mutex);
     started = core_->begin(lock, operation::rename, to, 0, 0, from);
     core_->perform(lock, started, [&] {
       auto node = core_->find(lock, core_->current, from);
+      if (!replacing && core_->current.contains(normal(to))) throw_errno(EEXIST, "rename to " + to);
       if (normal(from) == normal(to)) return;
       core_->change_names(lock, {operation::rename, normal(to), normal(from), std::move(node)});
     });
@@ -105,10 +104,7 @@ void disk::sync_directory_of(const std::string& path) {
   beginning started;
   {
     const guard lock(core_->mutex);
-    started = core_->begin(lock, operation::sync_directory, path);
-    core_->throw_if_failed(lock, started);
-    const std::string directory = directory_of(path);
-    core_->settle_names(lock, [&](const name_change& each) { return directory_of(each.path) == directory; });
+    started = core_->sync_directory_of(lock, path);
   }
   core_->finish(started);
 }

@@ -116,7 +116,9 @@ class disk final : public os::disk {
   [[nodiscard]] std::unique_ptr<os::file> open(const std::string& path, os::access how) override;
   [[nodiscard]] std::unique_ptr<os::file> create(const std::string& path, unsigned permissions) override;
   [[nodiscard]] bool exists(const std::string& path) override;
+  [[nodiscard]] std::string behind_links(const std::string& path) override { return path; }  // there are none
   void rename(const std::string& from, const std::string& to) override;
+  void rename_to_new(const std::string& from, const std::string& to) override;
   void remove(const std::string& path) override;
   void make_directory(const std::string&) override {}  // directories are there as soon as a name is in them
   void sync_directory_of(const std::string& path) override;
@@ -184,6 +186,7 @@ class disk final : public os::disk {
 
  private:
   explicit disk(std::shared_ptr<core> made);
+  void rename(const std::string& from, const std::string& to, bool replacing);
 
   std::shared_ptr<core> core_;
 };

@@ -110,6 +110,19 @@ class open_file final : public os::file {
     return found != core_->current.end() && found->second == node_;
   }
 
+  void renamed(const std::string& path) override {
+    const guard lock(core_->mutex);
+    path_ = path;
+  }
+
+  void sync_name() override {
+    const beginning started = [&] {
+      const guard lock(core_->mutex);
+      return core_->sync_directory_of(lock, path_);
+    }();
+    core_->finish(started);
+  }
+
   void* map_private(void* at, std::uint64_t offset, std::size_t length, bool writable) override {
     const guard lock(core_->mutex);
     core_->throw_if_failed(lock, core_->begin(lock, operation::map, path_, offset, length));
@@ -184,7 +197,7 @@ class open_file final : public os::file {
 
   const std::shared_ptr<core> core_;
   const std::shared_ptr<inode> node_;
-  const std::string path_;
+  std::string path_;
   const os::access how_;
 };
 

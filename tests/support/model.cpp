@@ -84,6 +84,8 @@ options layout::how(os::disk& on) const {
   o.recovery_memory = recovery_memory;
   o.background = false;
   o.disk = &on;
+  if (archived) o.archive = archive_options{.max_size = 1 << 20};
+  o.limits = &limits;
   return o;
 }
 

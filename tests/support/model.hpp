@@ -10,6 +10,7 @@
 
 #include <tenure/rvm.hpp>
 
+#include "rvm/thresholds.hpp"
 #include "sim/disk.hpp"
 
 namespace tenure::rvm::testing {
@@ -62,10 +63,13 @@ struct layout {
   log_options log = {.size = 64 << 10, .max_size = 64 << 10};
   tuning tune = {};
   std::uint64_t recovery_memory = 8 << 20;
+  thresholds limits = {};
+  bool archived = false;
 
   [[nodiscard]] std::uint64_t total() const;
   // Where a segment begins in the image.
   [[nodiscard]] std::uint64_t start(std::size_t segment) const;
+  // Refers to this layout.
   [[nodiscard]] options how(os::disk& on) const;
 };
 

@@ -95,6 +95,115 @@ TEST(rvmutl, shows_and_recovers) {
   EXPECT_TRUE(recovered.has("0 transactions"));
 }
 
+TEST(rvmutl, steps) {
+  temp_dir dir;
+  run_and_die([&] {
+    rvm::memory m(dir / "log", small_log());
+    rvm::region r = m.map(dir / "seg", {.create_length = 4 * kib});
+    for (int i = 0; i < 4; ++i) put(m, r, static_cast<std::size_t>(8 * i), "value");
+    die();
+  });
+  const ended one = rvmutl("open " + dir / "log" + "\nnext\n");
+  EXPECT_EQ(one.code, exit_ok) << one.output;
+  EXPECT_TRUE(one.has("transaction 1 "));
+  EXPECT_FALSE(one.has("transaction 2 "));
+  const ended two = rvmutl("open " + dir / "log" + "\nhead\nn 2\n");
+  EXPECT_TRUE(two.has("transaction 1 ") && two.has("transaction 2 ") && two.has("transaction 3 ")) << two.output;
+  EXPECT_FALSE(two.has("transaction 4 "));
+  const ended all = rvmutl("open " + dir / "log" + "\nn 3\nshow next 7\n");
+  EXPECT_TRUE(all.has("transaction 4 ")) << all.output;
+  EXPECT_FALSE(all.has("no more"));
+  EXPECT_TRUE(rvmutl("open " + dir / "log" + "\nn 3\nn\nn\n").has("-- no more records"));
+  // Anew, for a log that is opened anew.
+  const ended again = rvmutl("open " + dir / "log" + "\nn 4\nopen " + dir / "log" + "\nn > " + dir / "shown" + "\n");
+  EXPECT_EQ(again.code, exit_ok);
+  EXPECT_NE(contents_of(dir / "shown").find("transaction 1 "), std::string::npos);
+  for (const char* wrong : {"0", "x", "1x", "-1", "1 2"})
+    EXPECT_EQ(rvmutl("open " + dir / "log" + "\nnext " + wrong + "\n").code, exit_damaged) << wrong;
+  EXPECT_TRUE(rvmutl("next\n").has("no log is open"));
+}
+
+// A loaded segment, whose header may be in the log only; and bytes that several transactions have changed.
+class show_mods : public testing::Test {
+ protected:
+  temp_dir dir;
+  char* const base = static_cast<char*>(free_address(1 << 20));
+  std::string log = dir / "log", segment = dir / "segment";
+
+  void make(bool truncated) {
+    write_file(segment, "");
+    run_and_die([&] {
+      rvm_options_t options;
+      rvm_init_options(&options);
+      options.log_dev = log.data();
+      options.create_log_file = rvm_true;
+      options.create_log_size = RVM_MK_OFFSET(0, 1 << 20);
+      EXPECT_EQ(RVM_INIT(&options), RVM_SUCCESS);
+      rvm_region_def_t defs[2];
+      RVM_INIT_REGION(defs[0], RVM_MK_OFFSET(0, 0), 8192, base);
+      RVM_INIT_REGION(defs[1], RVM_MK_OFFSET(0, 0), 4096, base + 65536);
+      EXPECT_EQ(rvm_create_segment(segment.data(), RVM_MK_OFFSET(0, 0), nullptr, 2, defs), RVM_SUCCESS);
+      unsigned long count;
+      rvm_region_def_t* loaded;
+      EXPECT_EQ(rvm_load_segment(segment.data(), RVM_MK_OFFSET(0, 0), nullptr, &count, &loaded), RVM_SUCCESS);
+      if (truncated) {
+        EXPECT_EQ(rvm_truncate(), RVM_SUCCESS);
+      }
+      const auto change = [](char* at, const std::string& bytes) {
+        rvm_tid_t tid;
+        rvm_init_tid(&tid);
+        EXPECT_EQ(rvm_begin_transaction(&tid, restore), RVM_SUCCESS);
+        EXPECT_EQ(rvm_modify_bytes(&tid, at, bytes.data(), bytes.size()), RVM_SUCCESS);
+        EXPECT_EQ(rvm_end_transaction(&tid, flush), RVM_SUCCESS);
+      };
+      change(base + 65536 + 16, "\x4a\x95");
+      change(base + 65536 + 8, std::string(16, 'x'));
+      change(base + 65536 + 100, "elsewhere");
+      change(base + 4096, "AB");
+      die();
+    });
+  }
+  ended mods(const std::string& which) { return rvmutl("open " + log + "\nshow mods " + which + "\n"); }
+  std::string at(unsigned long offset) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%p", static_cast<void*>(base + offset));
+    return text;
+  }
+};
+
+TEST_F(show_mods, by_address) {
+  for (const bool truncated : {false, true}) {
+    std::filesystem::remove(log);
+    make(truncated);
+    const ended two = mods(at(65536 + 16) + " / 4b");
+    EXPECT_EQ(two.code, exit_ok) << two.output;
+    EXPECT_TRUE(two.has(at(65536 + 16) + ": 74 -107 - -\n") && two.has(": 120 120 120 120\n")) << two.output;
+    EXPECT_TRUE(two.has(segment) && two.has("modifies these bytes") && two.has("-- no more records"));
+    EXPECT_TRUE(mods(at(4096) + "/2cb").has(": A B\n"));
+    EXPECT_TRUE(mods(at(4096) + "/xs").has(": 0x4241\n"));
+    EXPECT_TRUE(mods(at(65536 + 8) + "/2x").has(": 0x7878787878787878 0x7878787878787878\n"));
+    EXPECT_TRUE(mods(at(65536 + 16) + "/bu2").has(": 74 149\n"));
+    EXPECT_TRUE(mods(at(65536 + 16) + "/ob").has(": 0112\n"));
+    EXPECT_FALSE(mods(at(65536 + 200) + "/8b").has("LSN"));
+    EXPECT_TRUE(mods(at(12288)).has("no segment that is loaded there"));
+  }
+}
+
+TEST_F(show_mods, by_segment_and_by_value) {
+  make(false);
+  const std::string here = segment + ":12304";  // the header, 8192 bytes of the first region, 16 of the second
+  EXPECT_TRUE(mods(here + "/2b").has(": 74 -107\n"));
+  EXPECT_TRUE(mods(here).has(": 8680820740569200760\n")) << mods(here).output;
+  const ended first = mods(here + "/2b = 0x4a -107"), second = mods(here + " / 8b = 0170");
+  EXPECT_TRUE(first.has("assigns these values") && first.has(": 74 -107\n")) << first.output;
+  EXPECT_FALSE(first.has("120"));
+  EXPECT_TRUE(second.has(": 120 120 120 120 120 120 120 120\n")) << second.output;
+  EXPECT_FALSE(mods(here + "/b = 75").has("LSN"));
+  for (const char* wrong : {"", "x", "1/0b", "1/5000b", "1/b =", "1/b = 1 2", "1/b = x", "0x", "12q"})
+    EXPECT_EQ(mods(wrong).code, exit_damaged) << wrong;
+  EXPECT_TRUE(rvmutl("show mods 1\n").has("no log is open"));
+}
+
 TEST(rvmutl, mistakes) {
   temp_dir dir;
   EXPECT_TRUE(rvmutl("status\n").has("no log is open"));

@@ -1,6 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// tenure log history | search | diff | replay | cut.
+// tenure log history | search | diff | replay | forget.
 #include "history_command.hpp"
 
 #include <gtest/gtest.h>
@@ -186,10 +186,10 @@ TEST_F(past, that_is_forgotten_is_named_and_can_come_from_an_older_copy) {
   memory_->close();
   expect_error(errc::in_use, {}, [&] {
     memory still("/d/log", small_log(&disk_, open_mode::open));
-    show([&](std::FILE* out) { return cut_history(disk_, {"/d/log", ""}, "0", true, out); });
+    show([&](std::FILE* out) { return forget_history(disk_, {"/d/log", ""}, "0", true, out); });
   });
   const json cut = show([&](std::FILE* out) {
-                     return cut_history(disk_, {"/d/log", ""}, std::to_string(at[2]), true, out);
+                     return forget_history(disk_, {"/d/log", ""}, std::to_string(at[2]), true, out);
                    }).parsed();
   EXPECT_EQ(cut["frames_removed"], 1);
   const json rest = history_of("/d/seg:0", true).parsed();

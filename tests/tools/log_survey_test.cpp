@@ -31,7 +31,9 @@ class eventful_disk final : public os::disk {
   }
   bool exists(const std::string& path) override { return on_.exists(path); }
   std::unique_ptr<os::file> create(const std::string&, unsigned) override { throw std::logic_error("create"); }
+  std::string behind_links(const std::string& path) override { return on_.behind_links(path); }
   void rename(const std::string&, const std::string&) override { throw std::logic_error("rename"); }
+  void rename_to_new(const std::string&, const std::string&) override { throw std::logic_error("rename"); }
   void remove(const std::string&) override { throw std::logic_error("remove"); }
   void make_directory(const std::string&) override { throw std::logic_error("make_directory"); }
   void sync_directory_of(const std::string&) override { throw std::logic_error("sync"); }
@@ -50,6 +52,8 @@ class eventful_disk final : public os::disk {
       return file_->read_at(offset, into);
     }
     bool is_current() const override { return file_->is_current(); }
+    void renamed(const std::string&) override { throw std::logic_error("rename"); }
+    void sync_name() override { throw std::logic_error("sync"); }
     void write_at(std::uint64_t, os::const_bytes) override { throw std::logic_error("write"); }
     void write_all_at(std::uint64_t, std::span<const os::const_bytes>) override { throw std::logic_error("write"); }
     void write_durably_at(std::uint64_t, std::span<const os::const_bytes>) override { throw std::logic_error("write"); }

@@ -212,6 +212,25 @@ TEST_F(store_command, dump_can_be_limited) {
   const json two = dump({.root = "first", .limit = 2}, dump_form::json).parsed();
   EXPECT_EQ(two["objects"].size(), 2u);
   EXPECT_EQ(two["more"], true);
+  EXPECT_EQ(two["ended_by"], "limit");
+  const json near = dump({.root = "first", .depth = 0}, dump_form::json).parsed();
+  EXPECT_EQ(near["more"], true) << "the depth ended it";
+  EXPECT_EQ(near["ended_by"], "depth");
+  const json all = dump({.root = "first", .depth = 2}, dump_form::json).parsed();
+  EXPECT_EQ(all["more"], false) << "nothing lies behind the last ones";
+  EXPECT_EQ(all["ended_by"], nullptr);
+  const std::uint64_t count = dump({}, dump_form::json).parsed()["objects"].size();
+  EXPECT_EQ(dump({.limit = count}, dump_form::json).parsed()["more"], false) << "these are all";
+  for (const dump_form form : {dump_form::json, dump_form::dot}) {
+    const auto note = [&](std::uint64_t limit) {
+      return show([&](std::FILE* notes) {
+        (void)show([&](std::FILE* out) { return dump_objects(path, {.limit = limit}, form, out, notes); });
+        return 0;
+      });
+    };
+    EXPECT_TRUE(note(2).has("the first 2 objects")) << note(2).text;
+    EXPECT_EQ(note(count).text, "");
+  }
   EXPECT_EQ(dump({.address = address_of_first()}, dump_form::json).parsed()["objects"].size(), 3u);
   const json numbers = dump({.root = "num bers", .type = "int", .elements = 4}, dump_form::json).parsed();
   bool cut = false;

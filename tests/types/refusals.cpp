@@ -38,6 +38,15 @@ struct virtual_without_constructor {
   virtual ~virtual_without_constructor() = default;
   static constexpr auto persistent = tenure::members<>{};
 };
+struct with_trait {
+  virtual ~with_trait() = default;
+  static constexpr auto persistent = tenure::members<>{};
+};
+template <class T>
+struct with_bit_field {
+  unsigned flags : 3;
+  T member;
+};
 inline auto lambda = [] {};
 
 struct example {
@@ -108,6 +117,14 @@ struct example {
   virtual_without_trait* second;
 #elif defined(CASE_virtual_without_constructor)       // give the class a default constructor
   virtual_without_constructor second;
+#elif defined(CASE_virtual_beside_bit_field)          // a class with bit-fields
+  with_bit_field<with_trait> second;
+#elif defined(CASE_virtuals_beside_bit_field)         // a class with bit-fields
+  with_bit_field<with_trait[2]> second;
+#elif defined(CASE_deep_virtual_beside_bit_field)     // a class with bit-fields
+  with_bit_field<with_bit_field<with_trait>> second;
+#elif defined(CASE_string_beside_bit_field)           // the standard containers with tenure::allocator
+  with_bit_field<std::string> second;
 #elif defined(CASE_transient_string)                  // a transient field is all zero bytes in a new process
   tenure::transient<std::string> second;
 #endif

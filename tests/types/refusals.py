@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 
-CASE = re.compile(r"defined\(CASE_(\w+)\)  // (.*)")
+CASE = re.compile(r"defined\(CASE_(\w+)\) +// (.*)")
 
 
 def compile_case(command, name):

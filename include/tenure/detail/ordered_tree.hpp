@@ -22,9 +22,16 @@
 
 namespace tenure::detail {
 
+// Whether a key may hold references to objects.
+template <class K>
+inline constexpr bool may_refer = !std::is_arithmetic_v<K> && !std::is_enum_v<K> && !text<K>;
+template <class A, class B>
+inline constexpr bool may_refer<std::pair<A, B>> = may_refer<A> || may_refer<B>;
+
 template <class K, class Compare>
 struct keys_in_order {
   using key_type = K;
+  static constexpr bool keys_may_refer = may_refer<K>;
   // A separator between texts is no longer than it must be: it seldom needs memory of its own.
   static void separate(K* room, const K& left, const K& right) {
     if constexpr (std::is_same_v<Compare, less<K>> && text<K> && std::is_constructible_v<K, const char*, std::size_t>) {
@@ -146,13 +153,16 @@ class ordered_tree : protected tree_structure<Entries, Memory> {
   }
 
   // Erasing at an iterator does not search: O(1) but for the rare merge, whatever the number of equal keys. The result is
-  // the next entry. All other iterators and references become invalid.
-  iterator erase(const_iterator at) noexcept {
+  // the next entry. All other iterators and references become invalid. errc::out_of_memory, and nothing has changed, is
+  // possible only where keys may hold references and need memory of their own, such as pairs of a text and a pointer.
+  iterator erase(const_iterator at) noexcept(structure::erases_safely) {
     assert(at != end());
     return structure::erase_at(at.leaf(), at.at(), 1);
   }
-  iterator erase(iterator at) noexcept requires(!Entries::fixed) { return erase(const_iterator(at)); }
-  iterator erase(const_iterator first, const_iterator last) noexcept {
+  iterator erase(iterator at) noexcept(structure::erases_safely) requires(!Entries::fixed) {
+    return erase(const_iterator(at));
+  }
+  iterator erase(const_iterator first, const_iterator last) noexcept(structure::erases_safely) {
     position at{first.leaf(), first.at()};
     for (size_type left = entries_between(at, last); left > 0;) {
       const auto here = static_cast<std::uint32_t>(std::min<size_type>(left, at.leaf()->count - at.at()));

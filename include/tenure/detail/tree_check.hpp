@@ -33,6 +33,8 @@ void ordered_tree<Entries, Compare, Memory, Unique>::check() const {
     for (std::uint32_t i = 0; i < in->count; ++i) {
       const key_type& key = key_at(in, i);
       tree_invariant(low == nullptr || !before(key, *low), in, "no key is before the separator on its left");
+      tree_invariant(!Entries::keys_may_refer || low == nullptr || i > 0 || !before(*low, key), in,
+                     "a separator that may refer to objects is the first key behind it");
       tree_invariant(high == nullptr || (Unique ? before(key, *high) : !before(*high, key)), in,
                      "no key is behind the separator on its right, nor equal to it where keys are unique");
       const key_type* last = i > 0                 ? &key_at(in, i - 1)

@@ -4,13 +4,17 @@
 // merges. Order is the business of ordered_tree.hpp.
 //
 // Whatever can throw (memory, constructing the entry, copying a key to be a separator) comes before the first change, so
-// an insertion that throws has not happened, and erasing cannot throw. Nodes have parents, so that an entry at a known
+// an insertion that throws has not happened, nor has an erasure, which can throw only where keys that may hold references
+// are copied with memory of their own. Nodes have parents, so that an entry at a known
 // position is erased without searching it, however many have equal keys.
 //
 // A leaf that is full is split in the middle, except at both ends of the tree: there it stays full, so that sorted input
 // makes dense trees. A node that is less than a quarter full is merged with a neighbour if together they fill three
 // quarters at most. Entries never move from a leaf to another one otherwise: that would need new separators, which can
 // fail.
+//
+// A separator whose key may hold references is always a copy of the first key behind it: the object of a key that was erased
+// may be destroyed next, and no word in the tree may refer to it then [types.containers.separators].
 #pragma once
 
 #include <array>
@@ -78,8 +82,13 @@ class tree_structure {
     return {in, at};
   }
 
+  static constexpr bool erases_safely = !Entries::keys_may_refer || std::is_nothrow_copy_constructible_v<key_type>;
+
   // Erases `count` entries of one leaf. The position of the entry behind them.
-  position erase_at(leaf* in, std::uint32_t at, std::uint32_t count) noexcept {
+  position erase_at(leaf* in, std::uint32_t at, std::uint32_t count) noexcept(erases_safely) {
+    if constexpr (Entries::keys_may_refer) {
+      if (at == 0 && in->previous != nullptr && count < in->count) renew_separator(in, in->entries[count]);
+    }
     std::destroy_n(in->entries + at, count);
     close_gap(in->entries + at, count, in->entries + in->count);
     in->count -= count;
@@ -329,9 +338,37 @@ class tree_structure {
       return remove_child(parent);
     }
     const std::uint32_t separator = i > 0 ? i - 1 : 0;
-    std::destroy_at(parent->separators + separator);
+    if (key_type* const above = i == 0 && Entries::keys_may_refer ? separator_before(parent) : nullptr) {
+      std::destroy_at(above);  // what was behind it has gone: now it is the second child
+      relocate_one(above, parent->separators);
+    } else {
+      std::destroy_at(parent->separators + separator);
+    }
     close_child(parent, separator, i);
     thin_out_inner(parent);
+  }
+
+  // The separator between the keys of a node and those before it; nullptr: there are none before it.
+  static key_type* separator_before(const node* n) noexcept {
+    for (; n->parent != nullptr; n = n->parent)
+      if (const std::uint32_t i = index_in_parent(n); i > 0) return as_inner(n->parent)->separators + i - 1;
+    return nullptr;
+  }
+
+  // `first` is about to become the first entry of the leaf.
+  void renew_separator(const leaf* in, const entry_type& first) noexcept(erases_safely) {
+    key_type* const separator = separator_before(in);
+    if constexpr (std::is_nothrow_copy_constructible_v<key_type>) {
+      std::destroy_at(separator);
+      std::construct_at(separator, Entries::key_of(first));
+    } else {
+      // Made in memory of the tree's database, where what it refers to belongs.
+      fresh_memory<inner, Memory> fresh{1, this};
+      key_type* const made = fresh.get()->separators;
+      make_in(made, [&](key_type* room) { std::construct_at(room, Entries::key_of(first)); });
+      std::destroy_at(separator);
+      relocate_one(separator, made);
+    }
   }
 
   static void close_child(inner* parent, std::uint32_t separator, std::uint32_t child) noexcept {

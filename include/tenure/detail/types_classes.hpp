@@ -19,6 +19,8 @@
 
 namespace tenure::detail {
 
+#pragma GCC visibility push(default)  // libtenure.so exports it
+
 // An object in scratch memory that was filled with a byte before; gone with this.
 template <class T>
 class prototype_object {
@@ -142,5 +144,7 @@ const std::vector<const void*>& vtables_of() {
   }();
   return *found;
 }
+
+#pragma GCC visibility pop
 
 }  // namespace tenure::detail

@@ -17,6 +17,8 @@
 
 namespace tenure::detail {
 
+#pragma GCC visibility push(default)  // libtenure.so exports it
+
 // The demangled name, without the blanks that only old compilers needed: "std::vector<a::b*, tenure::allocator<a::b*>>".
 [[nodiscard]] std::string readable_name(const std::type_info& of);
 
@@ -85,5 +87,7 @@ template <class T, std::size_t I>
 consteval std::string_view name_of_field() {
   return name_of_held<pointer_holder<decltype(phantom_field<T, I>())>{phantom_field<T, I>()}>();
 }
+
+#pragma GCC visibility pop
 
 }  // namespace tenure::detail

@@ -46,6 +46,7 @@ enum class obstacle {
   process_only,
   polymorphic,
   prototype,
+  hidden_vtable,
 };
 
 template <class T>
@@ -151,7 +152,26 @@ consteval auto components_of() {
       return type_list<B..., typename listed_member<M>::type...>();
     }
   (typename trait_of<T>::bases(), typename trait_of<T>::members());
+  else if constexpr (s == shape::opaque && !is_standard<T> && can_be_taken_apart<T>()) return decltype(types_of_fields(
+      std::declval<T&>()))();  // bit-fields are among them
   else return type_list<>();
+}
+
+// Whether objects of the type have vtable pointers in them, as far as the compiler tells.
+template <class T>
+consteval bool has_vtable_inside();
+template <class... C>
+consteval bool any_has_vtable_inside(type_list<C...>) {
+  return (false || ... || has_vtable_inside<std::remove_cv_t<C>>());
+}
+template <class T>
+consteval bool has_vtable_inside() {
+  if constexpr (!std::is_array_v<T> && !std::is_class_v<T> && !std::is_union_v<T>)
+    return false;
+  else if constexpr (std::is_polymorphic_v<T>)
+    return true;
+  else
+    return any_has_vtable_inside(components_of<T>());
 }
 
 // What is in the way of objects that a pointer refers to, as far as can be told where they need not be complete.
@@ -194,8 +214,10 @@ consteval obstacle own_obstacle() {
                                                                                        : obstacle::none;
   else if constexpr (!is_standard<T> && obstacle_by_name<T>() != obstacle::none)
     return obstacle_by_name<T>();
+  else if constexpr (!is_standard<T> && std::is_polymorphic_v<T>)
+    return obstacle::polymorphic;
   else
-    return !is_standard<T> && std::is_polymorphic_v<T> ? obstacle::polymorphic : obstacle::none;
+    return shape_of<T>() == shape::opaque && has_vtable_inside<T>() ? obstacle::hidden_vtable : obstacle::none;
 }
 
 template <class T>
@@ -294,6 +316,10 @@ consteval bool require_persistable() {
       "tenure: objects of a class with virtual functions or virtual bases are made once to look at their vtable "
       "pointers: give the class a default constructor, a constructor that takes a tenure::prototype_tag, or a "
       "function tenure::persist<C>::prototype(void* memory)");
+  static_assert(o != obstacle::hidden_vtable,
+                "tenure: a class with bit-fields that has a member with virtual functions can persist only if it says "
+                "which members "
+                "it has, because nobody knows where that member lies: see tenure::members in <tenure/persist.hpp>");
   return o == obstacle::none;
 }
 

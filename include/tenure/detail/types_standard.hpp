@@ -21,6 +21,8 @@
 
 namespace tenure::detail {
 
+#pragma GCC visibility push(default)  // libtenure.so exports it
+
 // An address to take addresses of members from; nothing is there.
 [[nodiscard]] void* nowhere() noexcept;
 
@@ -129,5 +131,7 @@ struct standard<std::monostate> {
   static constexpr bool exact = true;
   static void describe(type&) {}
 };
+
+#pragma GCC visibility pop
 
 }  // namespace tenure::detail

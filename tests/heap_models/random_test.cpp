@@ -18,6 +18,7 @@
 #include <tenure/allocator.hpp>
 #include <tenure/tenure.hpp>
 
+#include "heap_models/drawn_options.hpp"
 #include "sim/disk.hpp"
 #include "support/model.hpp"
 #include "support/test_store.hpp"
@@ -102,6 +103,42 @@ struct model {
   bool operator==(const model&) const = default;
 };
 
+// Where two models differ first.
+std::string difference(const model& a, const model& b) {
+  if (a.all != b.all) return "other nodes";
+  if (a.blobs != b.blobs) return "other blobs";
+  if (a.numbers.size() != b.numbers.size()) return "another count of numbers";
+  if (const auto [x, y] = std::ranges::mismatch(a.numbers, b.numbers); x != a.numbers.end())
+    return "number " + std::to_string(x - a.numbers.begin()) + " of " + std::to_string(a.numbers.size()) + " is " +
+           std::to_string(*x) + ", not " + std::to_string(*y);
+  if (a.entries != b.entries) return "other entries";
+  for (const auto& [id, n] : a.nodes) {
+    const model_node& m = b.nodes.at(id);
+    if (n == m) continue;
+    std::string text = "node " + std::to_string(id) + ":";
+    const auto tell = [&](const char* what, const auto& x, const auto& y) {
+      if (x != y) text += std::string(" ") + what;
+    };
+    tell("edges", n.edges, m.edges);
+    tell("maybe", n.maybe, m.maybe);
+    tell("either", n.either, m.either);
+    tell("name", n.name, m.name);
+    tell("std_name", n.std_name, m.std_name);
+    tell("row", n.row, m.row);
+    tell("std_row", n.std_row, m.std_row);
+    tell("list", n.list, m.list);
+    tell("by_name", n.by_name, m.by_name);
+    tell("by_id", n.by_id, m.by_id);
+    tell("index", n.index, m.index);
+    tell("std_by_id", n.std_by_id, m.std_by_id);
+    tell("std_hashed", n.std_hashed, m.std_hashed);
+    tell("words", n.words, m.words);
+    tell("thing", n.thing_number, m.thing_number);
+    return text;
+  }
+  return "";
+}
+
 std::uint64_t id_of(const node* n) { return n == nullptr ? 0 : n->id; }
 
 model_node seen(const node& n) {
@@ -134,15 +171,17 @@ model_node seen(const node& n) {
 
 class random_program {
  public:
-  random_program(std::uint64_t seed, rvm::tracking_mechanism mechanism) : random_(seed) {
+  random_program(std::uint64_t seed, rvm::tracking_mechanism mechanism)
+      : random_(seed), how_(drawn_options(random_, disk_, limits_)), operations_(random_.next() | random_.next()) {
     how_.mechanism = mechanism;
-    how_.create.reservation = std::uint64_t{1} << 28;
-    how_.create.home = next_home(how_.create.reservation);
-    how_.memory.log.size = 1 << 20;
-    how_.memory.background = false;
-    how_.memory.disk = &disk_;
-    how_.strict_tracking = seed % 2 == 0;
+    verified_every_ = one_of<std::uint64_t>(random_, {1, 8, 64});
+    most_steps_ = one_of<std::uint64_t>(random_, {4, 10, 60});
+    reopened_every_ = one_of<std::uint64_t>(random_, {4, 12, 40});
+    numbers_ = one_of<std::uint64_t>(random_, {5000, 50000, 50000, (9 << 20) / 8});
     open();
+  }
+  [[nodiscard]] std::string configuration() const {
+    return text_of(how_) + ", operations " + std::to_string(operations_);
   }
 
   void run(std::uint64_t transactions) {
@@ -150,12 +189,12 @@ class random_program {
       SCOPED_TRACE("transaction " + std::to_string(n));
       between();
       transaction tx = store_->begin();
-      std::uint64_t steps = 1 + random_.below(10);
+      std::uint64_t steps = 1 + random_.below(most_steps_);
       before_ = model_;
       floating_before_ = floating_.size();
       while (steps-- != 0 && !testing::Test::HasFailure()) {
         step();
-        expect_sound(*store_);
+        if (random_.one_in(verified_every_)) expect_sound(*store_);
       }
       end(tx);
       compare();
@@ -178,8 +217,8 @@ class random_program {
     compare();
   }
   void between() {
+    if (random_.one_in(reopened_every_)) return reopen();
     switch (random_.below(12)) {
-      case 0: reopen(); break;
       case 1:
         if (store_->databases().size() < 4)
           (void)store_->create_database("more_" + std::to_string(store_->databases().size()),
@@ -247,7 +286,8 @@ class random_program {
         const std::string name = "entry " + std::to_string(n);
         if (const entry_point* const e = d.find_root<entry_point>(name)) found.entries[d.name() + name] = id_of(e->to);
       }
-    EXPECT_TRUE(found == model_) << found.all.size() << " nodes, " << model_.all.size() << " in the model";
+    EXPECT_TRUE(found == model_) << found.all.size() << " nodes, " << model_.all.size() << " in the model; "
+                                 << difference(found, model_);
     EXPECT_EQ(store_->stats().conservative_objects, 0u);
   }
 
@@ -294,7 +334,9 @@ class random_program {
     node* const to = random_.one_in(8) ? nullptr : any();
     model_node& m = model_.nodes[n->id];
     const std::uint64_t key = random_.below(20);
-    switch (random_.below(20)) {
+    std::uint64_t operation = random_.below(20);
+    while ((operations_ >> operation & 1) == 0) operation = (operation + 1) % 20;
+    switch (operation) {
       case 0: {
         const auto e = random_.below(3);
         n->edges[e] = to;
@@ -478,7 +520,7 @@ class random_program {
       graph_->blobs.erase(graph_->blobs.begin() + at);
       model_.blobs.erase(model_.blobs.begin() + at);
     } else if (random_.one_in(4)) {  // enough to go past the log
-      const std::uint64_t count = model_.numbers.empty() ? (std::uint64_t{9} << 20) / 8 : 0;
+      const std::uint64_t count = model_.numbers.empty() ? numbers_ : 0;
       graph_->numbers.clear();
       graph_->numbers.shrink_to_fit();
       graph_->numbers.resize(count, random_.below(100));
@@ -555,7 +597,10 @@ class random_program {
 
   random_source random_;
   sim::disk disk_;
+  rvm::thresholds limits_;
   store_options how_;
+  std::uint64_t operations_;  // a bit for each that the program has
+  std::uint64_t verified_every_ = 1, most_steps_ = 1, reopened_every_ = 1, numbers_ = 0;
   std::unique_ptr<store> store_;
   graph* graph_ = nullptr;
   model model_, before_;
@@ -570,10 +615,11 @@ class random_program {
 class store_random : public ::testing::TestWithParam<rvm::tracking_mechanism> {};
 
 TEST_P(store_random, programs_keep_every_invariant) {
-  const std::uint64_t seeds = scaled(2), first = 1 + 1000 * static_cast<std::uint64_t>(GetParam());
+  const std::uint64_t seeds = scaled(4), first = 1 + 1000 * static_cast<std::uint64_t>(GetParam());
   for (std::uint64_t seed = first; seed < first + seeds && !HasFailure(); ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
-    random_program(seed, GetParam()).run(scaled(100));
+    random_program program(seed, GetParam());
+    SCOPED_TRACE("seed " + std::to_string(seed) + ": " + program.configuration());
+    program.run(60);
   }
 }
 

@@ -1,0 +1,118 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Runs of blocks that hold nothing. No run goes over the end of a zone, and none that touch in one zone are apart.
+//
+// Not thread-safe: the nursery's lock is held.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <set>
+
+#include "heap/format.hpp"
+
+namespace tenure::heap {
+
+class free_runs {
+ public:
+  struct run {
+    std::uint64_t first = 0, blocks = 0;  // 0 blocks: none
+  };
+
+  // Blocks of one zone. Those that are free already are passed over: a block whose last objects, persistent and transient, go in
+  // one commit is given back for both.
+  void add(std::uint64_t first, std::uint64_t blocks) {
+    assert(blocks != 0 && first / blocks_in_zone == (first + blocks - 1) / blocks_in_zone);
+    auto after = by_place_.upper_bound(first);
+    if (after != by_place_.begin()) {
+      const auto before = std::prev(after);
+      const std::uint64_t end = before->first + before->second;
+      if (end > first) {
+        assert(end >= first + blocks);
+        return;
+      }
+      if (end == first && before->first / blocks_in_zone == first / blocks_in_zone) {
+        first = before->first;
+        blocks += before->second;
+        remove(before);
+      }
+    }
+    if (after != by_place_.end() && first + blocks == after->first &&
+        after->first / blocks_in_zone == first / blocks_in_zone) {
+      blocks += after->second;
+      remove(after);
+    }
+    by_place_.emplace(first, blocks);
+    by_size_[class_of(blocks)].insert(first);
+  }
+
+  // Of at least `least` blocks, the first `most` at most. From the front, to keep the end of the database free; but for runs that
+  // have little more than `least`, of which few are looked at. O(log n): 20 000 runs that were too short had doubled the cost of an
+  // insertion when they were gone through.
+  [[nodiscard]] run take(std::uint64_t least, std::uint64_t most) {
+    auto at = by_place_.end();
+    const auto consider = [&](std::uint64_t first) {
+      if (at == by_place_.end() || first < at->first) at = by_place_.find(first);
+    };
+    const std::size_t own = class_of(least);
+    int looked_at = 0;
+    for (const std::uint64_t first : by_size_[own]) {
+      if (by_place_.at(first) >= least) {
+        consider(first);
+        break;
+      }
+      if (++looked_at == 16) break;
+    }
+    for (std::size_t larger = own + 1; larger < classes; ++larger)
+      if (!by_size_[larger].empty()) consider(*by_size_[larger].begin());
+    if (at == by_place_.end()) return {};
+    const auto [first, blocks] = *at;
+    const std::uint64_t taken = std::min(blocks, most);
+    remove(at);
+    if (blocks > taken) add(first + taken, blocks - taken);
+    return {first, taken};
+  }
+
+  [[nodiscard]] bool has_whole_zone(std::uint64_t zone) const {
+    const auto at = by_place_.find(zone * blocks_in_zone + bookkeeping_blocks);
+    return at != by_place_.end() && at->second == blocks_in_zone - bookkeeping_blocks;
+  }
+  void take_zone(std::uint64_t zone) {
+    const auto at = by_place_.find(zone * blocks_in_zone + bookkeeping_blocks);
+    assert(has_whole_zone(zone));
+    remove(at);
+  }
+  // Calls f(zone) for zones that are free as a whole, ascending, until it returns true.
+  template <class F>
+  void find_whole_zone(F&& f) const {
+    for (const std::uint64_t first : by_size_[class_of(blocks_in_zone - bookkeeping_blocks)])
+      if (has_whole_zone(first / blocks_in_zone) && f(first / blocks_in_zone)) return;
+  }
+  // Calls f(first, blocks) for all of them, ascending.
+  template <class F>
+  void for_each(F&& f) const {
+    for (const auto& [first, blocks] : by_place_) f(first, blocks);
+  }
+
+ private:
+  // Runs of 2^n to 2^(n + 1) - 1 blocks.
+  static constexpr std::size_t classes = std::bit_width(blocks_in_zone);
+  static std::size_t class_of(std::uint64_t blocks) { return static_cast<std::size_t>(std::bit_width(blocks)) - 1; }
+
+  using place = std::map<std::uint64_t, std::uint64_t>::iterator;
+  void remove(place at) {
+    by_size_[class_of(at->second)].erase(at->first);
+    by_place_.erase(at);
+  }
+
+  std::map<std::uint64_t, std::uint64_t> by_place_;       // first block, blocks
+  std::array<std::set<std::uint64_t>, classes> by_size_;  // first blocks
+};
+
+}  // namespace tenure::heap

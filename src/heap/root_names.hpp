@@ -1,0 +1,64 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Where in a database's root table a name is: the table itself is in no order. Made of it when it is first needed, and again
+// after an abort that took back changes of it.
+//
+// Threads: readers may look up at the same time; the writer has the table for itself.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "heap/stored_types.hpp"
+
+namespace tenure::heap {
+
+class root_names {
+ public:
+  // nullptr: there is none.
+  [[nodiscard]] root_entry* find(const root_table& in, std::string_view name) {
+    const std::scoped_lock lock(mutex_);
+    if (!known_) read(in);
+    const auto found = places_.find(std::string(name));
+    return found == places_.end() ? nullptr : &in.entries[found->second];
+  }
+  // The entry is the table's last one now.
+  void added(const root_table& to) {
+    const std::scoped_lock lock(mutex_);
+    changed_ = true;
+    if (known_) places_[text_of(to.entries[to.count - 1])] = to.count - 1;
+  }
+  // The last entry of the table is about to take the place of that one.
+  void removing(const root_table& from, const root_entry& gone) {
+    const std::scoped_lock lock(mutex_);
+    changed_ = true;
+    if (!known_) return;
+    places_[text_of(from.entries[from.count - 1])] = static_cast<std::uint64_t>(&gone - from.entries);
+    places_.erase(text_of(gone));
+  }
+  // Of the transaction.
+  void committed() { changed_ = false; }
+  void aborted() {
+    const std::scoped_lock lock(mutex_);
+    if (changed_) known_ = false;
+    changed_ = false;
+  }
+
+ private:
+  static std::string text_of(const root_entry& e) { return {e.name.text, e.name.length}; }
+  void read(const root_table& in) {
+    places_.clear();
+    for (std::uint64_t n = 0; n < in.count; ++n) places_.emplace(text_of(in.entries[n]), n);
+    known_ = true;
+  }
+
+  std::mutex mutex_;
+  bool known_ = false;
+  bool changed_ = false;  // by the open transaction; the writer's
+  std::unordered_map<std::string, std::uint64_t> places_;
+};
+
+}  // namespace tenure::heap

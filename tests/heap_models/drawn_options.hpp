@@ -1,0 +1,63 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Drawn configurations ("swarm testing", Groce et al., ISSTA 2012): a random program meets more of the library if its thresholds
+// and the set of its operations are drawn, too, than if all of them are always the usual ones.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+
+#include <tenure/store.hpp>
+
+#include "support/drawn_limits.hpp"
+#include "support/model.hpp"
+#include "support/test_store.hpp"
+
+namespace tenure::support {
+
+template <class T>
+T one_of(rvm::testing::random_source& random, std::initializer_list<T> values) {
+  return values.begin()[random.below(values.size())];
+}
+
+// Of a store on a simulated disk. `limits` outlives it.
+inline store_options drawn_options(rvm::testing::random_source& random, sim::disk& disk, rvm::thresholds& limits) {
+  store_options how;
+  how.create.reservation = std::uint64_t{1} << 28;
+  how.create.home = next_home(how.create.reservation);
+  how.strict_tracking = random.one_in(2);
+  how.tune.bulk = one_of<std::uint64_t>(random, {0, 16 << 10, 64 << 10, 512 << 10, 8 << 20});
+  how.tune.refill = one_of<std::uint32_t>(random, {0, 25, 50, 80, 100});
+  how.tune.least_hole = one_of<std::uint64_t>(random, {16, 48, 128, 1024});
+  how.tune.most_blocks = one_of<std::uint64_t>(random, {1, 2, 8, 64});
+  how.tune.old_blocks_at_once = one_of<std::uint64_t>(random, {1, 4, 1024});
+  how.memory.disk = &disk;
+  how.memory.background = false;
+  how.memory.log.size = one_of<std::uint64_t>(random, {64 << 10, 256 << 10, 1 << 20});
+  how.memory.log.max_size = 256 << 20;
+  how.memory.tune.truncation_threshold = one_of(random, {0.1, 0.5, 2.0});
+  how.memory.tune.spool_limit = one_of<std::uint64_t>(random, {64 << 10, 1 << 20, 64 << 20});
+  limits = rvm::testing::drawn_limits(random);
+  how.memory.limits = &limits;
+  how.memory.recovery_memory = std::max<std::uint64_t>(limits.least_recovery_memory, 1 << 20);
+  if (random.one_in(8)) how.memory.archive = rvm::archive_options{};
+  return how;
+}
+
+inline std::string text_of(const store_options& how) {
+  return "mechanism " + std::to_string(static_cast<int>(how.mechanism)) + (how.strict_tracking ? ", strict" : "") +
+         ", bulk " + std::to_string(how.tune.bulk) + ", refill " + std::to_string(how.tune.refill) + ", hole " +
+         std::to_string(how.tune.least_hole) + ", blocks " + std::to_string(how.tune.most_blocks) + ", old " +
+         std::to_string(how.tune.old_blocks_at_once) + ", log " + std::to_string(how.memory.log.size) + ", threshold " +
+         std::to_string(how.memory.tune.truncation_threshold) + ", spool " +
+         std::to_string(how.memory.tune.spool_limit) + (how.memory.archive ? ", archive" : "");
+}
+
+inline constexpr std::initializer_list<rvm::tracking_mechanism> all_mechanisms = {
+    rvm::tracking_mechanism::choose,   rvm::tracking_mechanism::traps, rvm::tracking_mechanism::growing_runs,
+    rvm::tracking_mechanism::hot,      rvm::tracking_mechanism::scan,  rvm::tracking_mechanism::private_copies,
+    rvm::tracking_mechanism::announced};
+
+}  // namespace tenure::support

@@ -1,0 +1,224 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Memory runs out in the middle of a transaction: it fails, memory is as it was before, and the process goes on. And: what
+// large transactions have needed is given back.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rvm/batch.hpp"
+#include "rvm/companions.hpp"
+#include "sim/disk.hpp"
+#include "support/model.hpp"
+#include "support/segments_on_sim.hpp"
+#include "support/small_memory.hpp"
+
+namespace {
+
+// Of this thread: allocations that succeed, and how many fail then. Negative: all succeed.
+thread_local long long succeeding = -1, failing = 0;
+
+[[gnu::noinline]] void* allocate(std::size_t size, std::size_t alignment) {
+  if (succeeding > 0) {
+    --succeeding;
+  } else if (succeeding == 0 && failing > 0) {
+    --failing;
+    throw std::bad_alloc();
+  }
+  void* const made = alignment <= alignof(std::max_align_t)
+                         ? std::malloc(size != 0 ? size : 1)
+                         : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+  if (made == nullptr) throw std::bad_alloc();
+  return made;
+}
+
+// Not inlined: gcc takes malloc's memory that it sees in an operator delete for a mistake.
+[[gnu::noinline]] void release(void* at) noexcept { std::free(at); }
+
+}  // namespace
+
+void* operator new(std::size_t size) { return allocate(size, 1); }
+void* operator new[](std::size_t size) { return allocate(size, 1); }
+void* operator new(std::size_t size, std::align_val_t at) { return allocate(size, static_cast<std::size_t>(at)); }
+void* operator new[](std::size_t size, std::align_val_t at) { return allocate(size, static_cast<std::size_t>(at)); }
+void operator delete(void* at) noexcept { release(at); }
+void operator delete[](void* at) noexcept { release(at); }
+void operator delete(void* at, std::size_t) noexcept { release(at); }
+void operator delete[](void* at, std::size_t) noexcept { release(at); }
+void operator delete(void* at, std::align_val_t) noexcept { release(at); }
+void operator delete[](void* at, std::align_val_t) noexcept { release(at); }
+void operator delete(void* at, std::size_t, std::align_val_t) noexcept { release(at); }
+void operator delete[](void* at, std::size_t, std::align_val_t) noexcept { release(at); }
+
+namespace tenure::rvm {
+namespace {
+
+using namespace support;
+using testing::random_source;
+
+const std::size_t page = os::page_size();
+
+// Words, each the number of the transaction that wrote it.
+struct short_memory : ::testing::TestWithParam<tracking_mechanism> {
+  static constexpr std::size_t pages = 200;
+
+  void open() {
+    r = {};
+    m.reset();
+    options how = small_log(&disk);
+    how.background = false;
+    m.emplace("/d/log", how);
+    r = m->map("/d/seg",
+               {.create_length = pages * page, .tracking = tracking_mode::automatic, .force_mechanism = GetParam()});
+  }
+  void write(random_source& random, std::uint64_t number) {
+    for (std::size_t n = 1 + random.below(60); n > 0; --n) r.at<std::uint64_t>(random.below(pages) * page) = number;
+  }
+  [[nodiscard]] std::vector<std::byte> content() const { return {r.data(), r.data() + r.size()}; }
+
+  sim::disk disk;
+  std::optional<memory> m;
+  region r;
+};
+
+// [rvm.tracking.no-memory]
+TEST_P(short_memory, at_the_end_of_an_automatic_transaction) {
+  std::uint64_t failed = 0, number = 0, reopened = 0;
+  for (const bool for_ever : {false, true}) {
+    open();
+    random_source random(11);
+    for (long long nth = 0; nth < 240; ++nth) {
+      const auto before = content();
+      bool committed = false, threw = false;
+      std::vector<std::byte> wanted;
+      {
+        transaction tx = m->begin_automatic();
+        write(random, ++number);
+        wanted = content();
+        succeeding = nth % 80;
+        failing = for_ever ? 1'000'000'000 : 1;
+        try {
+          if (nth % 3 == 2)
+            tx.abort();
+          else
+            tx.commit();
+          committed = nth % 3 != 2;
+        } catch (const std::exception&) {
+          threw = true;
+        }
+      }  // which aborts
+      succeeding = -1;
+      failed += threw;
+      std::error_code state;
+      try {
+        m->require_usable();
+      } catch (const error& e) {
+        state = e.code();
+      }
+      if (state) {  // the log's fate is not known: memory keeps what was captured
+        ASSERT_EQ(state, errc::outcome_unknown);
+        ASSERT_TRUE(content() == before || content() == wanted) << nth;
+        ++reopened;
+        open();
+        ASSERT_TRUE(content() == before || content() == wanted) << nth;
+        continue;
+      }
+      ASSERT_TRUE(content() == (committed ? wanted : before)) << nth << (for_ever ? " for ever" : " once");
+      // And what was committed is what the segment gets.
+      if (nth % 16 == 0) {
+        m->truncate();
+        const auto kept = content();
+        open();
+        ASSERT_TRUE(content() == kept) << nth;
+      }
+    }
+  }
+  EXPECT_GT(failed, 10u);
+  std::printf("    %llu failed, %llu of them with the log\n", static_cast<unsigned long long>(failed),
+              static_cast<unsigned long long>(reopened));
+}
+
+const char* name_of(tracking_mechanism means) {
+  switch (means) {
+    case tracking_mechanism::choose: return "choose";
+    case tracking_mechanism::hot: return "hot";
+    case tracking_mechanism::scan: return "scan";
+    case tracking_mechanism::private_copies: return "private_copies";
+    default: return "traps";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(each, short_memory,
+                         ::testing::Values(tracking_mechanism::choose, tracking_mechanism::traps,
+                                           tracking_mechanism::hot, tracking_mechanism::scan,
+                                           tracking_mechanism::private_copies),
+                         [](const auto& of) { return name_of(of.param); });
+
+TEST(short_memory_of, errors_that_are_copied) {
+  const error made(errc::damaged, std::string(100, 'x'));
+  succeeding = 0;
+  failing = 1;
+  std::optional<error> copy(made);
+  succeeding = -1;
+  EXPECT_EQ(failing, 1);
+  EXPECT_EQ(std::string(copy->what()), std::string(100, 'x'));
+}
+
+// --- Given back ---
+
+TEST(group_buffers, of_large_transactions_are_given_back) {
+  constexpr std::uint32_t length = 64 * kib;
+  group_pool pool(length, 2 * 8 * length);
+  for (int round = 0; round < 3; ++round) {
+    std::vector<std::unique_ptr<group_buffer>> taken;
+    for (int i = 0; i < 200; ++i) {
+      taken.push_back(pool.take());
+      std::memset(taken.back()->bytes, i, length);
+    }
+    EXPECT_EQ(pool.memory(), 25u * 8 * length);
+    for (int i = 0; i < 200; ++i) {
+      EXPECT_EQ(taken[static_cast<std::size_t>(i)]->bytes[0], static_cast<std::byte>(i));
+      EXPECT_EQ(taken[static_cast<std::size_t>(i)]->bytes[length - 1], static_cast<std::byte>(i));
+    }
+    // In an order in which slabs become free one by one, and the other way round.
+    while (!taken.empty()) {
+      const auto at = round == 0 ? taken.end() - 1 : taken.begin() + static_cast<std::ptrdiff_t>(taken.size() / 2);
+      auto buffer = std::move(*at);
+      taken.erase(at);
+      pool.give_back(std::move(buffer));
+    }
+    EXPECT_EQ(pool.memory(), 2u * 8 * length);
+  }
+  // What is kept is used.
+  const auto one = pool.take();
+  EXPECT_EQ(pool.memory(), 2u * 8 * length);
+}
+
+// A disk that has stalled for two seconds does not let the next commit wait for half of one.
+TEST(waiting_for_companions, ends_soon_whatever_the_disk_did) {
+  using namespace std::chrono;
+  companions all;
+  EXPECT_TRUE(all.all_here());
+  for (int i = 0; i < 3; ++i) all.arrive();
+  EXPECT_EQ(all.leave(), 3u);
+  all.arrive();
+  all.written(3, milliseconds(2));
+  EXPECT_EQ(all.patience(), microseconds(500));
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_FALSE(all.all_here()) << "four are expected";
+    if (i < 2) all.arrive();
+  }
+  all.arrive();
+  EXPECT_TRUE(all.all_here());
+  EXPECT_EQ(all.leave(), 4u);
+  all.written(4, seconds(2));
+  EXPECT_LE(all.patience(), milliseconds(5));
+}
+
+}  // namespace
+}  // namespace tenure::rvm

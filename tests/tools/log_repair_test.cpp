@@ -1,0 +1,187 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// tenure log cut | renew: what is damaged or lost can be opened again, and what is given up is said.
+#include "log_repair.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "log_command.hpp"
+#include "rvm/format.hpp"
+#include "rvm/segment.hpp"
+#include "sim/disk.hpp"
+#include "support/expect_error.hpp"
+#include "support/small_memory.hpp"
+#include "tools/shown.hpp"
+
+namespace tenure::tools {
+namespace {
+
+using namespace support;
+using namespace rvm;
+using nlohmann::json;
+
+class log_repair : public testing::Test {
+ protected:
+  options how(open_mode mode = open_mode::open) {
+    options o = small_log(disk.get(), mode);
+    o.background = false;
+    o.tune.truncation_threshold = 2;
+    return o;
+  }
+  // Six transactions; the process ends after them.
+  void crash(bool truncated = false) {
+    memory m("/d/log", how(open_mode::open_or_create));
+    const region r = m.map("/d/seg", {.create_length = 64 * kib});
+    for (std::uint64_t n = 1; n <= 6; ++n) {
+      m.transact([&](transaction& tx) {
+        tx.label("number " + std::to_string(n));
+        tx.modify(r.at<std::uint64_t>(n * 8), n);
+      });
+      if (truncated && n == 5) {
+        // The sync of the status is lost: pages have what the log still has.
+        disk->inject({.kind = sim::operation::durable_write, .path = "/d/log", .count = sim::for_ever});
+        EXPECT_ANY_THROW(m.truncate());
+        break;
+      }
+    }
+    auto left = disk->crash(1, sim::policy::keep_all);
+    disk->power_off();
+    disk = std::move(left);
+  }
+  void clean() {
+    memory m("/d/log", how(open_mode::open_or_create));
+    const region r = m.map("/d/seg", {.create_length = 64 * kib});
+    m.transact([&](transaction& tx) { tx.modify(r.at<std::uint64_t>(8), std::uint64_t{1}); });
+  }
+  // The place of the nth group, and a byte of it that is damaged.
+  lsn damage_group(int n) {
+    const auto log = log_file::open(*disk, "/d/log", os::access::read_only, false);
+    lsn at = log->status().head;
+    std::vector<std::byte> bytes(sizeof(group_header));
+    for (;;) {
+      log->read(at, bytes);
+      group_header h;
+      std::memcpy(&h, bytes.data(), sizeof h);
+      if (--n == 0) break;
+      at += round_up(h.length, log->block());
+    }
+    const std::byte wrong{0x77};
+    disk->poke("/d/log", log->file_offset(at) + 70, {&wrong, 1});
+    return at;
+  }
+  shown cut(lsn at, bool as_json = true) {
+    return show([&](std::FILE* out) { return cut_log(*disk, "/d/log", at, {"/d/seg"}, as_json, out); });
+  }
+  shown renew(bool give_up = false, bool as_json = true) {
+    return show([&](std::FILE* out) { return renew_log(*disk, "/d/log", {"/d/seg"}, give_up, as_json, out); });
+  }
+  std::vector<std::uint64_t> words() {
+    memory m("/d/log", how());
+    const region r = m.map("/d/seg");
+    EXPECT_TRUE(m.verify_segment("/d/seg").empty());
+    std::vector<std::uint64_t> all;
+    for (std::uint64_t n = 1; n <= 6; ++n) all.push_back(r.at<std::uint64_t>(n * 8));
+    m.close();
+    return all;
+  }
+  using list = std::vector<std::uint64_t>;
+
+  std::unique_ptr<sim::disk> disk = std::make_unique<sim::disk>();
+};
+
+TEST_F(log_repair, opens_a_log_with_damage_in_its_middle) {
+  crash();
+  const lsn at = damage_group(4);
+  expect_error(errc::damaged, {"tenure log cut --at " + std::to_string(at) + " /d/log"}, [&] { words(); });
+  const auto before = disk->current_bytes("/d/log");
+  const json done = cut(at).parsed();
+  EXPECT_EQ(done["kept"], 3);
+  EXPECT_EQ(done["end"], at);
+  ASSERT_EQ(done["given_up"].size(), 2u);
+  EXPECT_EQ(done["given_up"][0]["label"], "number 5");
+  EXPECT_EQ(done["given_up"][1]["label"], "number 6");
+  EXPECT_EQ(done["damage"].size(), 1u);
+  EXPECT_TRUE(done["mixed"].empty());
+  EXPECT_TRUE(disk->current_bytes("/d/log.replaced") == before);
+  EXPECT_EQ(words(), (list{1, 2, 3, 0, 0, 0}));
+  EXPECT_EQ(words(), (list{1, 2, 3, 0, 0, 0}));
+}
+
+TEST_F(log_repair, says_in_words_what_was_given_up) {
+  crash();
+  const shown text = cut(damage_group(4), false);
+  EXPECT_TRUE(text.has("3 transactions are kept")) << text.text;
+  EXPECT_TRUE(text.has("GIVEN UP  what was in LSN ")) << text.text;
+  EXPECT_TRUE(text.has("transaction 5")) << text.text;
+  EXPECT_TRUE(text.has("\"number 6\"")) << text.text;
+  EXPECT_TRUE(text.has("/d/log.replaced: the old file")) << text.text;
+}
+
+TEST_F(log_repair, does_not_cut_a_log_that_is_whole_nor_elsewhere) {
+  crash();
+  expect_error(errc::bad_option, {"/d/log", "is whole", "log forget"}, [&] { cut(0); });
+  const lsn at = damage_group(4);
+  expect_error(errc::bad_option, {"give --at " + std::to_string(at)}, [&] { cut(at + 512); });
+  ASSERT_EQ(cut(at).parsed()["kept"], 3);
+  expect_error(errc::bad_option, {"is whole"}, [&] { cut(at); });
+  expect_error(errc::in_use, {}, [&] {
+    memory m("/d/log", how());
+    cut(at);
+  });
+}
+
+// A truncation had written pages with what is given up.
+TEST_F(log_repair, says_where_given_up_changes_are_in_a_segment_already) {
+  crash(true);
+  const lsn at = damage_group(3);
+  const json done = cut(at).parsed();
+  ASSERT_EQ(done["mixed"].size(), 1u);
+  EXPECT_EQ(done["mixed"][0]["segment"], "/d/seg");
+  EXPECT_EQ(words(), (list{1, 2, 3, 4, 5, 0}));
+}
+
+TEST_F(log_repair, makes_a_log_that_was_lost_after_a_clean_close) {
+  clean();
+  for (const char* what : {"missing", "empty", "short", "zero"}) {
+    SCOPED_TRACE(what);
+    const auto whole = disk->current_bytes("/d/log");
+    disk->remove("/d/log");
+    const std::string kind = what;
+    if (kind != "missing") {
+      disk->install("/d/log", std::vector<std::byte>(kind == "empty" ? 0 : kind == "short" ? 5000 : whole.size()));
+      expect_error(errc::not_a_log, {"tenure log renew /d/log"}, [&] { words(); });
+    }
+    const json done = renew().parsed();
+    EXPECT_TRUE(done["given_up"].empty());
+    EXPECT_EQ(done["old_file"], kind == "missing" ? "" : "/d/log.replaced");
+    EXPECT_EQ(words(), (list{1, 0, 0, 0, 0, 0}));
+    if (kind != "missing") disk->remove("/d/log.replaced");
+  }
+  // Half of it.
+  auto half = disk->current_bytes("/d/log");
+  half.resize(half.size() / 2);
+  disk->install("/d/log", half);
+  expect_error(errc::damaged, {"the file has only", "tenure log renew /d/log"}, [&] { words(); });
+  EXPECT_TRUE(renew(false, false).has("a new log, for 1 segments"));
+  EXPECT_EQ(words(), (list{1, 0, 0, 0, 0, 0}));
+}
+
+TEST_F(log_repair, makes_a_log_for_segments_that_have_lost_changes_only_if_told) {
+  crash();
+  expect_error(errc::bad_option, {"/d/log", "not closed", "recovers"}, [&] { renew(); });
+  disk->remove("/d/log");
+  expect_error(errc::wrong_log, {"/d/seg was not closed cleanly", "--give-up", "Nothing was changed"},
+               [&] { renew(); });
+  EXPECT_FALSE(disk->exists("/d/log"));
+  const json done = renew(true).parsed();
+  EXPECT_EQ(done["given_up"], json({"/d/seg"}));
+  EXPECT_EQ(words(), (list{0, 0, 0, 0, 0, 0}));
+}
+
+}  // namespace
+}  // namespace tenure::tools

@@ -1,0 +1,277 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "log_repair.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <tenure/error.hpp>
+
+#include "log_command.hpp"
+#include "log_survey.hpp"
+#include "log_text.hpp"
+#include "rvm/checksum.hpp"
+#include "rvm/log_reader.hpp"
+#include "rvm/new_file.hpp"
+#include "rvm/segment.hpp"
+
+namespace tenure::tools {
+
+using namespace rvm;
+using json = nlohmann::ordered_json;
+
+namespace {
+
+std::string dump(const json& what) { return what.dump(2, ' ', false, json::error_handler_t::replace); }
+
+std::string replaced_path(os::disk& disk, const std::string& path) {
+  std::string kept = path + ".replaced";
+  if (disk.exists(kept))
+    throw error(std::make_error_code(std::errc::file_exists),
+                kept + ": is there already, from an earlier repair; move it away first");
+  return kept;
+}
+
+constexpr std::size_t at_once = 1 << 20;
+
+void copy_file(os::disk& disk, const std::string& from, const std::string& to) {
+  const auto source = disk.open(from, os::access::read_only);
+  new_file making(disk, to, 0600);
+  std::vector<std::byte> buffer(at_once);
+  for (std::uint64_t at = 0;;) {
+    const std::size_t got = source->read_at(at, buffer);
+    if (got == 0) break;
+    making.file().write_at(at, os::const_bytes(buffer).first(got));
+    at += got;
+  }
+  making.file().sync();
+  making.publish();
+}
+
+std::vector<std::unique_ptr<segment>> open_segments(os::disk& disk, const std::vector<std::string>& paths) {
+  std::vector<std::unique_ptr<segment>> all;
+  all.reserve(paths.size());
+  for (const std::string& path : paths)
+    all.push_back(std::make_unique<segment>(disk, path, path, os::access::read_write, false));
+  return all;
+}
+
+// A file in the log's place that is the log up to `end`, and has nothing behind it.
+void write_shortened(os::disk& disk, const log_file& log, lsn end) {
+  status_block status = log.status();
+  status.clean = 0;
+  status.tail = status.head;
+  ++status.sequence;
+  for (segment_mark& mark : status.marks) mark.applied = std::min(mark.applied, status.head);
+  status.checksum = header_checksum(status, offsetof(status_block, checksum));
+  new_file making(disk, log.path(), status.permissions != 0 ? status.permissions : 0600);
+  os::file& file = making.file();
+  file.allocate(0, log_area_offset + log.area());
+  const std::vector<std::byte> zeros(at_once);
+  for (std::uint64_t at = 0; at < log.area(); at += zeros.size())
+    file.write_at(log_area_offset + at,
+                  os::const_bytes(zeros).first(std::min<std::uint64_t>(zeros.size(), log.area() - at)));
+  std::vector<std::byte> block(log.block());
+  for (lsn at = status.head; at < end; at += block.size()) {
+    log.read(at, block);
+    file.write_at(log.file_offset(at), block);
+  }
+  std::vector<std::byte> copy(status_copy_size);
+  std::memcpy(copy.data(), &status, sizeof status);
+  for (const int n : {0, 1}) file.write_at(static_cast<std::uint64_t>(n) * status_copy_size, copy);
+  file.sync();
+  making.replace();
+}
+
+// Why recovery refuses the log; "": it does not.
+std::string why_refused(const log_file& log) {
+  if (log.status().clean != 0) return "";
+  try {
+    const log_tail end = find_tail(log);
+    if (end.tail != log.status().head)
+      read_backwards(log, log.status().head, end.tail, end.last_group, [](const group_view&) { return true; });
+    return "";
+  } catch (const error& e) {
+    if (e.code() != errc::damaged) throw;
+    return e.what();
+  }
+}
+
+struct committed {
+  lsn at;  // of its group
+  std::uint64_t id;
+  std::int64_t time;
+  std::string label;
+};
+
+struct cut_result {
+  lsn end = 0;
+  std::uint64_t kept = 0;
+  std::vector<committed> given_up;
+  std::vector<damage> damaged;
+  // That had changes from behind the new end.
+  struct ahead {
+    std::string path;
+    lsn applied;
+  };
+  std::vector<ahead> ahead;
+  std::string old_file;
+};
+
+void print_cut(std::FILE* out, const std::string& path, const cut_result& r) {
+  fmt::print(out, "{}: now ends at LSN {}; {} transactions are kept\n", path, r.end, r.kept);
+  for (const damage& d : r.damaged)
+    if (d.to > r.end) fmt::print(out, "GIVEN UP  what was in LSN {} to {}: {}\n", d.from, d.to, d.reason);
+  for (const committed& tx : r.given_up)
+    fmt::print(out, "GIVEN UP  LSN {}  transaction {}  {}{}\n", tx.at, tx.id, time_text(tx.time),
+               tx.label.empty() ? "" : fmt::format("  \"{}\"", tx.label));
+  for (const auto& s : r.ahead)
+    fmt::print(out,
+               "MIXED     {} has changes up to LSN {} already: some of what was given up may be in it, in part; verify "
+               "it\n",
+               s.path, s.applied);
+  fmt::print(out, "{}: the old file\n", r.old_file);
+}
+
+json cut_json(const std::string& path, const cut_result& r) {
+  json j{{"log", path},
+         {"end", r.end},
+         {"kept", r.kept},
+         {"damage", json::array()},
+         {"given_up", json::array()},
+         {"mixed", json::array()},
+         {"old_file", r.old_file}};
+  for (const damage& d : r.damaged)
+    if (d.to > r.end) j["damage"].push_back({{"from", d.from}, {"to", d.to}, {"reason", d.reason}});
+  for (const committed& tx : r.given_up)
+    j["given_up"].push_back({{"lsn", tx.at}, {"transaction", tx.id}, {"time", tx.time}, {"label", tx.label}});
+  for (const auto& s : r.ahead) j["mixed"].push_back({{"segment", s.path}, {"applied", s.applied}});
+  return j;
+}
+
+}  // namespace
+
+std::vector<std::string> segments_beside(const std::string& log_path) {
+  std::vector<std::string> all;
+  const std::filesystem::path directory = std::filesystem::path(log_path).parent_path();
+  if (!std::filesystem::is_directory(directory)) return all;
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    if (!entry.is_regular_file() || entry.path() == log_path) continue;
+    try {
+      (void)read_segment_header(os::real_disk(), entry.path().string());
+      all.push_back(entry.path().string());
+    } catch (const error& e) {
+      if (e.code() != errc::not_a_segment) throw;
+    }
+  }
+  std::ranges::sort(all);
+  return all;
+}
+
+int cut_log(os::disk& disk, const std::string& path, lsn at, const std::vector<std::string>& segments, bool as_json,
+            std::FILE* out) {
+  auto log = log_file::open(disk, path, os::access::read_write, true);
+  const lsn head = log->status().head;
+  std::vector<committed> all;
+  const survey found = survey_log(disk, path, [&](const group_view& group, os::const_bytes) {
+    for (const transaction_view& tx : group.transactions())
+      if (tx.flags & record_last) all.push_back({group.header().lsn, tx.id, tx.time, std::string(tx.label)});
+    return true;
+  });
+  auto opened = open_segments(disk, segments);
+  const identity id = log->status().log_id;
+  const auto is_ahead = [&](const auto& s, lsn of) { return s->was_changed_under(id) && s->applied() > of; };
+  const std::string refused = why_refused(*log);
+  const bool none_ahead = std::ranges::none_of(opened, [&](const auto& s) { return is_ahead(s, found.tail); });
+  if (refused.empty() && none_ahead)
+    throw error(errc::bad_option, path +
+                                      ": this log is whole, and opening it recovers what is in it: it is not cut. To "
+                                      "shorten its archive use `tenure log forget`");
+  const lsn last = found.damaged.empty() ? found.tail : found.damaged.front().from;
+  if (at < head || at > last || at % log->block() != 0)
+    throw error(errc::bad_option,
+                fmt::format("{}: cannot be cut at LSN {}: give --at {}, where the {} begins{}", path, at, last,
+                            refused.empty() ? "missing end" : "damage", refused.empty() ? "" : "; " + refused));
+  cut_result result;
+  result.damaged = found.damaged;
+  result.old_file = replaced_path(disk, path);
+  copy_file(disk, path, result.old_file);
+  write_shortened(disk, *log, at);
+  log = log_file::open(disk, path, os::access::read_write, true);
+  result.end = find_tail(*log).tail;
+  for (const auto& s : opened) {
+    if (!is_ahead(s, result.end)) continue;
+    result.ahead.push_back({s->path(), s->applied()});
+    s->retract(result.end);
+  }
+  for (committed& tx : all) {
+    if (tx.at < result.end)
+      ++result.kept;
+    else
+      result.given_up.push_back(std::move(tx));
+  }
+  if (as_json)
+    fmt::print(out, "{}\n", dump(cut_json(path, result)));
+  else
+    print_cut(out, path, result);
+  return exit_ok;
+}
+
+int renew_log(os::disk& disk, const std::string& path, const std::vector<std::string>& segments, bool give_up,
+              bool as_json, std::FILE* out) {
+  std::unique_ptr<log_file> old;
+  const bool exists = disk.exists(path);
+  std::string unreadable;
+  if (exists) {
+    try {
+      old = log_file::open(disk, path, os::access::read_write, true);
+    } catch (const error& e) {
+      if (e.code() != errc::damaged && e.code() != errc::not_a_log) throw;
+      unreadable = e.what();
+    }
+    if (old != nullptr && old->status().clean == 0)
+      throw error(errc::bad_option, path +
+                                        ": this log was not closed, and may have changes: opening it recovers them. If "
+                                        "it is damaged, cut it (`tenure log status`, `tenure log cut`); if it is "
+                                        "another store's, move it away");
+  }
+  auto opened = open_segments(disk, segments);
+  std::vector<std::string> waiting;
+  for (const auto& s : opened)
+    if (s->waits_in_a_log() && (old == nullptr || !s->waits_in(old->status().log_id))) waiting.push_back(s->path());
+  if (!waiting.empty() && !give_up)
+    throw error(
+        errc::wrong_log,
+        fmt::format("{}: {} was not closed cleanly: its last changes may have been in the log that is lost, and "
+                    "what the segment has may be of several moments; restore log and segments from a backup, of "
+                    "one moment; or, to go on with what is there, use --give-up. Nothing was changed",
+                    path, waiting.front()));
+  std::string kept;
+  if (exists) {
+    kept = replaced_path(disk, path);
+    disk.rename(path, kept);
+    disk.sync_directory_of(path);
+  }
+  for (const auto& s : opened) s->disown();
+  const auto made = log_file::create(disk, path, log_options{}, {});
+  // Not where new logs begin: it has a past, though nobody knows it.
+  status_block status = made->status();
+  status.head = status.tail = 2 * made->area();
+  made->write_status(status);
+  if (as_json) {
+    fmt::print(out, "{}\n", dump({{"log", path}, {"segments", segments}, {"given_up", waiting}, {"old_file", kept}}));
+    return exit_ok;
+  }
+  fmt::print(out, "{}: a new log, for {} segments\n", path, segments.size());
+  for (const std::string& s : segments) fmt::print(out, "segment   {}\n", s);
+  for (const std::string& s : waiting)
+    fmt::print(out, "GIVEN UP  what the old log had for {}: it may be of several moments; verify it\n", s);
+  if (!unreadable.empty()) fmt::print(out, "{}: the old file; {}\n", kept, unreadable);
+  return exit_ok;
+}
+
+}  // namespace tenure::tools

@@ -1,0 +1,71 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "output.hpp"
+
+#include <stdio_ext.h>
+
+#include <cerrno>
+#include <new>
+#include <string>
+#include <system_error>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <tenure/error.hpp>
+
+#include "os/terminal.hpp"
+
+namespace tenure::tools {
+
+output::output(std::FILE* to, progress_line* progress)
+    : to_(to),
+      progress_(progress),
+      file_(::fopencookie(this, "w", {.read = nullptr, .write = &write, .seek = nullptr, .close = nullptr}),
+            &std::fclose) {
+  if (file_ == nullptr) throw std::bad_alloc();
+  // People see each line at once.
+  std::setvbuf(file(), nullptr, os::is_terminal(to) ? _IOLBF : _IOFBF, std::size_t{1} << 16);
+}
+
+ssize_t output::write(void* self, const char* from, std::size_t length) {
+  output& out = *static_cast<output*>(self);
+  if (out.progress_ != nullptr) out.progress_->hide();
+  out.begun_ = true;
+  if (std::fwrite(from, 1, length, out.to_) == length && std::fflush(out.to_) == 0) return static_cast<ssize_t>(length);
+  if (out.failure_ == 0) out.failure_ = errno;
+  errno = out.failure_;
+  return 0;
+}
+
+void output::finish() {
+  if (progress_ != nullptr) progress_->hide();
+  const bool good = std::fflush(file()) == 0 && std::ferror(file()) == 0 && std::fflush(to_) == 0;
+  if (good && failure_ == 0) return;
+  const int code = failure_ != 0 ? failure_ : errno;
+  discard();
+  throw error(std::error_code(code, std::generic_category()),
+              std::string("cannot write the output: ") + std::generic_category().message(code));
+}
+
+void output::discard() { ::__fpurge(file()); }
+
+void report_error(const std::exception& what, const char* command, bool as_json, output& out, std::FILE* messages) {
+  if (as_json && !out.has_begun()) {
+    out.discard();
+    nlohmann::ordered_json j{{"message", what.what()}};
+    if (const auto* const known = dynamic_cast<const std::system_error*>(&what)) {
+      j["code"] = known->code().value();
+      j["category"] = known->code().category().name();
+    }
+    fmt::print(
+        out.file(), "{}\n",
+        nlohmann::ordered_json{{"error", j}}.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  }
+  try {
+    out.finish();
+  } catch (const error&) {  // it is the error, or comes second
+  }
+  fmt::print(messages, "{}: {}\n", command, what.what());
+}
+
+}  // namespace tenure::tools

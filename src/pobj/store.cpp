@@ -268,6 +268,10 @@ void store::finalize(object o) noexcept {
   object_blocks.taken(o);
 }
 
+void store::wait_for_links(store_lock& lock) {
+  linked.wait(lock, [&] { return linking_commits == 0; });
+}
+
 void store::finalize(const void* handle) {
   const object o{static_cast<std::byte*>(const_cast<void*>(handle))};
   if (has_lock) {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <cstdlib>
 #include <list>
@@ -61,6 +62,9 @@ struct test_hooks {
   static void crash() noexcept;
 };
 
+class store_lock;
+class transaction;
+
 struct store {
   // Opens or makes it, and reconstructs. Throws; then nothing is left of it but the files.
   explicit store(const settings& how);
@@ -103,6 +107,14 @@ struct store {
   static_table statics;
   // Words of images that refer to a transient object, by its inverted handle: for when it becomes persistent.
   std::unordered_map<std::uintptr_t, std::set<position>> waiting;
+  // Of these, those that a transaction which is open has written, in images that it has not made.
+  std::unordered_map<position, const transaction*> written_words;
+  // Words that a commit would have made refer to an image, but for transactions that were open: looked at as those end.
+  std::set<position> late_words;
+  // Commits that have made words of others' images right, and are not over: nobody changes images meanwhile [pobj.link].
+  int linking_commits = 0;
+  std::condition_variable_any linked;
+  void wait_for_links(store_lock& lock);
   std::map<position, position> owned;  // areas of open transactions: begin, end
   std::vector<object> to_finalize;     // by the thread that has the lock
   // Slots of objects that a collector has taken, to be freed by the next commit.

@@ -106,9 +106,9 @@ bool transaction::is_still(const placed& p) const {
 }
 
 void transaction::give_slot(object o, position slot) {
+  given_.push_back(o);
   in_.slots.set(slot, o);
   o.set_slot(slot);
-  resolve(o);
 }
 
 void transaction::forget_made(object o) noexcept {
@@ -120,17 +120,6 @@ void transaction::take_back(object o, position slot) noexcept {
   if (o && o.header().slot == slot) {
     in_.slots.erase(slot);
     o.set_slot(0);
-    // What has waited for the object waits again.
-    if (const auto waiting = in_.waiting.find(~o.address()); waiting != in_.waiting.end())
-      for (const position word : waiting->second) {
-        const reference r{load_word(in_.free.at(word))};
-        if (r.is_null() || r.is_address() || r.at() - (slot + 8) > o.header().size || !is_in_image(word)) continue;
-        try {
-          declare(word, 8);
-          store_word(in_.free.at(word), reference::to_address(o.address() + r.at() - (slot + 8), in_.execution).bits);
-        } catch (const std::exception&) {  // it is NULL in the next execution
-        }
-      }
   }
   abandon(slot);
 }
@@ -142,16 +131,26 @@ bool transaction::is_in_image(position word) const {
   return std::ranges::any_of(in_.statics.all(), [&](const auto& v) { return word - v->image() < v->size; });
 }
 
-// Images that refer to the object by its address, since it had none of its own, refer to its image now.
-void transaction::resolve(object o) {
+// Whether an open transaction of somebody else has written the word.
+bool transaction::is_anothers(position word) const {
+  if (lies_in(in_.owned, word)) return !is_fresh(word);
+  const auto written = in_.written_words.find(word);
+  return written != in_.written_words.end() && written->second != this;
+}
+
+// Images that refer to the object by its address, since it had no image, refer to its image now.
+void transaction::link(object o) {
   const auto waiting = in_.waiting.find(~o.address());
   if (waiting == in_.waiting.end()) return;
   for (const position word : waiting->second) {
-    // Not what another transaction is making: it looks for itself when it has ended.
-    if (lies_in(in_.owned, word) && !is_fresh(word)) continue;
     const reference r{load_word(in_.free.at(word))};
-    if (!r.is_address() || in_.addresses.find(reinterpret_cast<const void*>(r.address())) != o || !is_in_image(word))
+    if (is_anothers(word) || !r.is_address() || in_.addresses.find(reinterpret_cast<const void*>(r.address())) != o ||
+        !is_in_image(word)) {
+      // Another's commit or abort may leave it there.
+      if (in_.open_transactions > 1) in_.late_words.insert(word);
       continue;
+    }
+    if (!is_fresh(word)) has_linked_ = true;
     declare(word, 8);
     store_word(in_.free.at(word), encode(in_, r.address()).bits);
   }
@@ -160,6 +159,7 @@ void transaction::resolve(object o) {
 void transaction::waits(position word, object target) {
   in_.waiting[~target.address()].insert(word);
   waiting_words_.push_back(word);
+  if (!is_fresh(word)) in_.written_words.insert_or_assign(word, this);
 }
 
 void transaction::take_slot(object o) {
@@ -262,6 +262,8 @@ void transaction::prepare_area(const area& a, bool in_bulk) {
 }
 
 void transaction::prepare() {
+  for (const object o : given_)
+    if (in_.addresses.is_handle(o.handle) && o.is_persistent()) link(o);
   if (in_.is_strict()) check_references();
   for (std::size_t i = 0; i < retyped_.size(); ++i) {  // settling adds to them
     const object o = retyped_[i];
@@ -289,11 +291,24 @@ void transaction::commit() {
   {
     const store_lock lock(in_);
     prepare();
+    if (has_linked_) ++in_.linking_commits;
   }
-  tx_.commit();
+  const auto end_linking = [&] {
+    if (!has_linked_) return;
+    --in_.linking_commits;
+    in_.linked.notify_all();
+  };
+  try {
+    tx_.commit();
+  } catch (...) {
+    const store_lock lock(in_);
+    end_linking();
+    throw;
+  }
   blocks_to_free to_free;
   {
     const store_lock lock(in_);
+    end_linking();
     finish(to_free);
   }
   to_free.free_all();
@@ -339,21 +354,31 @@ void transaction::finish(blocks_to_free& to_free) noexcept {
     in_.owned.erase(begin);
     in_.free.add(a.next, a.end);
   }
-  try {
-    finish_references();
-  } catch (...) {  // the recoverable memory has failed, which the next call will tell; or no memory is left
-  }
+  finish_references();
 }
 
-// Others may have made objects persistent that images in the areas refer to.
-void transaction::finish_references() {
-  std::vector<std::pair<position, reference>> now_known;
-  for (const position word : waiting_words_) {
-    const reference r{load_word(in_.free.at(word))};
-    if (lies_in(in_.owned, word) || !r.is_address() || r.execution() != (in_.execution & 0x7fff) || !is_in_image(word))
-      continue;
-    if (const reference known = encode(in_, r.address()); !known.is_address()) now_known.emplace_back(word, known);
+void transaction::finish_references() noexcept {
+  for (const position word : waiting_words_)
+    if (const auto written = in_.written_words.find(word);
+        written != in_.written_words.end() && written->second == this)
+      in_.written_words.erase(written);
+  try {
+    make_references_right();
+  } catch (...) {  // the recoverable memory has failed, which the next call will tell; or no memory is left
   }
+  if (in_.open_transactions <= 1) in_.late_words.clear();
+}
+
+// Others may have made objects persistent that images refer to which this transaction has written, or has put back.
+void transaction::make_references_right() {
+  std::vector<std::pair<position, reference>> now_known;
+  const auto look_at = [&](position word) {
+    const reference r{load_word(in_.free.at(word))};
+    if (is_anothers(word) || !r.is_address() || r.execution() != (in_.execution & 0x7fff) || !is_in_image(word)) return;
+    if (const reference known = encode(in_, r.address()); !known.is_address()) now_known.emplace_back(word, known);
+  };
+  for (const position word : waiting_words_) look_at(word);
+  for (const position word : in_.late_words) look_at(word);
   if (now_known.empty()) return;
   in_.memory.transact(
       [&](rvm::transaction& tx) {
@@ -444,6 +469,7 @@ void transaction::undo(blocks_to_free& to_free) noexcept {
     in_.owned.erase(begin);
     in_.free.add(a.begin, a.end);
   }
+  finish_references();
 }
 
 void transaction::abort() noexcept {

@@ -49,7 +49,7 @@ class transaction {
   void forget_made(object o) noexcept;
   // Whether the place is one that this transaction has made: an image there is nobody else's yet.
   [[nodiscard]] bool is_fresh(position p) const { return area_of(p) != nullptr; }
-  // The object has got an image: its header, the table and references that have waited for it.
+  // The object has got an image: its header, and the table. References that have waited for it are made right by the commit.
   void give_slot(object o, position slot);
   // Takes the image of an object back that was transient before the call which fails now; none: abandons the slot.
   void take_back(object o, position slot) noexcept;
@@ -103,7 +103,8 @@ class transaction {
   area& take_area(std::uint64_t length);
   [[nodiscard]] bool is_still(const placed& p) const;
   [[nodiscard]] bool is_in_image(position word) const;
-  void resolve(object o);
+  [[nodiscard]] bool is_anothers(position word) const;
+  void link(object o);
   void leave_type(std::uint64_t number) { left_types_.push_back(static_cast<std::uint32_t>(number)); }
   void type_slot(object o);
   void release_slot(position slot);
@@ -111,7 +112,8 @@ class transaction {
   void prepare_area(const area& a, bool in_bulk);
   void check_references() const;
   void finish(blocks_to_free& to_free) noexcept;
-  void finish_references();
+  void finish_references() noexcept;
+  void make_references_right();
   void drop_left() noexcept;
   void undo(blocks_to_free& to_free) noexcept;
   void undo_types() noexcept;
@@ -124,7 +126,7 @@ class transaction {
   area* current_ = nullptr;              // the one that slots are carved from
   mutable const area* found_ = nullptr;  // the one that was looked for last
   std::uint64_t taken_ = 0;
-  std::vector<object> made_, retyped_;
+  std::vector<object> made_, retyped_, given_;
   std::vector<placed> taken_slots_, freed_;
   std::vector<position> abandoned_, waiting_words_;
   std::vector<std::uint32_t> left_types_;  // used until the end
@@ -133,6 +135,7 @@ class transaction {
   std::unordered_map<static_variable*, static_before> statics_;
   static_variable* forgotten_ = nullptr;
   std::unique_ptr<static_variable> removed_;
+  bool has_linked_ = false;
   bool over_ = false;
 };
 
@@ -152,12 +155,14 @@ void transact(F&& f) {
   if (thread.doomed)
     throw failure(POBJ_EABORTED, "the transaction has been aborted by a nested pobj_abort: end it with pobj_end");
   if (thread.open) {
-    const store_lock lock(in);
+    store_lock lock(in);
+    in.wait_for_links(lock);
     return std::forward<F>(f)(*thread.open);
   }
   transaction own(in);
   {
-    const store_lock lock(in);
+    store_lock lock(in);
+    in.wait_for_links(lock);
     std::forward<F>(f)(own);
   }
   own.commit();

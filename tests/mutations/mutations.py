@@ -448,6 +448,15 @@ MUTATIONS = HEAP_MUTATIONS + [
      "os_test lock_holders.*", "a message names a process that has nothing to do with the file"),
 
     # --- pobj ---
+    ("words_of_open_transactions_linked", "pobj/transaction.cpp",
+     [("return written != in_.written_words.end() && written->second != this;", "return false;")],
+     "pobj_test pobj_references.are_made_right_*", "an abort takes back what another commit has made right"),
+    ("late_words_forgotten", "pobj/transaction.cpp",
+     [("if (in_.open_transactions > 1) in_.late_words.insert(word);", "")],
+     "pobj_test pobj_references.are_made_right_*", "after an abort a reference is NULL in the next execution"),
+    ("linked_before_the_commit", "pobj/transaction.cpp",
+     [("in_.slots.set(slot, o); o.set_slot(slot);", "in_.slots.set(slot, o); o.set_slot(slot); link(o);")],
+     "pobj_test pobj_references.written_by_another_*", "an abort undoes what another transaction has written"),
     ("pointers_into_the_middle_moved", "pobj/images.cpp",
      [("return to.address() + (at - (to.header().slot + 8));", "return to.address();")],
      "pobj_test pobj_references.into_the_middle_*:pobj_model.*", "a pointer into an object leads to its begin"),

@@ -1,6 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
 // References: to the beginning, the middle and the end of objects, to what has no image yet, and to nothing that is known.
+#include <latch>
 #include <thread>
 
 #include "pobj/scenario.hpp"
@@ -120,6 +121,73 @@ TEST_F(pobj_references, made_in_one_transaction_and_made_right_by_another_thread
   EXPECT_OK(pobj_update(pobj_malloc(8)));  // what was made right is durable with the next commit
   crash_and_restart();
   EXPECT_STREQ(anchor->to[0], "later");
+}
+
+// What one transaction makes persistent, another one refers to, or has referred to: each image is as its own transaction
+// left it, however both end.
+TEST_F(pobj_references, are_made_right_only_where_no_other_transaction_writes) {
+  const auto in_a_thread = [](auto&& f) { std::thread(f).join(); };
+  const auto new_text = [](const char* text) {
+    auto* const made = static_cast<char*>(pobj_malloc_transient(16));
+    std::strcpy(made, text);
+    return made;
+  };
+  for (const bool is_aborted : {false, true}) {
+    SCOPED_TRACE(is_aborted);
+    start();
+    pointers* const p = new_pointers();
+    char *const earlier = new_text("earlier"), *const later = new_text("later"), *const both = new_text("both");
+    p->to[0] = earlier;
+    p->to[1] = both;
+    EXPECT_OK(pobj_update(p));
+    // The images have these as addresses; an open transaction writes others.
+    EXPECT_OK(pobj_start());
+    p->to[0] = later;
+    p->to[2] = later;
+    EXPECT_OK(pobj_update(p));
+    in_a_thread([&] {
+      for (char* const each : {earlier, later, both}) EXPECT_OK(pobj_persistify(each));
+    });
+    EXPECT_OK(is_aborted ? pobj_abort() : pobj_end());
+    EXPECT_OK(pobj_update(pobj_malloc(8)));  // with which what was made right is durable
+    crash_and_restart();
+    EXPECT_STREQ(anchor->to[0], is_aborted ? "earlier" : "later");
+    EXPECT_STREQ(anchor->to[1], "both");
+    if (is_aborted)
+      EXPECT_EQ(anchor->to[2], nullptr);
+    else
+      EXPECT_STREQ(anchor->to[2], "later");
+    EXPECT_OK(pobj_close());
+  }
+}
+
+// An abort of what made an object persistent does not undo what others have written meanwhile where the object is referred to.
+TEST_F(pobj_references, written_by_another_transaction_outlive_an_abort) {
+  start();
+  pointers* const p = new_pointers();
+  auto* const later = static_cast<char*>(pobj_malloc_transient(16));
+  p->to[0] = later;
+  EXPECT_OK(pobj_update(p));
+  auto* const other = static_cast<char*>(pobj_malloc(16));
+  std::strcpy(other, "other");
+  EXPECT_OK(pobj_update(other));
+  std::latch made(1), written(1);
+  std::thread another([&] {
+    EXPECT_OK(pobj_start());
+    EXPECT_OK(pobj_persistify(later));
+    made.count_down();
+    written.wait();
+    EXPECT_OK(pobj_abort());
+  });
+  made.wait();
+  EXPECT_OK(pobj_start());
+  p->to[0] = other;
+  EXPECT_OK(pobj_update(p));
+  written.count_down();
+  another.join();
+  EXPECT_OK(pobj_end());
+  crash_and_restart();
+  EXPECT_STREQ(anchor->to[0], "other");
 }
 
 TEST_F(pobj_references, to_freed_objects_are_null_and_never_another_object) {

@@ -46,6 +46,15 @@ void* operator new(std::size_t size) { return allocate(size, 1); }
 void* operator new[](std::size_t size) { return allocate(size, 1); }
 void* operator new(std::size_t size, std::align_val_t at) { return allocate(size, static_cast<std::size_t>(at)); }
 void* operator new[](std::size_t size, std::align_val_t at) { return allocate(size, static_cast<std::size_t>(at)); }
+// libstdc++'s own call the above; those of AddressSanitizer do not.
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  try {
+    return allocate(size, 1);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+void* operator new[](std::size_t size, const std::nothrow_t& how) noexcept { return operator new(size, how); }
 void operator delete(void* at) noexcept { release(at); }
 void operator delete[](void* at) noexcept { release(at); }
 void operator delete(void* at, std::size_t) noexcept { release(at); }

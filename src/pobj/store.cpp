@@ -46,7 +46,9 @@ rvm::memory store::open_memory() const {
     if (disk.exists(objects_of(how.path)))
       throw failure(POBJ_EDAMAGED, how.path +
                                        " has objects and no log: the log has been removed, and with it what was "
-                                       "committed last");
+                                       "committed last, unless the store was closed; put it back, or make a new one: "
+                                       "`tenure log renew " +
+                                       log_of(how.path) + "`");
     disk.make_directory(how.path);
   }
   return rvm::memory(log_of(how.path), options);
@@ -63,8 +65,13 @@ rvm::region store::open_region() {
     options.tag = segment_tag;
     memory.create_segment(path, options);
   }
-  if (memory.describe_segment(path).tag != segment_tag)
-    throw failure(POBJ_EDAMAGED, path + " is no store of persistent objects");
+  const rvm::segment_info info = memory.describe_segment(path);
+  if (info.tag != segment_tag) throw failure(POBJ_EDAMAGED, path + " is no store of persistent objects");
+  if (!info.is_of_this_log)
+    throw failure(POBJ_EDAMAGED, path + ": its last changes were made under another log than " + log_of(how.path) +
+                                     ": one of the two belongs to another store; put the right one in place; or, if "
+                                     "the log is lost, make a new one: `tenure log renew " +
+                                     log_of(how.path) + "`");
   return memory.map(path, {.reserve = true});
 }
 

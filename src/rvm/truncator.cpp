@@ -81,7 +81,12 @@ truncator::progress truncator::step(lsn until, bool even_referenced) {
     }
     std::vector<recovery_report::segment> report;
     values.through(what.window.tail);
-    values.apply(report);
+    try {
+      values.apply(report);
+    } catch (...) {  // what was found until then is marked, and will not be found again
+      host_.pages_damaged(values.findings().damaged);
+      throw;
+    }
     host_.pages_damaged(values.findings().damaged);
     for (const auto& s : report)
       count_.pages_written += s.pages, count_.segment_bytes_written += s.pages * redo_page, ++count_.segment_syncs;

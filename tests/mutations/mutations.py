@@ -99,6 +99,9 @@ MUTATIONS = HEAP_MUTATIONS + [
     ("applied_in_the_page_cache_listed", "rvm/segment.cpp",
      [("!held_is_durable_) return;", "!held_is_durable_ && raw_) return;")],
      "segment_header.*", "after a failed write and a crash, a database is called an older copy"),
+    ("damage_of_failed_truncations_not_told", "rvm/truncator.cpp",
+     [("host_.pages_damaged(values.findings().damaged); throw;", "throw;")],
+     "page_damage.*", "a page is marked and nobody is told"),
     ("older_segment_accepted", "rvm/recovery.cpp",
      [("if (in.marks(mark) && applied < mark.applied)", "if (in.marks(mark) && applied < mark.applied && applied == 1)")],
      "heap_test files_together.*", "an older copy of a database is opened with a newer log"),
@@ -448,6 +451,9 @@ MUTATIONS = HEAP_MUTATIONS + [
      "os_test lock_holders.*", "a message names a process that has nothing to do with the file"),
 
     # --- pobj ---
+    ("log_of_another_pobj_store_accepted", "pobj/store.cpp",
+     [("if (!info.is_of_this_log)", "if (!info.is_of_this_log && path.empty())")],
+     "pobj_test pobj_library.files_that_*", "objects of one store are opened with the log of another"),
     ("words_of_open_transactions_linked", "pobj/transaction.cpp",
      [("return written != in_.written_words.end() && written->second != this;", "return false;")],
      "pobj_test pobj_references.are_made_right_*", "an abort takes back what another commit has made right"),

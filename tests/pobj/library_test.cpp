@@ -135,7 +135,10 @@ TEST_F(pobj_library, files_that_are_no_store) {
   const auto whole = disk->crash(1, sim::policy::keep_all);
   // No log.
   disk->remove("/store/log");
-  expect_failure(POBJ_EDAMAGED, pobj_init_with(&o), {"no log"});
+  expect_failure(POBJ_EDAMAGED, pobj_init_with(&o), {"no log", "tenure log renew /store/log"});
+  // Another store's.
+  rvm::memory::create_log("/store/log", {}, {}, disk.get());
+  expect_failure(POBJ_EDAMAGED, pobj_init_with(&o), {"/store/objects", "another log", "tenure log renew /store/log"});
   // Something else under the name.
   use(whole->crash(1));
   disk->install("/store/objects", std::vector<std::byte>(100'000));

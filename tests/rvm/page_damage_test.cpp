@@ -112,6 +112,22 @@ TEST_F(page_damage, is_told_and_counted_once) {
   EXPECT_EQ(m->totals().damaged_pages, 1u);
 }
 
+TEST_F(page_damage, is_told_though_the_truncation_fails) {
+  damage(5 * page + 3000);
+  std::vector<std::uint64_t> told;
+  options how = where.how(*disk);
+  how.on_damage = [&](const damaged_page& d) { told.push_back(d.offset); };
+  m.emplace(where.log_path, how);
+  r = m->map(where.segments[0].path);
+  change(5 * page + 200, 7);
+  disk->inject({.kind = sim::operation::durable_write, .path = "a.seg", .bytes = 0});
+  EXPECT_THROW(m->truncate(), error);
+  EXPECT_EQ(told, std::vector<std::uint64_t>{5 * page});
+  m->truncate();
+  EXPECT_EQ(told.size(), 1u);
+  EXPECT_EQ(m->stats().damaged_pages, 1u);
+}
+
 TEST_F(page_damage, ends_where_the_page_is_overwritten_as_a_whole) {
   damage(5 * page + 3000);
   damage(6 * page + 3000);

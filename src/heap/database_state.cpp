@@ -121,12 +121,12 @@ void database_state::read() {
     throw error(errc::wrong_version, file + ": uses features that this version does not know");
   if (h.home != home || h.reservation != reservation)
     throw error(errc::damaged, file + ": its header was made for another address");
+  require_sound_tables(*this);
   nursery = std::make_unique<heap::nursery>(*map, region, owner.how.tune, [this](std::uint64_t bytes) {
     if (bytes <= region.size()) return;
     const std::uint64_t step = std::clamp<std::uint64_t>(region.size() / 4, 1 << 20, 64 << 20);
     owner.memory->grow_segment(file, std::min<std::uint64_t>(std::max(bytes, region.size() + step), region.capacity()));
   });
-  require_sound_tables(*this);
   if (h.types != nullptr) types->read(type_table());
 }
 

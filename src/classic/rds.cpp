@@ -17,7 +17,8 @@
 #include "rvm/heap_format.hpp"
 
 rvm_region_def_t* RegionDefs = nullptr;
-unsigned long NRegionDefs = 0;  // no header declares it: programs do, as long or as unsigned long
+// No header declares it: programs do, as long or as unsigned long.
+unsigned long NRegionDefs = 0;  // NOLINT(readability-identifier-naming)
 
 namespace tenure::classic {
 

@@ -25,6 +25,7 @@ memory_state::memory_state(const std::string& log_path, const options& want)
       fork_generation(os::fork_generation()),
       read_only(want.mode == open_mode::read_only),
       limits(want.limits != nullptr ? *want.limits : thresholds{}),
+      // NOLINTNEXTLINE(bugprone-throw-keyword-missing): it is thrown when memory is short
       not_restored(errc::outcome_unknown, path +
                                               ": memory was short when a transaction was aborted, and shows some of "
                                               "its changes; close this memory and open it again"),

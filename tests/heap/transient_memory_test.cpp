@@ -98,6 +98,71 @@ TEST_F(transient_memory, of_several_threads_while_another_commits) {
   }
 }
 
+// Strings that are made and freed between transactions lie beside persistent objects, or where some have been: what they leave
+// there is no stray write.
+TEST_F(transient_memory, beside_persistent_objects_and_where_some_have_been) {
+  struct variant {
+    rvm::tracking_mechanism mechanism;
+    bool strict;
+    std::size_t kept;
+  };
+  std::vector<variant> variants;
+  for (const auto mechanism :
+       {rvm::tracking_mechanism::choose, rvm::tracking_mechanism::traps, rvm::tracking_mechanism::hot,
+        rvm::tracking_mechanism::scan, rvm::tracking_mechanism::private_copies})
+    for (const bool strict : {false, true})
+      for (const std::size_t kept : {std::size_t{10}, std::size_t{1}})  // a tenth of them; none
+        variants.push_back({mechanism, strict, kept});
+  for (const auto& [mechanism, strict, kept] : variants) {
+    SCOPED_TRACE("mechanism " + std::to_string(static_cast<int>(mechanism)) + ", strict " + std::to_string(strict) +
+                 ", kept " + std::to_string(kept));
+    s().close();
+    how.mechanism = mechanism;
+    how.strict_tracking = strict;
+    how.tune.refill = 100;
+    open();
+    cells& all = s().root<cells>("cells");
+    const auto new_strings = [](int count, char fill) {
+      std::vector<tenure::string> made;
+      for (int n = 0; n < count; ++n) made.emplace_back(std::string(200 + static_cast<std::size_t>(n) % 50, fill));
+      return made;
+    };
+    for (std::uint64_t round = 0; round < 30; ++round) {
+      const auto fill = static_cast<char>('a' + round % 26);
+      {
+        auto strings = new_strings(40, fill);
+        s().transact([&] {  // some become persistent
+          for (std::size_t n = 0; n < strings.size(); ++n)
+            if (n % kept == 0) {
+              all.all.push_back(s().make<cell>());
+              all.all.back()->text = std::move(strings[n]);
+            }
+        });
+      }
+      if (kept == 1)
+        s().transact([&] {
+          for (cell* const each : all.all) {
+            each->text[0] = '?';
+            s().destroy(each);
+          }
+          all.all.clear();
+        });
+      for (int n = 0; n < 4; ++n) (void)new_strings(60, static_cast<char>(fill + 1));
+      EXPECT_NO_THROW(s().transact([&] {
+        s().root<cell>("other").number = round;
+        for (cell* const each : all.all) each->text[1] = static_cast<char>('0' + round % 10);
+      }));
+      (void)new_strings(150, static_cast<char>(fill + 2));
+      EXPECT_NO_THROW(s().transact([&] { s().root<cell>("other").number = round + 1; }));
+    }
+    s().transact([&] {
+      for (cell* const each : s().root<cells>("cells").all) s().destroy(each);
+      s().root<cells>("cells").all.clear();
+    });
+    expect_sound(s());
+  }
+}
+
 TEST_F(transient_memory, in_a_store_that_is_only_read) {
   s().transact([&] {
     cells& all = s().root<cells>("cells");

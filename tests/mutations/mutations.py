@@ -82,7 +82,7 @@ MUTATIONS = HEAP_MUTATIONS + [
      [("for (const std::uint64_t page : keep_damage_apart(pages, bytes)) damaged.emplace(&in, page);", "")],
      "page_damage.*", "a page whose rest is damaged looks sound after truncation"),
     ("damage_forgotten_at_the_write", "rvm/redo.cpp",
-     [("if (damaged.contains({&in, n->key.page})) in.stays_apart(n->key.page);", "")],
+     [("if (damaged.contains({&in, n->key.page})) in.stays_apart(n->key.page);", "(void)n;")],
      "page_damage.*", "the same, at the second partial write"),
     ("damage_marked_after_the_page", "rvm/redo.cpp",
      [("if (!found.empty()) in.keep_apart(found);", "")],

@@ -137,26 +137,32 @@ TEST_F(pobj_references, are_made_right_only_where_no_other_transaction_writes) {
     start();
     pointers* const p = new_pointers();
     char *const earlier = new_text("earlier"), *const later = new_text("later"), *const both = new_text("both");
+    char* const cleared = new_text("cleared");
     p->to[0] = earlier;
     p->to[1] = both;
+    p->to[3] = cleared;
     EXPECT_OK(pobj_update(p));
     // The images have these as addresses; an open transaction writes others.
     EXPECT_OK(pobj_start());
     p->to[0] = later;
     p->to[2] = later;
+    p->to[3] = nullptr;
     EXPECT_OK(pobj_update(p));
     in_a_thread([&] {
-      for (char* const each : {earlier, later, both}) EXPECT_OK(pobj_persistify(each));
+      for (char* const each : {earlier, later, both, cleared}) EXPECT_OK(pobj_persistify(each));
     });
     EXPECT_OK(is_aborted ? pobj_abort() : pobj_end());
     EXPECT_OK(pobj_update(pobj_malloc(8)));  // with which what was made right is durable
     crash_and_restart();
     EXPECT_STREQ(anchor->to[0], is_aborted ? "earlier" : "later");
     EXPECT_STREQ(anchor->to[1], "both");
-    if (is_aborted)
+    if (is_aborted) {
       EXPECT_EQ(anchor->to[2], nullptr);
-    else
+      EXPECT_STREQ(anchor->to[3], "cleared");
+    } else {
       EXPECT_STREQ(anchor->to[2], "later");
+      EXPECT_EQ(anchor->to[3], nullptr);
+    }
     EXPECT_OK(pobj_close());
   }
 }

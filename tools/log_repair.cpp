@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <memory>
+#include <set>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -28,15 +30,50 @@ namespace {
 
 std::string dump(const json& what) { return what.dump(2, ' ', false, json::error_handler_t::replace); }
 
+constexpr std::size_t at_once = 1 << 20;
+constexpr const char* replaced = ".replaced";
+
 std::string replaced_path(os::disk& disk, const std::string& path) {
-  std::string kept = path + ".replaced";
+  std::string kept = path + replaced;
   if (disk.exists(kept))
     throw error(std::make_error_code(std::errc::file_exists),
-                kept + ": is there already, from an earlier repair; move it away first");
+                kept + ": is there already, from an earlier repair; move it away first. Nothing was changed");
   return kept;
 }
 
-constexpr std::size_t at_once = 1 << 20;
+bool have_same_bytes(os::disk& disk, const std::string& first, const std::string& second) {
+  const auto a = disk.open(first, os::access::read_only), b = disk.open(second, os::access::read_only);
+  std::vector<std::byte> in_a(at_once), in_b(at_once);
+  for (std::uint64_t at = 0;; at += at_once) {
+    const std::size_t got = a->read_at(at, in_a);
+    if (b->read_at(at, in_b) != got || std::memcmp(in_a.data(), in_b.data(), got) != 0) return false;
+    if (got < at_once) return true;
+  }
+}
+
+// Whether the file may be what is left of a log: the mark of one, or nothing.
+bool may_have_been_a_log(os::disk& disk, const std::string& path) {
+  const auto file = disk.open(path, os::access::read_only);
+  for (const std::uint64_t copy : {std::uint64_t{0}, std::uint64_t{status_copy_size}}) {
+    std::uint64_t magic = 0;
+    if (file->read_at(copy, std::as_writable_bytes(std::span(&magic, 1))) == sizeof magic && magic == log_magic)
+      return true;
+  }
+  std::vector<std::byte> buffer(at_once);
+  for (std::uint64_t at = 0;; at += at_once) {
+    const std::size_t got = file->read_at(at, buffer);
+    if (std::ranges::any_of(os::bytes(buffer).first(got), [](std::byte b) { return b != std::byte{0}; })) return false;
+    if (got < at_once) return true;
+  }
+}
+
+// Whether a segment that lies beside this log says that it belongs to another one, which is there.
+bool is_of_another_log(const segment_header& h, const std::filesystem::path& log) {
+  const std::filesystem::path its(
+      std::string(h.log_path.data(), std::min<std::size_t>(h.log_path_length, h.log_path.size())));
+  if (h.log_id == identity{} || its.filename() == log.filename()) return false;
+  return std::filesystem::exists(its) || std::filesystem::exists(log.parent_path() / its.filename());
+}
 
 void copy_file(os::disk& disk, const std::string& from, const std::string& to) {
   const auto source = disk.open(from, os::access::read_only);
@@ -159,16 +196,24 @@ std::vector<std::string> segments_beside(const std::string& log_path) {
   std::vector<std::string> all;
   const std::filesystem::path directory = std::filesystem::path(log_path).parent_path();
   if (!std::filesystem::is_directory(directory)) return all;
-  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
-    if (!entry.is_regular_file() || entry.path() == log_path) continue;
+  std::set<std::string> paths;
+  for (const auto& entry : std::filesystem::directory_iterator(directory))
+    if (entry.is_regular_file() && entry.path() != log_path) paths.insert(entry.path().string());
+  std::map<identity, std::string> known;
+  for (const std::string& path : paths) {
     try {
-      (void)read_segment_header(os::real_disk(), entry.path().string());
-      all.push_back(entry.path().string());
+      const segment_header h = read_segment_header(os::real_disk(), path);
+      if (path.ends_with(replaced) || is_of_another_log(h, log_path)) continue;
+      if (const auto [at, is_new] = known.emplace(h.segment_id, path); !is_new)
+        throw error(errc::bad_option,
+                    at->second + " and " + path +
+                        " are copies of one segment: name the segments that belong to the log, behind "
+                        "its path. Nothing was changed");
+      all.push_back(path);
     } catch (const error& e) {
       if (e.code() != errc::not_a_segment) throw;
     }
   }
-  std::ranges::sort(all);
   return all;
 }
 
@@ -198,8 +243,10 @@ int cut_log(os::disk& disk, const std::string& path, lsn at, const std::vector<s
                             refused.empty() ? "missing end" : "damage", refused.empty() ? "" : "; " + refused));
   cut_result result;
   result.damaged = found.damaged;
-  result.old_file = replaced_path(disk, path);
-  copy_file(disk, path, result.old_file);
+  // There is one already, and the same, if an earlier cut was interrupted.
+  result.old_file = path + replaced;
+  if (!disk.exists(result.old_file) || !have_same_bytes(disk, path, result.old_file))
+    copy_file(disk, path, replaced_path(disk, path));
   write_shortened(disk, *log, at);
   log = log_file::open(disk, path, os::access::read_write, true);
   result.end = find_tail(*log).tail;
@@ -231,6 +278,10 @@ int renew_log(os::disk& disk, const std::string& path, const std::vector<std::st
       old = log_file::open(disk, path, os::access::read_write, true);
     } catch (const error& e) {
       if (e.code() != errc::damaged && e.code() != errc::not_a_log) throw;
+      if (!may_have_been_a_log(disk, path))
+        throw error(errc::not_a_log, path +
+                                         ": is no log, nor what is left of one; if it is in a log's place, move it "
+                                         "away first. Nothing was changed");
       unreadable = e.what();
     }
     if (old != nullptr && old->status().clean == 0)
@@ -240,9 +291,17 @@ int renew_log(os::disk& disk, const std::string& path, const std::vector<std::st
                                         "another store's, move it away");
   }
   auto opened = open_segments(disk, segments);
+  const auto is_of_it = [&](const segment& s) {
+    return old != nullptr && !s.was_changed_elsewhere(old->status().log_id) &&
+           s.why_of_another_moment(old->status(), path, old->status().tail).empty();
+  };
+  if (old != nullptr && std::ranges::all_of(opened, [&](const auto& s) { return is_of_it(*s); }))
+    throw error(errc::bad_option, path +
+                                      ": this log is whole, and its segments are of the same moment: it is not "
+                                      "replaced");
   std::vector<std::string> waiting;
   for (const auto& s : opened)
-    if (s->waits_in_a_log() && (old == nullptr || !s->waits_in(old->status().log_id))) waiting.push_back(s->path());
+    if (s->waits_in_a_log() && !is_of_it(*s)) waiting.push_back(s->path());
   if (!waiting.empty() && !give_up)
     throw error(
         errc::wrong_log,
@@ -251,26 +310,33 @@ int renew_log(os::disk& disk, const std::string& path, const std::vector<std::st
                     "one moment; or, to go on with what is there, use --give-up. Nothing was changed",
                     path, waiting.front()));
   std::string kept;
-  if (exists) {
-    kept = replaced_path(disk, path);
-    disk.rename(path, kept);
-    disk.sync_directory_of(path);
+  std::unique_ptr<log_file> made;
+  if (old != nullptr && old->status().totals[static_cast<std::size_t>(log_total::opened)] == 0) {
+    made = std::move(old);  // of an earlier renewal that was interrupted
+  } else {
+    if (exists) {
+      kept = replaced_path(disk, path);
+      disk.rename(path, kept);
+      disk.sync_directory_of(path);
+    }
+    made = log_file::create(disk, path, log_options{}, {});
+    // Not where new logs begin: it has a past, though nobody knows it.
+    status_block status = made->status();
+    status.head = status.tail = 2 * made->area();
+    made->write_status(status);
   }
-  for (const auto& s : opened) s->disown();
-  const auto made = log_file::create(disk, path, log_options{}, {});
-  // Not where new logs begin: it has a past, though nobody knows it.
-  status_block status = made->status();
-  status.head = status.tail = 2 * made->area();
-  made->write_status(status);
   if (as_json) {
     fmt::print(out, "{}\n", dump({{"log", path}, {"segments", segments}, {"given_up", waiting}, {"old_file", kept}}));
-    return exit_ok;
+  } else {
+    fmt::print(out, "{}: a new log, for {} segments\n", path, segments.size());
+    for (const std::string& s : segments) fmt::print(out, "segment   {}\n", s);
+    for (const std::string& s : waiting)
+      fmt::print(out, "GIVEN UP  what the old log had for {}: it may be of several moments; verify it\n", s);
+    if (!unreadable.empty()) fmt::print(out, "{}: the old file; {}\n", kept, unreadable);
   }
-  fmt::print(out, "{}: a new log, for {} segments\n", path, segments.size());
-  for (const std::string& s : segments) fmt::print(out, "segment   {}\n", s);
-  for (const std::string& s : waiting)
-    fmt::print(out, "GIVEN UP  what the old log had for {}: it may be of several moments; verify it\n", s);
-  if (!unreadable.empty()) fmt::print(out, "{}: the old file; {}\n", kept, unreadable);
+  // Last, and when it has been said: until then each of them still says that changes waited in the old log.
+  std::fflush(out);
+  for (const auto& s : opened) s->disown();
   return exit_ok;
 }
 

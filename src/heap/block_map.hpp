@@ -203,7 +203,6 @@ inline found_object block_map::find(address at) const {
       const address object = start_of(y->first) + start * granule;
       if (at >= object && at - object < size_of_object(object)) return {object, false, const_cast<young_block*>(y)};
     }
-    if (y->is_large) return {};
   }
   const std::uint64_t head = head_of(block);
   if (head == start_bits::none) return {};

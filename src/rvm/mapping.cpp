@@ -53,13 +53,16 @@ segment& memory_state::open_segment(const std::string& segment_path, bool raw, b
                                           read_only ? os::access::read_only : os::access::read_write, raw);
   if (!take_over) {
     opened->require_log(status_at_open.log_id);
-    if (const auto why = why_of_another_moment(*opened, status_at_open, read_only ? live->tail : queue->window().tail);
-        !why.empty())
+    const lsn tail = read_only ? live->tail : queue->window().tail;
+    if (const auto why = opened->why_of_another_moment(status_at_open, path, tail); !why.empty())
       throw error(errc::wrong_log, opened->path() + ": this segment " + why +
                                        "; or, to go on with the files as they are, use `tenure log renew " + path +
                                        "`, or map_options::take_over");
   }
-  if (take_over && !read_only) opened->disown();  // so that this log is noted before it has changes
+  if (take_over && !read_only) {
+    opened->disown();
+    opened->note_in_log(status_at_open.log_id, path, queue->window().tail);
+  }
   if (!read_only) opened->mend();
   const std::scoped_lock lock(segments_mutex);
   return *segments.emplace(logged, std::move(opened)).first->second;
@@ -193,8 +196,14 @@ void memory_state::replay_into(region_state& what) {
 }
 
 redo memory_state::changes_in_log(segment& of) {
-  redo values([&of](const segment_name& name) {
+  redo values([this, &of](const segment_name& name) {
     const bool same = name.raw == of.is_raw() && (name.raw ? name.path == of.logged_path() : name.id == of.id());
+    // As in recovery: these are not changes of what is there.
+    if (same && !of.waits_in(status_at_open.log_id))
+      throw error(errc::wrong_log,
+                  of.path() + ": the log " + path +
+                      " has changes for this segment, but the segment does not know of them: another log has taken it "
+                      "over, or it is an older copy; put the right file back");
     return same ? &of : nullptr;
   });
   if (live && live->used() != 0)

@@ -70,8 +70,6 @@ struct memory_state final : truncation_host {
   void write_bulk(transaction_state& tx);
 
   // recovery.cpp
-  // Why the segment and the log cannot be of the same moment; "": nothing speaks against it. `tail`: the log's.
-  [[nodiscard]] std::string why_of_another_moment(const segment& in, const status_block& status, lsn tail) const;
   // The last changes of the segment, if there were any, were made under this log.
   [[nodiscard]] bool is_of_this_log(const segment& in) const {
     return !in.was_changed_elsewhere(status_at_open.log_id);

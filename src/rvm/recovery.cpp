@@ -56,25 +56,6 @@ void memory_state::require_sensible(const tuning& how) {
     throw error(errc::bad_option, "truncation_threshold is not a number; give a part of the log, such as 0.5");
 }
 
-// Copies of files that were made at different times, or while they were written, are told by how far each of them says that
-// the log's changes are in the segment [rvm.segment.applied].
-std::string memory_state::why_of_another_moment(const segment& in, const status_block& status, lsn tail) const {
-  const lsn applied = in.applied();
-  if (applied == 0 || !in.was_changed_under(status.log_id)) return "";
-  if (applied > tail)
-    return "has changes of the log " + path + " up to LSN " + std::to_string(applied) + ", but the log ends at LSN " +
-           std::to_string(tail) +
-           ": it is an older copy of the log, or they were copied while they were in use, or the log's end was lost; "
-           "put files of the same moment in place, or cut the log there (`tenure log cut --at " +
-           std::to_string(tail) + " " + path + "`)";
-  for (const segment_mark& mark : std::span(status.marks).first(status.mark_count))
-    if (in.marks(mark) && applied < mark.applied)
-      return "is an older copy: it has the changes of the log " + path + " up to LSN " + std::to_string(applied) +
-             ", and the log knows that they were in it up to LSN " + std::to_string(mark.applied) +
-             "; put files of the same moment in place";
-  return "";
-}
-
 void memory_state::open_log() {
   if (how.mode == open_mode::create || (how.mode == open_mode::open_or_create && !disk.exists(path))) try {
       memory::create_log(path, how.log, how.on_progress, &disk);
@@ -152,7 +133,7 @@ void memory_state::recover(log_file& log) {
               errc::wrong_log,
               path + ": the log has committed changes for a segment that was at " + s->path() +
                   ", but another segment is there now; put the right one back and open the log again; nothing is lost");
-        if (const std::string why = why_of_another_moment(*s, status, report.tail); !why.empty())
+        if (const std::string why = s->why_of_another_moment(status, path, report.tail); !why.empty())
           return give_up(file, errc::wrong_log, "which " + why + ", or open the log with give_up_segments");
         return s.get();
       };

@@ -238,6 +238,29 @@ bool segment::marks(const segment_mark& mark) const {
   return std::equal(mark.segment.begin(), mark.segment.end(), id().begin());
 }
 
+// Copies of files that were made at different times, or while they were written, are told by how far each of them says that
+// the log's changes are in the segment [rvm.segment.applied].
+std::string segment::why_of_another_moment(const status_block& log, const std::string& log_path, lsn tail) const {
+  if (raw_ || was_changed_elsewhere(log.log_id)) return "";
+  const bool is_known = was_changed_under(log.log_id);
+  const lsn has = applied();
+  if (is_known && has == 0) return "";
+  if (is_known && has > tail)
+    return "has changes of the log " + log_path + " up to LSN " + std::to_string(has) + ", but the log ends at LSN " +
+           std::to_string(tail) +
+           ": it is an older copy of the log, or they were copied while they were in use, or the log's end was lost; "
+           "put files of the same moment in place, or cut the log there (`tenure log cut --at " +
+           std::to_string(tail) + " " + log_path + "`)";
+  for (const segment_mark& mark : std::span(log.marks).first(log.mark_count))
+    if (marks(mark) && (!is_known || has < mark.applied))
+      return "is an older copy: it has " +
+             (is_known ? "the changes of the log " + log_path + " up to LSN " + std::to_string(has)
+                       : "no change of the log " + log_path) +
+             ", and the log knows that they were in it up to LSN " + std::to_string(mark.applied) +
+             "; put files of the same moment in place";
+  return "";
+}
+
 void segment::disown() {
   if (raw_) return;
   const std::scoped_lock lock(header_mutex_);

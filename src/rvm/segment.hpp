@@ -69,6 +69,8 @@ class segment {
   // Puts it into the list of segments in the status of the log that it belongs to; where there is room.
   void mark_in(status_block& log) const;
   [[nodiscard]] bool marks(const segment_mark& mark) const;  // it is this one's
+  // Why this segment and the log that is there cannot be of the same moment; "": nothing speaks against it. `tail`: the log's.
+  [[nodiscard]] std::string why_of_another_moment(const status_block& log, const std::string& log_path, lsn tail) const;
   // It belongs to no log any more: whatever waits for it somewhere is given up.
   void disown();
   // Its log was cut: it ends at this LSN.

@@ -11,6 +11,7 @@
 
 #include "heap/format.hpp"
 #include "rvm/format.hpp"
+#include "rvm/segment.hpp"
 #include "support/expect_error.hpp"
 #include "support/small_image.hpp"
 #include "support/test_store.hpp"
@@ -138,6 +139,36 @@ TEST_F(files_together, that_are_older_than_the_others_are_refused) {
   sound();
 }
 
+// Copies of databases from after the log was renewed, when they knew no log.
+TEST_F(files_together, that_knew_no_log_are_refused_later) {
+  disk.remove(log);
+  rvm::memory::create_log(log, how().memory.log, {}, &disk);
+  for (const std::string& path : {main, more}) rvm::segment(disk, path, path, os::access::read_write, false).disown();
+  const file_set renewed = files();
+  use(3);
+  const file_set later = files();
+  std::unique_ptr<sim::disk> crashed;
+  {
+    store_options h = how();
+    h.memory.tune.truncation_threshold = 2;
+    store s(image_path, h);
+    for (int n = 0; n < 4; ++n) change(s);
+    crashed = disk.crash(1, sim::policy::keep_all);
+  }
+  for (const std::string& old : {main, more}) {
+    SCOPED_TRACE(old);
+    install(later);
+    disk.install(old, renewed.at(old));
+    refused(errc::wrong_log, {old, "older copy", "same moment"});
+    for (const std::string& name : crashed->names()) disk.install(name, crashed->current_bytes(name));
+    disk.install(old, renewed.at(old));
+    for (const auto mode : {rvm::open_mode::open, rvm::open_mode::read_only})
+      expect_error(errc::wrong_log, {old, "older copy"}, [&] { const store s(image_path, how(mode)); });
+  }
+  install(renewed);
+  sound();
+}
+
 // A crash, and an older copy of a database beside what it has left.
 TEST_F(files_together, that_are_older_are_refused_after_a_crash) {
   for (const bool truncated : {false, true}) {
@@ -155,7 +186,8 @@ TEST_F(files_together, that_are_older_are_refused_after_a_crash) {
       SCOPED_TRACE(old);
       for (const std::string& name : left->names()) disk.install(name, left->current_bytes(name));
       disk.install(old, first[old]);
-      expect_error(errc::wrong_log, {old, "older copy"}, [&] { const store s(image_path, how()); });
+      for (const auto mode : {rvm::open_mode::open, rvm::open_mode::read_only})
+        expect_error(errc::wrong_log, {old, "older copy"}, [&] { const store s(image_path, how(mode)); });
       disk.install(old, left->current_bytes(old));
       sound();
     }

@@ -163,6 +163,27 @@ TEST_F(transient_memory, beside_persistent_objects_and_where_some_have_been) {
   }
 }
 
+// Objects of several blocks, too, that were made before the transaction in which they become reachable.
+TEST_F(transient_memory, becomes_persistent) {
+  for (const std::size_t length : {std::size_t{10}, std::size_t{40'000}, std::size_t{300'000}}) {
+    SCOPED_TRACE(length);
+    auto* const made = s().make<cell>();
+    made->text = tenure::string(std::string(length, 'x'));
+    cells& all = s().root<cells>("cells");
+    s().transact([&] { all.all.push_back(made); });
+    EXPECT_TRUE(s().is_persistent(made));
+    EXPECT_TRUE(s().is_persistent(made->text.data()));
+    expect_sound(s());
+    s().transact([&] { std::swap(s().root<cell>("other").text, made->text); });
+    expect_sound(s());
+    s().transact([&] {
+      s().destroy(all.all.back());
+      all.all.pop_back();
+    });
+    expect_sound(s());
+  }
+}
+
 TEST_F(transient_memory, in_a_store_that_is_only_read) {
   s().transact([&] {
     cells& all = s().root<cells>("cells");

@@ -153,11 +153,11 @@ class record_program {
 
   void transact(database& far) {
     const model_table before = now_;
-    const std::size_t floating_before = floating_.size();
+    older_ = floating_.size();
     transaction tx = store_->begin();
     for (std::uint64_t steps = 1 + random_.below(5); steps != 0; --steps) step(far);
     if (has(7) && random_.one_in(4)) {
-      floating_.resize(floating_before);  // the memory of the others goes
+      floating_.resize(older_);  // the memory of the others goes
       tx.abort();
       now_ = before;
       compare();
@@ -177,6 +177,7 @@ class record_program {
     tx.commit(durable ? commit_mode::durable : commit_mode::lazy);
     if (durable) acknowledged_ = table_commits_;
     if (random_.one_in(4)) compare();
+    if (random_.one_in(8)) expect_sound(*store_);
   }
 
   void step(database& far) {
@@ -210,7 +211,13 @@ class record_program {
     record* const made = in != nullptr ? in->make<record>() : store_->make<record>();
     made->id = ++ids_;
     made->group = random_.below(groups_);
-    made->text = text();
+    if (older_ != 0 && random_.one_in(4)) {  // what was made before the transaction becomes persistent
+      made->text = std::move(floating_.front());
+      floating_.erase(floating_.begin());
+      --older_;
+    } else {
+      made->text = text();
+    }
     made->scratch = random_.next();
     if (!now_.empty() && random_.one_in(2)) made->next = &any();
     add(*made);
@@ -303,6 +310,7 @@ class record_program {
   std::map<std::uint64_t, model_table> history_;  // by commit, from the last durable one on
   std::uint64_t table_commits_ = 0, acknowledged_ = 0, ids_ = 0;
   std::vector<tenure::string> floating_;
+  std::size_t older_ = 0;  // of these, those that were there before the transaction; they come first
 };
 
 }  // namespace

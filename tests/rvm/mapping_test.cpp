@@ -289,8 +289,30 @@ TEST(mapping, taking_over_a_segment_whose_log_is_lost) {
   expect_error(errc::wrong_log, {dir / "seg", dir / "lost", "taken it over"}, [&] {
     memory{dir / "lost", small_log()};
   });
-  memory m(dir / "log", small_log());
-  EXPECT_EQ(get(m.map(dir / "seg"), 8, 3), "new");
+  {
+    memory m(dir / "log", small_log());
+    EXPECT_EQ(get(m.map(dir / "seg"), 8, 3), "new");
+    m.close();
+  }
+  // Nor does a reader see them on what is there now.
+  memory lost(dir / "lost", reading());
+  expect_error(errc::wrong_log, {dir / "seg", dir / "lost", "taken it over"}, [&] { (void)lost.map(dir / "seg"); });
+}
+
+// Though nothing has been committed under the new log, and the old one has changes that it knows of.
+TEST(mapping, taking_over_holds_at_once) {
+  temp_dir dir;
+  for (const char* const log : {"first", "second", "first", "second"}) {
+    memory m(dir / log, small_log());
+    region r = m.map(dir / "seg", {.create_length = 4 * kib, .take_over = true});
+    if (log == std::string("first")) {
+      put(m, r, 0, log);
+      m.truncate();
+    }
+    m.close();
+    memory again(dir / log, small_log());
+    EXPECT_EQ(get(again.map(dir / "seg"), 0, 5), "first");
+  }
 }
 
 TEST(mapping, logs_of_all_block_sizes_and_tiny_ones) {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "sim/disk.hpp"
 #include "support/expect_error.hpp"
 #include "support/small_memory.hpp"
+#include "support/temp_dir.hpp"
 #include "tools/shown.hpp"
 
 namespace tenure::tools {
@@ -181,6 +183,96 @@ TEST_F(log_repair, makes_a_log_for_segments_that_have_lost_changes_only_if_told)
   const json done = renew(true).parsed();
   EXPECT_EQ(done["given_up"], json({"/d/seg"}));
   EXPECT_EQ(words(), (list{0, 0, 0, 0, 0, 0}));
+}
+
+TEST_F(log_repair, replaces_nothing_that_is_whole_or_no_log) {
+  clean();
+  expect_error(errc::bad_option, {"/d/log", "whole", "not replaced"}, [&] { renew(); });
+  // A slip of the path.
+  expect_error(errc::not_a_log, {"/d/seg", "no log", "Nothing was changed"},
+               [&] { show([&](std::FILE* out) { return renew_log(*disk, "/d/seg", {}, true, true, out); }); });
+  disk->install("/d/notes", std::vector<std::byte>(20'000, std::byte{'x'}));
+  expect_error(errc::not_a_log, {"/d/notes", "no log"},
+               [&] { show([&](std::FILE* out) { return renew_log(*disk, "/d/notes", {}, true, true, out); }); });
+  EXPECT_FALSE(disk->exists("/d/notes.replaced"));
+  EXPECT_EQ(words(), (list{1, 0, 0, 0, 0, 0}));
+}
+
+// Wherever it is interrupted: what is given up is said when it is done again, and is not given up without being told to.
+TEST_F(log_repair, says_what_is_given_up_after_an_interruption) {
+  crash();
+  disk->remove("/d/log");
+  const auto before = disk->crash(1, sim::policy::keep_all);
+  EXPECT_TRUE(renew(true, false).has("GIVEN UP  what the old log had for /d/seg"));
+  const std::uint64_t all = disk->operations();
+  std::uint64_t refusals = 0;
+  for (std::uint64_t at = 1; at <= all; at = at == 6 ? all - 14 : at + 1) {  // between, zeros are written
+    disk = before->crash(1, sim::policy::keep_all);
+    disk->crash_at(at);
+    try {
+      (void)renew(true);
+    } catch (const sim::power_failure&) {
+    }
+    disk = disk->crash(at, at % 2 == 0 ? sim::policy::keep_all : sim::policy::drop_all);
+    SCOPED_TRACE("operation " + std::to_string(at));
+    bool refused = false;
+    try {
+      (void)renew();
+    } catch (const error& e) {
+      refused = e.code() == errc::wrong_log;
+      EXPECT_TRUE(refused || e.code() == errc::bad_option) << e.what();  // it was done
+    }
+    refusals += refused;
+    if (refused) {
+      EXPECT_EQ(renew(true).parsed()["given_up"], json({"/d/seg"}));
+    }
+    EXPECT_EQ(words(), (list{0, 0, 0, 0, 0, 0}));
+  }
+  EXPECT_GT(refusals, 3u);
+  EXPECT_LT(refusals, 20u);
+}
+
+TEST_F(log_repair, cuts_again_what_was_interrupted) {
+  crash();
+  const lsn at = damage_group(4);
+  const auto before = disk->crash(1, sim::policy::keep_all);
+  for (std::uint64_t n = 1;; ++n) {
+    SCOPED_TRACE("operation " + std::to_string(n));
+    disk = before->crash(1, sim::policy::keep_all);
+    disk->crash_at(n);
+    try {
+      (void)cut(at);
+    } catch (const sim::power_failure&) {
+    }
+    const bool whole = !disk->is_off();
+    disk = disk->crash(n, sim::policy::keep_all);
+    try {
+      EXPECT_EQ(cut(at).parsed()["kept"], 3);
+    } catch (const error& e) {
+      EXPECT_EQ(e.code(), errc::bad_option) << e.what();  // it was done
+    }
+    EXPECT_EQ(words(), (list{1, 2, 3, 0, 0, 0}));
+    if (whole) break;
+  }
+}
+
+// Only the segments of the log that is named are let go.
+TEST(log_repair_files, takes_no_segments_of_other_logs) {
+  const temp_dir dir;
+  for (const char* const name : {"a", "b"}) {
+    memory m(dir / (std::string(name) + ".log"), small_log());
+    const region r = m.map(dir / (std::string(name) + ".seg"), {.create_length = 64 * kib});
+    m.transact([&](transaction& tx) { tx.modify(r.at<std::uint64_t>(8), std::uint64_t{1}); });
+  }
+  const std::vector<std::string> own{dir / "a.seg"};
+  EXPECT_EQ(segments_beside(dir / "a.log"), own);
+  std::filesystem::remove(dir / "a.log");
+  EXPECT_EQ(segments_beside(dir / "a.log"), own);
+  std::filesystem::copy_file(dir / "a.seg", dir / "a.seg.replaced");
+  EXPECT_EQ(segments_beside(dir / "a.log"), own);
+  std::filesystem::copy_file(dir / "a.seg", dir / "a.seg.old");
+  expect_error(errc::bad_option, {"a.seg and ", "a.seg.old", "copies of one segment"},
+               [&] { (void)segments_beside(dir / "a.log"); });
 }
 
 }  // namespace

@@ -262,8 +262,6 @@ void transaction::prepare_area(const area& a, bool in_bulk) {
 }
 
 void transaction::prepare() {
-  for (const object o : given_)
-    if (in_.addresses.is_handle(o.handle) && o.is_persistent()) link(o);
   if (in_.is_strict()) check_references();
   for (std::size_t i = 0; i < retyped_.size(); ++i) {  // settling adds to them
     const object o = retyped_[i];
@@ -282,6 +280,9 @@ void transaction::prepare() {
   for (const placed& p : taken_slots_) release_slot(p.slot);
   for (const position slot : abandoned_) release_slot(slot);
   for (const auto& each : finalized_) release_slot(each.slot);
+  // When the commit is refused no more for what the program has done: until the end others may write there [pobj.link].
+  for (const object o : given_)
+    if (in_.addresses.is_handle(o.handle) && o.is_persistent() && o.header().dying == 0) link(o);
   std::uint64_t whole = 0;
   for (const auto& [begin, a] : areas_) whole += pages_of(a).length();
   for (const auto& [begin, a] : areas_) prepare_area(a, whole >= test_hooks::bulk_bytes);

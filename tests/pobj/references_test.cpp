@@ -167,33 +167,43 @@ TEST_F(pobj_references, are_made_right_only_where_no_other_transaction_writes) {
   }
 }
 
-// An abort of what made an object persistent does not undo what others have written meanwhile where the object is referred to.
+// An abort of what made an object persistent does not undo what others have written meanwhile where the object is referred to,
+// not after its end was refused either.
 TEST_F(pobj_references, written_by_another_transaction_outlive_an_abort) {
-  start();
-  pointers* const p = new_pointers();
-  auto* const later = static_cast<char*>(pobj_malloc_transient(16));
-  p->to[0] = later;
-  EXPECT_OK(pobj_update(p));
-  auto* const other = static_cast<char*>(pobj_malloc(16));
-  std::strcpy(other, "other");
-  EXPECT_OK(pobj_update(other));
-  std::latch made(1), written(1);
-  std::thread another([&] {
+  for (const bool is_refused : {false, true}) {
+    SCOPED_TRACE(is_refused);
+    start(POBJ_STRICT);
+    pointers* const p = new_pointers();
+    auto* const later = static_cast<char*>(pobj_malloc_transient(16));
+    p->to[0] = later;
+    p->to[5] = static_cast<char*>(pobj_malloc(100));
+    EXPECT_OK(pobj_update(p));
+    auto* const other = static_cast<char*>(pobj_malloc(16));
+    std::strcpy(other, "other");
+    EXPECT_OK(pobj_update(other));
+    std::latch made(1), written(1);
+    std::thread another([&] {
+      EXPECT_OK(pobj_start());
+      EXPECT_OK(pobj_persistify(later));
+      if (is_refused) {
+        EXPECT_OK(pobj_free(p->to[5]));
+        expect_failure(POBJ_EREFERENCED, pobj_end(), {"offset 40", "frees"});
+      }
+      made.count_down();
+      written.wait();
+      EXPECT_OK(pobj_abort());
+    });
+    made.wait();
     EXPECT_OK(pobj_start());
-    EXPECT_OK(pobj_persistify(later));
-    made.count_down();
-    written.wait();
-    EXPECT_OK(pobj_abort());
-  });
-  made.wait();
-  EXPECT_OK(pobj_start());
-  p->to[0] = other;
-  EXPECT_OK(pobj_update(p));
-  written.count_down();
-  another.join();
-  EXPECT_OK(pobj_end());
-  crash_and_restart();
-  EXPECT_STREQ(anchor->to[0], "other");
+    p->to[0] = other;
+    EXPECT_OK(pobj_update_range(p, &p->to[0], sizeof p->to[0]));
+    written.count_down();
+    another.join();
+    EXPECT_OK(pobj_end());
+    crash_and_restart();
+    EXPECT_STREQ(anchor->to[0], "other");
+    EXPECT_OK(pobj_close());
+  }
 }
 
 TEST_F(pobj_references, to_freed_objects_are_null_and_never_another_object) {

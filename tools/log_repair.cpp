@@ -128,9 +128,9 @@ void write_shortened(os::disk& disk, const log_file& log, lsn end) {
 std::string why_refused(const log_file& log) {
   if (log.status().clean != 0) return "";
   try {
-    const log_tail end = find_tail(log);
+    const log_tail end = find_tail(log, log.status());
     if (end.tail != log.status().head)
-      read_backwards(log, log.status().head, end.tail, end.last_group, [](const group_view&) { return true; });
+      read_backwards(log, {log.status().head, end.tail, end.last_group}, [](const group_view&) { return true; });
     return "";
   } catch (const error& e) {
     if (e.code() != errc::damaged) throw;
@@ -249,7 +249,7 @@ int cut_log(os::disk& disk, const std::string& path, lsn at, const std::vector<s
     copy_file(disk, path, replaced_path(disk, path));
   write_shortened(disk, *log, at);
   log = log_file::open(disk, path, os::access::read_write, true);
-  result.end = find_tail(*log).tail;
+  result.end = find_tail(*log, log->status()).tail;
   for (const auto& s : opened) {
     if (!is_ahead(s, result.end)) continue;
     result.ahead.push_back({s->path(), s->applied()});

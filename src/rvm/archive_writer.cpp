@@ -84,13 +84,13 @@ class index_maker {
 
 }  // namespace
 
-archive_writer::archive_writer(os::disk& disk, const archive_options& how, const log_file& log, counters& count,
+archive_writer::archive_writer(os::disk& disk, const archive_options& how, const readable_log& log, counters& count,
                                std::size_t frame)
     : disk_(disk),
       frame_(frame),
       path_(archive_path(log.path(), how.path)),
       log_path_(log.path()),
-      log_id_(log.status().log_id),
+      log_id_(log.id()),
       part_size_(how.max_size / archive_parts),
       count_(count),
       compressor_(ZSTD_createCCtx(), ZSTD_freeCCtx) {
@@ -140,7 +140,7 @@ void archive_writer::find_end() {
   // Else something else is behind it, torn or damaged: nothing of it is overwritten, a new part begins.
 }
 
-void archive_writer::append(const log_file& log, lsn from, lsn to) {
+void archive_writer::append(const readable_log& log, lsn from, lsn to) {
   from = std::max(from, std::min(end_, to));
   while (from < to) {
     stretch next = take(log, from, to);
@@ -164,7 +164,7 @@ std::size_t archive_writer::compress(os::const_bytes from, std::size_t to) {
   return length;
 }
 
-archive_writer::stretch archive_writer::take(const log_file& log, lsn from, lsn to) {
+archive_writer::stretch archive_writer::take(const readable_log& log, lsn from, lsn to) {
   buffer_.resize(std::min<std::uint64_t>(to - from, frame_));
   log.read(from, buffer_);
   stretch made{};

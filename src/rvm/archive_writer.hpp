@@ -12,7 +12,7 @@
 
 #include "rvm/archive_format.hpp"
 #include "rvm/counters.hpp"
-#include "rvm/log_file.hpp"
+#include "rvm/durable_log.hpp"
 
 struct ZSTD_CCtx_s;
 
@@ -22,7 +22,7 @@ namespace tenure::rvm {
 class archive_writer {
  public:
   // Finds what is there already. Writes frames of about so many bytes of log.
-  archive_writer(os::disk& disk, const archive_options& how, const log_file& log, counters& count,
+  archive_writer(os::disk& disk, const archive_options& how, const readable_log& log, counters& count,
                  std::size_t frame = max_stretch);
   ~archive_writer();
   archive_writer(const archive_writer&) = delete;
@@ -32,7 +32,7 @@ class archive_writer {
   [[nodiscard]] lsn end() const { return end_; }
   // Makes the groups of [from, to) durable in the archive, unless they are already. If it throws they are not, or may be;
   // it can be tried again.
-  void append(const log_file& log, lsn from, lsn to);
+  void append(const readable_log& log, lsn from, lsn to);
 
  private:
   struct stretch {
@@ -40,7 +40,7 @@ class archive_writer {
     std::vector<std::byte> content;  // index and log, compressed, padded
   };
   void find_end();
-  [[nodiscard]] stretch take(const log_file& log, lsn from, lsn to);
+  [[nodiscard]] stretch take(const readable_log& log, lsn from, lsn to);
   [[nodiscard]] std::size_t compress(os::const_bytes from, std::size_t to);
   void write(stretch& what);
   void write_to_new_part(stretch& what);

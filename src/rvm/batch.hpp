@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "rvm/durable_log.hpp"
 #include "rvm/format.hpp"
-#include "rvm/log_file.hpp"
 
 namespace tenure::rvm {
 

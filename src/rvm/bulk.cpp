@@ -67,10 +67,10 @@ void memory_state::write_bulk(transaction_state& tx) {
   }
   tx.extents.clear();
   truncation->writing_extents([&] {
-    queue->mask(tx.id, truncation->stamp().generation, masked);
+    queue->mask(tx.id, log->stamp().generation, masked);
     for (auto& [in, all] : writes) {
-      const lsn tail = in->was_changed_under(truncation->stamp().log_id) ? queue->window().tail : 0;
-      in->write_bulk(all, tx.id, truncation->stamp().generation, tail);
+      const lsn tail = in->was_changed_under(log->stamp().log_id) ? log->window().tail : 0;
+      in->write_bulk(all, tx.id, log->stamp().generation, tail);
       for (auto& w : all) {
         ++count.bulk_extents;
         count.bulk_bytes += w.checksums.size() * redo_page;

@@ -8,20 +8,12 @@
 
 #include <tenure/rvm.hpp>
 
-#include "os/file.hpp"
-#include "rvm/format.hpp"
+#include "rvm/durable_log.hpp"
 
 namespace tenure::rvm {
 
-// What every group of a log carries. Constant while the log is open.
-struct log_stamp {
-  identity log_id;
-  std::uint32_t generation;
-  std::uint32_t block_size;
-};
-
 // Thread-safe but for writing or setting the status and the one it returns, which have one user at a time.
-class log_file {
+class log_file final : public readable_log {
  public:
   // Makes a new log, where there must be no file (std::errc::file_exists). It appears whole or not at all. Returned locked.
   static std::unique_ptr<log_file> create(os::disk& disk, const std::string& path, const log_options& how,
@@ -32,22 +24,20 @@ class log_file {
   // Opens and validates. The lock is taken unless `lock` is false (for looking at a live log).
   static std::unique_ptr<log_file> open(os::disk& disk, const std::string& path, os::access access, bool lock);
 
-  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] const identity& id() const override { return status_.log_id; }
+  [[nodiscard]] const std::string& path() const override { return path_; }
   [[nodiscard]] const status_block& status() const { return status_; }
   // Which status copies were valid when the log was opened.
   [[nodiscard]] bool copy_valid(int copy) const { return copy_valid_[copy]; }
-  [[nodiscard]] std::uint64_t area() const { return area_; }
-  [[nodiscard]] std::uint32_t block() const { return block_; }
+  [[nodiscard]] std::uint64_t area() const override { return area_; }
+  [[nodiscard]] std::uint32_t block() const override { return block_; }
   // Whether the path still names this file.
   [[nodiscard]] bool has_its_name() const { return file_->is_current(); }
   void sync_name() { file_->sync_name(); }
-  // Where an LSN is stored, for messages.
-  [[nodiscard]] std::uint64_t file_offset(lsn at) const { return log_area_offset + at % area_; }
+  [[nodiscard]] std::uint64_t file_offset(lsn at) const override { return log_area_offset + at % area_; }
 
-  // Reads [at, at+into.size()), around the end of the area if need be.
-  void read(lsn at, os::bytes into) const;
-  // These bytes will be read soon.
-  void read_ahead(lsn at, std::uint64_t length) const noexcept;
+  void read(lsn at, os::bytes into) const override;
+  void read_ahead(lsn at, std::uint64_t length) const noexcept override;
   // Writes one after the other, at a block boundary, all whole blocks; durable when it returns.
   void write_durably(lsn at, std::span<const os::const_bytes> from);
   // Writes what is there once more, so that it is durable whatever happened to the first writing.

@@ -14,7 +14,7 @@ constexpr std::size_t read_size = 4 << 20;
 // Looks for intact groups by LSN. Keeps what it read last, since neighbouring questions follow each other.
 class prober {
  public:
-  explicit prober(const log_file& log) : log_(log), id_(short_log_id(log.status().log_id)) {}
+  explicit prober(const readable_log& log) : log_(log), id_(short_log_id(log.id())) {}
 
   // The intact group that starts at exactly this LSN.
   std::optional<group_header> group_at(lsn at, lsn limit) {
@@ -44,13 +44,13 @@ class prober {
     return os::const_bytes(buffer_).subspan(static_cast<std::size_t>(at - start_), length);
   }
 
-  const log_file& log_;
+  const readable_log& log_;
   std::uint64_t id_;
   std::vector<std::byte> buffer_;
   lsn start_ = 0;
 };
 
-[[noreturn]] void damaged(const log_file& log, lsn at, const std::string& proof) {
+[[noreturn]] void damaged(const readable_log& log, lsn at, const std::string& proof) {
   throw error(errc::damaged, place_of(log, at) + " is damaged: " + proof +
                                  "; restore log and segments from a backup, of one moment; or go on without this group "
                                  "and what was committed after it: `tenure log cut --at " +
@@ -59,13 +59,13 @@ class prober {
 
 }  // namespace
 
-std::string place_of(const log_file& log, lsn at) {
+std::string place_of(const readable_log& log, lsn at) {
   return log.path() + ": the log's group at LSN " + std::to_string(at) + " (offset " +
          std::to_string(log.file_offset(at)) + ")";
 }
 
-log_tail find_tail(const log_file& log, const progress_callback& progress) {
-  const lsn head = log.status().head, limit = head + log.area();
+log_tail find_tail(const readable_log& log, const status_block& status, const progress_callback& progress) {
+  const lsn head = status.head, limit = head + log.area();
   prober probe(log);
 
   // Some group far behind: every group before the last batch is durable, so "is there a group after x" is true up to it.
@@ -130,7 +130,7 @@ log_tail find_tail(const log_file& log, const progress_callback& progress) {
                     ", is intact and was written when the log was durable up to LSN " +
                     std::to_string(group->synced_through));
       // Left-overs of batches that were torn in earlier generations stay until they are overwritten; not counted.
-      if (group->batch == result.tail && group->generation == log.status().generation) {
+      if (group->batch == result.tail && group->generation == status.generation) {
         ++result.torn_groups;
         result.torn_bytes += group->length;
       }
@@ -138,20 +138,21 @@ log_tail find_tail(const log_file& log, const progress_callback& progress) {
     }
     from = std::max(from, until);
   }
-  if (result.tail < log.status().tail)
+  if (result.tail < status.tail)
     damaged(log, result.tail,
-            "the status block says that the log was durable up to LSN " + std::to_string(log.status().tail));
+            "the status block says that the log was durable up to LSN " + std::to_string(status.tail));
   return result;
 }
 
-void read_backwards(const log_file& log, lsn from, lsn to, lsn last,
+void read_backwards(const readable_log& log, const log_part& part,
                     const std::function<bool(const group_view&)>& visit) {
-  const std::uint64_t id = short_log_id(log.status().log_id);
+  const lsn from = part.from, to = part.to;
+  const std::uint64_t id = short_log_id(log.id());
   // `buffer` holds [start, end); a group that begins before `start` is kept when the part before it is read. Both buffers
   // are made once: fresh memory is a page fault for every page.
   std::vector<std::byte> buffer(static_cast<std::size_t>(std::min<std::uint64_t>(read_size, to - from)));
   std::vector<std::byte> more(buffer.size());
-  lsn start = to, at = last, end = to;
+  lsn start = to, at = part.last_group, end = to;
   while (end > from) {
     if (at < from || at >= end || end - at > max_group) damaged(log, from, "the groups behind it do not lead to it");
     if (at < start) {
@@ -179,14 +180,14 @@ void read_backwards(const log_file& log, lsn from, lsn to, lsn last,
   }
 }
 
-std::optional<group_start> find_group(const log_file& log, lsn at, lsn to) {
+std::optional<group_start> find_group(const readable_log& log, lsn at, lsn to) {
   prober probe(log);
   const auto group = probe.first_group(at, to, to);
   if (!group) return std::nullopt;
   return group_start{group->lsn, group->lsn - group->previous};
 }
 
-void scan_groups(const log_file& log, lsn from, lsn to,
+void scan_groups(const readable_log& log, lsn from, lsn to,
                  const std::function<bool(const group_header&, os::const_bytes)>& visit) {
   prober probe(log);
   for (lsn at = from; at < to;) {

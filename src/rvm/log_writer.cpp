@@ -8,7 +8,6 @@
 
 #include "rvm/segment.hpp"
 #include "rvm/thresholds.hpp"
-#include "rvm/truncator.hpp"
 
 namespace tenure::rvm {
 
@@ -18,9 +17,10 @@ std::string bytes_text(std::uint64_t n) { return std::to_string(n) + " bytes"; }
 
 }  // namespace
 
-log_writer::log_writer(truncator& truncation, page_queue& queue, counters& count, const thresholds& limits,
+log_writer::log_writer(durable_log& log, log_space& space, page_queue& queue, counters& count, const thresholds& limits,
                        std::uint64_t spool_limit, bool background)
-    : truncation_(truncation),
+    : log_(log),
+      space_(space),
       queue_(queue),
       count_(count),
       largest_batch_(limits.largest_batch),
@@ -61,8 +61,8 @@ std::uint64_t log_writer::capture(guard& lock, commit_source& source, commit_mod
     const commit_image image = source.prepare(mode == commit_mode::no_flush);
     std::uint64_t number = next_number_ - (open_ ? 0 : 1);  // the batch before: an empty commit joins what is there
     if (!image.is_empty()) {
-      const std::uint64_t needed = batch::bound(image, truncation_.block(), pool_.group_length());
-      const std::uint64_t area = truncation_.area();
+      const std::uint64_t needed = batch::bound(image, log_.block(), pool_.group_length());
+      const std::uint64_t area = log_.area();
       if (needed > area) {
         std::uint64_t payload = 0;
         for (const auto& value : image.values) payload += value.length;
@@ -221,19 +221,20 @@ void log_writer::write(batch& b) {
   } else if (possible) {
     ++fruitless_;
   }
-  const std::uint32_t block = truncation_.block();
+  const std::uint32_t block = log_.block();
   const std::uint64_t length = b.length(block);
-  truncation_.make_room(length);
-  truncation_.note_use();
-  log_file& log = truncation_.log();
+  space_.make_room(length);
+  log_.note_use();
   // Before the first change of a segment can be in this log, the segment says so [rvm.segment.in-log].
   for (segment* s : b.segments())
-    if (!s->is_noted_in_log()) s->note_in_log(truncation_.stamp().log_id, log.path(), queue_.window().tail);
+    if (!s->is_noted_in_log()) s->note_in_log(log_.id(), log_.path(), log_.window().tail);
 
-  const lsn at = queue_.window().tail;
-  const auto parts = b.finish(truncation_.stamp(), at, at == queue_.window().head ? 0 : previous_group_);
+  const log_window window = log_.window();
+  const lsn at = window.tail;
+  const auto parts = b.finish(log_.stamp(), at, window.used() == 0 ? 0 : previous_group_);
+  bool appended;
   try {
-    log.write_durably(at, parts);
+    appended = log_.append(at, parts);
   } catch (const error& e) {
     // Never tried again: after a failed sync the kernel may have dropped the data and report success [rvm.log.no-retry].
     throw error(
@@ -243,29 +244,36 @@ void log_writer::write(batch& b) {
             "close this memory and open it again to find out: ") +
             e.what());
   }
+  if (!appended) throw error(errc::in_use, log_.path() + ": somebody else has written to this log; close this memory");
   previous_group_ = b.last_group_length(block);
   queue_.publish(b, at, at + length, at + length - previous_group_);
   ++count_.batches;
   count_.log_bytes_written += length;
-  count_.log_used_max.raise_to(queue_.window().used());
+  count_.log_used_max.raise_to(log_.window().used());
   count_.ranges_logged += b.ranges();
   count_.bytes_logged += b.payload();
-  truncation_.consider();
+  space_.appended();
   b.recycle();
 }
 
 void log_writer::grow(guard& lock, std::uint64_t needed, std::uint64_t payload) {
-  if (needed > truncation_.max_area())
+  if (needed > log_.max_area())
     throw error(errc::too_big, "the transaction changes " + bytes_text(payload) + " and needs " + bytes_text(needed) +
-                                   " of log, but the log has " + bytes_text(truncation_.area()) + " and may grow to " +
-                                   bytes_text(truncation_.max_area()) +
-                                   "; split it, or make the log with a larger max_size");
+                                   " of log, but the log has " + bytes_text(log_.area()) + " and may grow to " +
+                                   bytes_text(log_.max_area()) + "; split it, or make the log with a larger max_size");
   const role writer(*this, lock);
   while (write_next(lock)) {
   }
   require_usable(lock);
   lock.unlock();
-  truncation_.grow(needed);
+  try {
+    space_.empty([&] { log_.grow(needed); });
+  } catch (const error& e) {
+    if (e.code() != errc::outcome_unknown) throw;
+    lock.lock();
+    note_failure(lock, e);
+    throw;
+  }
   previous_group_ = 0;
   ++count_.log_grown;
 }

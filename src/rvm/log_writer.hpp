@@ -18,11 +18,10 @@
 #include "rvm/batch.hpp"
 #include "rvm/companions.hpp"
 #include "rvm/counters.hpp"
+#include "rvm/durable_log.hpp"
 #include "rvm/page_queue.hpp"
 
 namespace tenure::rvm {
-
-class truncator;
 
 // A transaction that wants to commit. Its functions are called with the commit lock held.
 class commit_source {
@@ -42,7 +41,7 @@ class commit_source {
 class log_writer {
  public:
   // `background`: a thread writes batches that are full before anybody waits for them.
-  log_writer(truncator& truncation, page_queue& queue, counters& count, const thresholds& limits,
+  log_writer(durable_log& log, log_space& space, page_queue& queue, counters& count, const thresholds& limits,
              std::uint64_t spool_limit, bool background);
   ~log_writer();
   log_writer(const log_writer&) = delete;
@@ -91,7 +90,8 @@ class log_writer {
   void await_companions(guard& lock);
   void run();
 
-  truncator& truncation_;
+  durable_log& log_;
+  log_space& space_;
   page_queue& queue_;
   counters& count_;
   const std::uint64_t largest_batch_;

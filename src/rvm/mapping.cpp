@@ -53,15 +53,14 @@ segment& memory_state::open_segment(const std::string& segment_path, bool raw, b
                                           read_only ? os::access::read_only : os::access::read_write, raw);
   if (!take_over) {
     opened->require_log(status_at_open.log_id);
-    const lsn tail = read_only ? live->tail : queue->window().tail;
-    if (const auto why = opened->why_of_another_moment(status_at_open, path, tail); !why.empty())
+    if (const auto why = opened->why_of_another_moment(status_at_open, path, log->window().tail); !why.empty())
       throw error(errc::wrong_log, opened->path() + ": this segment " + why +
                                        "; or, to go on with the files as they are, use `tenure log renew " + path +
                                        "`, or map_options::take_over");
   }
   if (take_over && !read_only) {
     opened->disown();
-    opened->note_in_log(status_at_open.log_id, path, queue->window().tail);
+    opened->note_in_log(status_at_open.log_id, path, log->window().tail);
   }
   if (!read_only) opened->mend();
   const std::scoped_lock lock(segments_mutex);
@@ -206,8 +205,8 @@ redo memory_state::changes_in_log(segment& of) {
                       "over, or it is an older copy; put the right file back");
     return same ? &of : nullptr;
   });
-  if (live && live->used() != 0)
-    read_backwards(*read_only_log, live->head, live->tail, live->last_group, [&](const group_view& group) {
+  if (live.length() != 0)
+    read_backwards(*log, live, [&](const group_view& group) {
       values.add(group);
       return true;
     });

@@ -3,7 +3,8 @@
 // What a tenure::rvm::memory is made of.
 //
 // Locks, in the order in which they may be taken: map_mutex, the truncation lock (truncator), the commit lock (log_writer),
-// open_mutex and the page queue's (both innermost). The log's writer holds no lock while it writes [rvm.locks].
+// the log's status lock, open_mutex, the page queue's and segments_mutex (these three innermost). The log's writer holds no
+// lock while it writes [rvm.locks].
 #pragma once
 
 #include <map>
@@ -15,6 +16,7 @@
 
 #include "rvm/automatic_right.hpp"
 #include "rvm/counters.hpp"
+#include "rvm/local_log.hpp"
 #include "rvm/log_writer.hpp"
 #include "rvm/region.hpp"
 #include "rvm/region_tracker.hpp"
@@ -52,7 +54,8 @@ struct memory_state final : truncation_host {
   void pages_written(const std::vector<dirty_page>& pages) noexcept override;
   [[nodiscard]] page_set referenced_pages() override;
   void pages_damaged(const std::vector<page_ref>& pages) noexcept override;
-  void mark_segments(status_block& status) override;
+  // Puts into the log's status how far each segment has the log's changes.
+  void mark_segments(status_block& status);
   void drop_private_copies(const std::vector<dirty_page>& pages);
   void storage_failed(const error& why) override;
   void replay_into(region_state& what);
@@ -76,7 +79,7 @@ struct memory_state final : truncation_host {
   }
   static void require_sensible(const tuning& how);
   void open_log();
-  void recover(log_file& log);
+  void recover();
   void close();
   // Stops everything and unmaps: nothing is written any more.
   void abandon() noexcept;
@@ -142,8 +145,8 @@ struct memory_state final : truncation_host {
   recovery_report report;
   status_block status_at_open{};
   total_slots totals_at_open{};
-  std::optional<log_window> live;  // of a log opened for reading only
-  std::unique_ptr<log_file> read_only_log;
+  std::optional<local_log> log;
+  log_part live{};  // of a log opened for reading only
   std::optional<page_queue> queue;
   automatic_right automatic;
   std::optional<tracking_host> tracking;       // of an opening that is not read-only

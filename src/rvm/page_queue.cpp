@@ -8,9 +8,9 @@
 
 namespace tenure::rvm {
 
-log_window page_queue::window() const {
+log_part page_queue::covered() const {
   const std::scoped_lock lock(mutex_);
-  return window_;
+  return {log_.window().head, end_, last_group_};
 }
 
 void page_queue::publish(const batch& written, lsn at, lsn tail, lsn last_group) {
@@ -21,9 +21,9 @@ void page_queue::publish(const batch& written, lsn at, lsn tail, lsn last_group)
       since = at;
     }
   }
-  // Together with the pages: whoever sees the tail sees what is dirty below it.
-  window_.tail = tail;
-  window_.last_group = last_group;
+  // Together with the pages: whoever sees the end sees what is dirty below it.
+  end_ = tail;
+  last_group_ = last_group;
   published_.store(written.number(), std::memory_order_release);
   std::erase_if(masks_, [&](const bulk_mask& m) {
     if (m.batch == 0 || m.batch > written.number()) return false;
@@ -57,7 +57,7 @@ bool page_queue::is_settled(const page_ref& page) const {
 page_queue::taken page_queue::take(lsn until, std::size_t most, const page_set& except) {
   const std::scoped_lock lock(mutex_);
   taken result;
-  result.window = window_;
+  result.log = {log_.window().head, end_, last_group_};
   for (const bulk_mask& m : masks_) result.masked.push_back(m.run);
   while (!queue_.empty() && queue_.front().since < until && result.pages.size() < most) {
     const dirty_page& page = queue_.front();

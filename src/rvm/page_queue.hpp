@@ -1,11 +1,11 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Which part of the log is live, and the queue of dirty pages in the order in which they must be written so that the head
-// can move [RVM §5.1.2, fig. 7]. A page is in the queue at most once, with the LSN of the first batch that made it dirty
-// since it was last written.
+// The queue of dirty pages in the order in which they must be written so that the log's head can move [RVM §5.1.2, fig. 7].
+// A page is in the queue at most once, with the LSN of the first batch that made it dirty since it was last written.
 //
-// Invariant [rvm.queue.covers]: every record in [head, tail) changes only pages that are queued with an LSN not beyond its
-// own batch, or that a truncation in progress has taken.
+// Invariant [rvm.queue.covers]: every record from the log's head to where the queue has heard of batches changes only pages
+// that are queued with an LSN not beyond its own batch, or that a truncation in progress has taken. The log may be longer
+// for a moment, until its newest batch is published.
 #pragma once
 
 #include <deque>
@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "rvm/batch.hpp"
+#include "rvm/durable_log.hpp"
+#include "rvm/log_reader.hpp"
 #include "rvm/page_references.hpp"
 
 namespace tenure::rvm {
@@ -21,13 +23,6 @@ struct dirty_page {
   segment* in;
   std::uint64_t page;
   lsn since;
-};
-
-// The live, synced part of the log.
-struct log_window {
-  lsn head, tail;
-  lsn last_group;  // the group that ends at the tail
-  [[nodiscard]] std::uint64_t used() const { return tail - head; }
 };
 
 // Pages of a segment that follow each other.
@@ -39,10 +34,12 @@ struct page_run {
 // Thread-safe.
 class page_queue {
  public:
-  explicit page_queue(lsn empty_at) : window_{empty_at, empty_at, empty_at} {}
+  // The log is empty.
+  explicit page_queue(const durable_log& log) : log_(log), end_(log.window().tail), last_group_(end_) {}
 
-  [[nodiscard]] log_window window() const;
-  // A batch that was written at `at` is durable: its pages are dirty, the tail is behind it.
+  // The live part of the log whose pages are queued.
+  [[nodiscard]] log_part covered() const;
+  // A batch that was written at `at` is durable: its pages are dirty, and the log goes on to `tail`.
   void publish(const batch& written, lsn at, lsn tail, lsn last_group);
   // The number of the last batch that was.
   [[nodiscard]] std::uint64_t published() const { return published_.load(std::memory_order_acquire); }
@@ -61,32 +58,24 @@ class page_queue {
   struct taken {
     std::vector<dirty_page> pages;  // in queue order; they count as clean now
     std::vector<page_run> masked;   // what is in no record yet
-    log_window window;              // as it was then: what is in it covers the pages
+    log_part log;                   // covered() as it was then: its records have all that was changed in the pages
     bool blocked = false;           // stopped at a page that an open transaction has declared
   };
   // Takes the pages from the front that keep the head below `until`, at most `most`, up to the first that is in `except`.
   [[nodiscard]] taken take(lsn until, std::size_t most, const page_set& except);
   // Whether the head can move although nothing is written.
-  [[nodiscard]] bool can_advance(const log_window& in) const { return next_head(in.tail) > in.head; }
+  [[nodiscard]] bool can_advance(const log_part& in) const { return next_head(in.to) > in.from; }
   // Undoes take(): nothing was written.
   void put_back(const taken& what);
-  // The pages are durable in their segments. Moves the head to where the queue allows it, at most to what.window.tail,
-  // after calling `record` with the new head, which makes it durable. Returns the bytes reclaimed.
-  template <class F>
-  std::uint64_t advance(const taken& what, F&& record) {
-    const lsn head = next_head(what.window.tail);
-    record(head);
-    const std::scoped_lock lock(mutex_);
-    const std::uint64_t reclaimed = head - window_.head;
-    window_.head = head;
-    return reclaimed;
-  }
+  // Where the log's head can be when the taken pages are durable in their segments.
+  [[nodiscard]] lsn head_after(const taken& what) const { return next_head(what.log.to); }
 
  private:
   [[nodiscard]] lsn next_head(lsn at_most) const;
 
+  const durable_log& log_;
   mutable std::mutex mutex_;
-  log_window window_;
+  lsn end_, last_group_;
   std::deque<dirty_page> queue_;
   struct bulk_mask {
     page_run run;

@@ -62,44 +62,45 @@ void memory_state::open_log() {
     } catch (const error& e) {  // another process may have been faster
       if (how.mode == open_mode::create || e.code() != std::errc::file_exists || !disk.exists(path)) throw;
     }
-  auto log = log_file::open(disk, path, read_only ? os::access::read_only : os::access::read_write, true);
+  log.emplace(disk, path, read_only ? os::access::read_only : os::access::read_write, count);
   if (read_only) {
-    const status_block& status = log->status();
-    const log_tail end = status.clean ? log_tail{status.tail, status.tail, 0, 0} : find_tail(*log, how.on_progress);
-    live = log_window{status.head, end.tail, end.last_group};
-    report.needed = live->used() != 0;
-    report.head = live->head;
-    report.tail = live->tail;
+    const status_block status = log->status();
+    const log_tail end =
+        status.clean ? log_tail{status.tail, status.tail, 0, 0} : find_tail(*log, status, how.on_progress);
+    live = {status.head, end.tail, end.last_group};
+    log->look(end.tail);
+    report.needed = live.length() != 0;
+    report.head = live.from;
+    report.tail = live.to;
     totals_at_open = status.totals;
     status_at_open = status;
-    read_only_log = std::move(log);
     return;
   }
   if (how.archive) archive.emplace(disk, *how.archive, *log, count, limits.archive_frame);
-  const bool was_clean = log->status().clean != 0;
-  recover(*log);
-  totals_at_open = log->status().totals;
+  recover();
   status_at_open = log->status();
-  queue.emplace(log->status().head);
+  totals_at_open = status_at_open.totals;
+  log->keep_notes([this](status_block& status) { mark_segments(status); });
+  queue.emplace(*log);
   tracking.emplace(count.tracking, *queue, how.on_stray_write, limits);
-  truncation.emplace(std::move(log), *queue, count, *this,
+  truncation.emplace(*log, *queue, count, *this,
                      truncator_settings{tune.truncation_threshold, how.recovery_memory, limits.fewest_pages,
-                                        how.background, &disk, archive ? &*archive : nullptr, was_clean});
-  writer.emplace(*truncation, *queue, count, limits, tune.spool_limit, how.background);
+                                        how.background, archive ? &*archive : nullptr});
+  writer.emplace(*log, *truncation, *queue, count, limits, tune.spool_limit, how.background);
 }
 
 // After Satyanarayanan et al. §5.1.2: the log is read from tail to head, the newest values are written to the segments, and
 // only then does the status block say that the log is empty. A crash on the way leaves the log as it was.
-void memory_state::recover(log_file& log) {
+void memory_state::recover() {
   const auto began = std::chrono::steady_clock::now();
-  status_block status = log.status();
+  const status_block status = log->status();
   report.head = status.head;
   std::map<std::string, std::unique_ptr<segment>> opened;
   const bool clean = status.clean != 0;
   if (clean) {
     report.tail = status.tail;
   } else {
-    const log_tail end = find_tail(log, how.on_progress);
+    const log_tail end = find_tail(*log, status, how.on_progress);
     report.tail = end.tail;
     report.torn_groups = end.torn_groups;
     report.torn_bytes = end.torn_bytes;
@@ -139,7 +140,7 @@ void memory_state::recover(log_file& log) {
       };
       // The last batch may be in the page cache only: its writer was killed before the sync, or the sync failed. It must not
       // reach some segments and then be lost with the power. A sync would not do [rvm.log.no-retry].
-      log.make_durable(end.last_batch, end.tail);
+      log->make_durable(end.last_batch, end.tail);
       const auto damaged = [&](const std::vector<page_ref>& pages) {
         const page_ref& first = pages.front();
         if (!how.give_up_segments)
@@ -153,11 +154,16 @@ void memory_state::recover(log_file& log) {
           if (std::ranges::find(report.given_up, page.in->path()) == report.given_up.end())
             report.given_up.push_back(page.in->path());
       };
-      replay(log, status.head, end.tail, end.last_group, resolve, how.recovery_memory, how.on_progress, report,
-             damaged);
+      replay(*log, {status.head, end.tail, end.last_group},
+             {.resolve = resolve,
+              .memory = how.recovery_memory,
+              .may_have_extents = (status.incompatible & feature_extents) != 0,
+              .progress = how.on_progress,
+              .damaged = damaged},
+             report);
       count.damaged_pages += report.damaged.size();
       for (const auto& [name, s] : opened)
-        if (s != nullptr) s->mend(), s->mark_in(status);
+        if (s != nullptr) s->mend();
     }
   }
   if (archive) {
@@ -167,22 +173,15 @@ void memory_state::recover(log_file& log) {
                       std::to_string(report.tail) +
                       ": this is an older copy of the log, with another future; move the archive away, "
                       "or give another path for it");
-    archive->append(log, status.head, report.tail);
+    archive->append(*log, status.head, report.tail);
   }
-  status.head = status.tail = report.tail;
-  status.clean = 0;
-  status.incompatible &= ~feature_extents;
-  // Left-overs of a torn batch are told from what is written now by their generation [rvm.log.generation].
-  ++status.generation;
-  ++status.totals[static_cast<std::size_t>(log_total::opened)];
-  if (report.needed) ++status.totals[static_cast<std::size_t>(log_total::recovered)];
-  if (clean) {
-    log.set_status(status);
-  } else {
-    // Who made the log may have been killed, or have failed, before its name was durable.
-    log.sync_name();
-    log.write_status(status);
-  }
+  total_slots totals = status.totals;
+  ++totals[static_cast<std::size_t>(log_total::opened)];
+  if (report.needed) ++totals[static_cast<std::size_t>(log_total::recovered)];
+  log->start(report.tail, totals, [&](status_block& next) {
+    for (const auto& [name, s] : opened)
+      if (s != nullptr) s->mark_in(next);
+  });
   // Only now: before, another log must not be used on them.
   for (const auto& [name, s] : opened)
     if (s != nullptr && s->waits_in(status.log_id)) s->note_not_in_log();
@@ -208,7 +207,7 @@ void memory_state::close() {
   writer->stop();
   truncation->everything();
   for (const auto& [name, s] : segments) s->note_not_in_log();
-  truncation->close_log(totals_to_store());
+  log->close(totals_to_store());
 }
 
 void memory_state::let_go() noexcept {
@@ -218,7 +217,7 @@ void memory_state::let_go() noexcept {
   truncation.reset();
   archive.reset();
   writer.reset();
-  read_only_log.reset();
+  log.reset();
 }
 
 }  // namespace tenure::rvm

@@ -328,23 +328,21 @@ std::size_t redo::memory() const {
 
 namespace {
 
-// Adds groups to `values`, from that at `last`, which ends at `to`, back to `from`, or until they take more than `memory`.
-// Returns where it stopped. A single group is taken in any case.
-struct stretch {
-  lsn at, last;  // not taken: [from, at), whose last group is this
-};
-stretch collect(redo& values, const log_file& log, lsn from, lsn to, lsn last, std::uint64_t memory,
-                recovery_report& report, const std::function<void(std::uint64_t)>& on_read) {
-  stretch left{to, last};
+// Adds the groups of a part of the log to `values`, last to first, until they take more than `memory`. Returns what was not
+// taken. A single group is taken in any case.
+log_part collect(redo& values, const readable_log& log, const log_part& from, std::uint64_t memory,
+                 recovery_report& report, const std::function<void(std::uint64_t)>& on_read) {
+  log_part left = from;
   std::uint64_t groups = 0;
-  read_backwards(log, from, to, last, [&](const group_view& group) {
+  read_backwards(log, from, [&](const group_view& group) {
     values.add(group);
-    left = {group.header().lsn, group.header().lsn - group.header().previous};
-    if (++groups % 64 == 0) on_read(to - left.at);
+    left.to = group.header().lsn;
+    left.last_group = left.to - group.header().previous;
+    if (++groups % 64 == 0) on_read(from.to - left.to);
     return values.memory() <= memory;
   });
   report.groups += groups;
-  report.bytes_read += to - left.at;
+  report.bytes_read += from.to - left.to;
   return left;
 }
 
@@ -352,13 +350,12 @@ struct known_extent {
   lsn at;  // of its group
   page_run pages;
 };
-// Those of [from, older.at). Needed where the log is replayed in parts, oldest first: what an old record says must not be
+// Those of a part of the log. Needed where the log is replayed in parts, oldest first: what an old record says must not be
 // written over an extent that only a newer part tells of.
-std::vector<known_extent> find_extents(const log_file& log, lsn from, const stretch& older,
+std::vector<known_extent> find_extents(const readable_log& log, const log_part& older,
                                        const segment_resolver& resolve) {
   std::vector<known_extent> all;
-  if ((log.status().incompatible & feature_extents) == 0) return all;
-  read_backwards(log, from, older.at, older.last, [&](const group_view& group) {
+  read_backwards(log, older, [&](const group_view& group) {
     for (const transaction_view& tx : group.transactions())
       for (const extent_view& extent : tx.extents)
         if (segment* const in = resolve(group.segments()[extent.segment]))
@@ -368,33 +365,32 @@ std::vector<known_extent> find_extents(const log_file& log, lsn from, const stre
   return all;
 }
 
-// Takes the pages out that [from, to) of the log changes: a truncation that a crash interrupted may have written them.
-void exonerate(std::vector<page_ref>& pages, const log_file& log, lsn from, lsn to, lsn last,
-               const segment_resolver& resolve) {
-  redo newer(resolve);
-  newer.restrict();
-  for (const page_ref& page : pages) newer.restrict_to(*page.in, page.page);
-  read_backwards(log, from, to, last, [&](const group_view& group) {
-    newer.add(group);
+// Takes the pages out that a newer part of the log changes: a truncation that a crash interrupted may have written them.
+void leave_out_changed(std::vector<page_ref>& pages, const readable_log& log, const log_part& newer,
+                       const segment_resolver& resolve) {
+  redo values(resolve);
+  values.restrict();
+  for (const page_ref& page : pages) values.restrict_to(*page.in, page.page);
+  read_backwards(log, newer, [&](const group_view& group) {
+    values.add(group);
     return true;
   });
-  std::erase_if(pages, [&](const page_ref& page) { return newer.knows(*page.in, page.page); });
+  std::erase_if(pages, [&](const page_ref& page) { return values.knows(*page.in, page.page); });
 }
 
 }  // namespace
 
 // What the newest part of the log takes tells how much of the rest fits. That part is kept and written last, so that a log
 // whose changes all fit is read once and each page written once.
-void replay(const log_file& log, lsn from, lsn to, lsn last, const segment_resolver& resolve, std::uint64_t memory,
-            const progress_callback& progress, recovery_report& report, const damage_handler& damaged) {
+void replay(const readable_log& log, const log_part& all, const replay_settings& how, recovery_report& report) {
   std::uint64_t read = 0;
   const auto on_read = [&](std::uint64_t now) {
-    if (progress) progress({"recovering", std::min(read + now, to - from), to - from});
+    if (how.progress) how.progress({"recovering", std::min(read + now, all.length()), all.length()});
   };
   std::set<segment*> written;
   const auto write = [&](redo& values) {
     values.after_a_crash();
-    values.through(to);
+    values.through(all.to);
     values.write(report.segments, written);
     for (const page_ref& page : values.findings().damaged)
       report.damaged.push_back({page.in->path(), page.page * redo_page});
@@ -402,34 +398,35 @@ void replay(const log_file& log, lsn from, lsn to, lsn last, const segment_resol
     report.transactions += values.transactions();
     report.ranges += values.ranges();
   };
-  redo newest(resolve);
-  const stretch older = collect(newest, log, from, to, last, memory / 2, report, on_read);
-  if (const auto pages = newest.damaged_pages(); !pages.empty()) damaged(pages);
-  const auto extents = older.at == from ? std::vector<known_extent>() : find_extents(log, from, older, resolve);
-  std::uint64_t part = (to - older.at) / 2;
-  redo values(resolve);
-  for (lsn at = from; at < older.at;) {
-    read = at - from + (to - older.at);
-    lsn end = older.at, last_group = older.last;
-    if (end - at > part)
-      if (const auto cut = find_group(log, round_up(at + part, log.block()), end))
-        end = cut->at, last_group = cut->previous;
+  redo newest(how.resolve);
+  const log_part older = collect(newest, log, all, how.memory / 2, report, on_read);
+  if (const auto pages = newest.damaged_pages(); !pages.empty()) how.damaged(pages);
+  std::vector<known_extent> extents;
+  if (older.length() != 0 && how.may_have_extents) extents = find_extents(log, older, how.resolve);
+  std::uint64_t length = (all.to - older.to) / 2;
+  redo values(how.resolve);
+  for (lsn at = all.from; at < older.to;) {
+    read = at - all.from + (all.to - older.to);
+    log_part part{at, older.to, older.last_group};
+    if (part.length() > length)
+      if (const auto cut = find_group(log, round_up(at + length, log.block()), part.to))
+        part = {at, cut->at, cut->previous};
     values.clear();
     for (const known_extent& e : extents)
-      if (e.at >= end) values.mask(*e.pages.in, e.pages.page, e.pages.pages);
+      if (e.at >= part.to) values.mask(*e.pages.in, e.pages.page, e.pages.pages);
     for (const page_run& pages : newest.extents()) values.mask(*pages.in, pages.page, pages.pages);
     recovery_report tried = report;
-    if (collect(values, log, at, end, last_group, memory / 2, tried, on_read).at != at) {
-      part = std::max<std::uint64_t>(part / 2, log.block());
+    if (collect(values, log, part, how.memory / 2, tried, on_read).length() != 0) {
+      length = std::max<std::uint64_t>(length / 2, log.block());
       continue;
     }
     report = std::move(tried);
     if (auto pages = values.damaged_pages(); !pages.empty()) {
-      exonerate(pages, log, end, to, last, resolve);
-      if (!pages.empty()) damaged(pages);
+      leave_out_changed(pages, log, {part.to, all.to, all.last_group}, how.resolve);
+      if (!pages.empty()) how.damaged(pages);
     }
     write(values);
-    at = end;
+    at = part.to;
   }
   write(newest);
   for (segment* s : written) s->finish_writes();

@@ -13,7 +13,7 @@
 
 #include "os/virtual_memory.hpp"
 #include "rvm/group.hpp"
-#include "rvm/log_file.hpp"
+#include "rvm/log_reader.hpp"
 #include "rvm/page_bytes.hpp"
 #include "rvm/page_queue.hpp"
 #include "rvm/part_set.hpp"
@@ -130,12 +130,18 @@ class redo {
   std::uint64_t transactions_ = 0, ranges_ = 0;
 };
 
-// Applies [from, to) of the log to the segments in at most `memory` bytes: a long log is cut into parts, which are written
-// oldest first. `last` is the LSN of the group that ends at `to`. Adds to the report. Nothing of the log changes; the caller moves the
-// head when this has returned. `damaged` is called with pages that were written straight to a segment and are not what the
-// log says; it throws to end the replay.
-using damage_handler = std::function<void(const std::vector<page_ref>&)>;
-void replay(const log_file& log, lsn from, lsn to, lsn last, const segment_resolver& resolve, std::uint64_t memory,
-            const progress_callback& progress, recovery_report& report, const damage_handler& damaged);
+// How replay() does its work.
+struct replay_settings {
+  segment_resolver resolve;
+  std::uint64_t memory;   // bytes for what is collected
+  bool may_have_extents;  // the log's part may have records of pages that were written straight to a segment
+  progress_callback progress = {};
+  // Called with such pages that are not what the log says. Throws to end the replay.
+  std::function<void(const std::vector<page_ref>&)> damaged;
+};
+
+// Applies this part of the log to the segments: a long one is cut into parts, which are written oldest first. Adds to the
+// report. Nothing of the log changes; the caller frees it when this has returned.
+void replay(const readable_log& log, const log_part& all, const replay_settings& how, recovery_report& report);
 
 }  // namespace tenure::rvm

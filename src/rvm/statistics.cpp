@@ -80,9 +80,9 @@ statistics memory_state::stats() const {
   to.untracked_pages = from.untracked_pages.get();
   to.anonymous_pages = from.anonymous_pages.get();
   to.stray_writes = from.stray_writes.get();
-  if (truncation) {
-    s.log_size = truncation->area();
-    s.log_used = queue->window().used();
+  if (writer) {
+    s.log_size = log->area();
+    s.log_used = log->window().used();
     s.spooled_bytes = writer->spooled();
   }
   return s;

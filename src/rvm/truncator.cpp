@@ -10,17 +10,13 @@
 
 namespace tenure::rvm {
 
-truncator::truncator(std::unique_ptr<log_file> log, page_queue& queue, counters& count, truncation_host& host,
+truncator::truncator(durable_log& log, page_queue& queue, counters& count, truncation_host& host,
                      const truncator_settings& how)
-    : queue_(queue),
+    : log_(log),
+      queue_(queue),
       count_(count),
       host_(host),
       how_(how),
-      stamp_{log->status().log_id, log->status().generation, log->status().block_size},
-      area_(log->area()),
-      max_area_(log->status().max_area),
-      log_(std::move(log)),
-      owes_status_(how.owes_status),
       pages_at_once_(std::max<std::size_t>(how.memory / (2 * redo_page), how.fewest_pages)),
       threshold_(how.threshold) {
   if (how_.background) thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
@@ -49,7 +45,7 @@ truncator::progress truncator::step(lsn until, bool even_referenced) {
     redo values(resolver());
     for (bool fits = false; !fits;) {
       // A log that fits into memory whole needs no care.
-      const bool all_fits = queue_.window().used() <= how_.memory / 4;
+      const bool all_fits = log_.window().used() <= how_.memory / 4;
       what = take(all_fits ? ~std::size_t{0} : pages_at_once_);
       // A transaction that is about to commit is in the way for a microsecond only; a long one is worth no wait.
       for (int tries = 0; what.blocked && what.pages.empty() && tries < 100; ++tries) {
@@ -57,14 +53,14 @@ truncator::progress truncator::step(lsn until, bool even_referenced) {
         what = take(pages_at_once_);
       }
       // Without pages there may still be records of extents, which the head can move over.
-      if (what.pages.empty() && (what.blocked || !queue_.can_advance(what.window)))
+      if (what.pages.empty() && (what.blocked || !queue_.can_advance(what.log)))
         return {.blocked = what.blocked, .done = true};
       for (const page_run& run : what.masked) values.mask(*run.in, run.page, run.pages);
       values.restrict();
       for (const dirty_page& page : what.pages) values.restrict_to(*page.in, page.page);
       fits = true;
       if (what.pages.empty()) continue;
-      read_backwards(*log_, what.window.head, what.window.tail, what.window.last_group, [&](const group_view& group) {
+      read_backwards(log_, what.log, [&](const group_view& group) {
         values.add(group);
         return fits = values.memory() <= how_.memory || what.pages.size() <= how_.fewest_pages;
       });
@@ -80,7 +76,7 @@ truncator::progress truncator::step(lsn until, bool even_referenced) {
       }
     }
     std::vector<recovery_report::segment> report;
-    values.through(what.window.tail);
+    values.through(what.log.to);
     try {
       values.apply(report);
     } catch (...) {  // what was found until then is marked, and will not be found again
@@ -90,12 +86,11 @@ truncator::progress truncator::step(lsn until, bool even_referenced) {
     host_.pages_damaged(values.findings().damaged);
     for (const auto& s : report)
       count_.pages_written += s.pages, count_.segment_bytes_written += s.pages * redo_page, ++count_.segment_syncs;
-    const std::uint64_t reclaimed = queue_.advance(what, [&](lsn head) {
-      if (how_.archive != nullptr) how_.archive->append(*log_, what.window.head, head);
-      write_status(head, what.window);
-    });
+    const lsn head = queue_.head_after(what);
+    if (how_.archive != nullptr) how_.archive->append(log_, what.log.from, head);
+    log_.free_up_to(head);
     host_.pages_written(what.pages);
-    return {.reclaimed = reclaimed, .blocked = what.blocked, .done = false};
+    return {.reclaimed = head - what.log.from, .blocked = what.blocked, .done = false};
   } catch (const error& e) {
     queue_.put_back(what);
     if (e.code() == errc::outcome_unknown) host_.storage_failed(e);
@@ -120,10 +115,10 @@ std::uint64_t truncator::incremental(const guard&, lsn until, outcome& how) {
 }
 
 void truncator::epoch(const guard&) {
-  const log_window window = queue_.window();
-  if (window.used() == 0) return;
+  const log_part all = queue_.covered();
+  if (all.length() == 0) return;
   for (;;) {
-    const progress made = step(window.tail, true);
+    const progress made = step(all.to, true);
     count_.epoch_bytes_reclaimed += made.reclaimed;
     if (made.done) break;
   }
@@ -138,11 +133,7 @@ void truncator::exclusively(const std::function<void()>& f) {
 void truncator::writing_extents(const std::function<void()>& f) {
   const guard lock(mutex_);
   try {
-    if (!has_extents_) {
-      has_extents_ = true;
-      const log_window window = queue_.window();
-      write_status(window.head, window);
-    }
+    log_.require_feature(feature_extents);
     f();
   } catch (const error& e) {
     if (e.code() == errc::outcome_unknown) host_.storage_failed(e);
@@ -150,36 +141,17 @@ void truncator::writing_extents(const std::function<void()>& f) {
   }
 }
 
-void truncator::write_status(lsn head, const log_window& window) {
-  status_block status = log_->status();
-  status.head = head;
-  status.tail = window.tail;
-  status.clean = 0;
-  if (has_extents_) status.incompatible |= feature_extents;
-  host_.mark_segments(status);
-  try {
-    // Who made the log may have been killed, or have failed, before its name was durable.
-    if (owes_status_) log_->sync_name();
-    log_->write_status(status);
-    owes_status_ = false;
-  } catch (const error& e) {
-    throw error(
-        errc::outcome_unknown,
-        std::string("the log's status block could not be written; close this memory and open it again: ") + e.what());
-  }
-  ++count_.status_writes;
-}
-
 void truncator::make_room(std::uint64_t bytes) {
-  const auto fits = [&] { return area_ - queue_.window().used() >= bytes; };
+  const auto fits = [&] { return log_.area() - log_.window().used() >= bytes; };
   if (fits()) return;
   ++count_.truncation_waits;
   const guard lock(mutex_);
   if (fits()) return;  // the background was faster
   try {
     // A quarter of the log more than is needed, so that the next batch finds room too.
-    const auto window = queue_.window();
-    const lsn until = std::min(window.tail, window.tail - std::min(window.used(), area_ - bytes) + area_ / 4);
+    const log_window window = log_.window();
+    const std::uint64_t area = log_.area();
+    const lsn until = std::min(window.tail, window.tail - std::min(window.used(), area - bytes) + area / 4);
     outcome how;
     (void)incremental(lock, until, how);
     if (!fits()) epoch(lock);
@@ -196,65 +168,22 @@ void truncator::make_room(std::uint64_t bytes) {
 std::uint64_t truncator::incremental(std::uint64_t bytes) {
   const guard lock(mutex_);
   outcome how;
-  const auto window = queue_.window();
+  const log_window window = log_.window();
   return incremental(lock, window.head + std::min(bytes, window.used()), how);
 }
 
 void truncator::everything() {
   const guard lock(mutex_);
   outcome how;
-  (void)incremental(lock, queue_.window().tail, how);
+  (void)incremental(lock, queue_.covered().to, how);
   if (how == outcome::blocked) epoch(lock);
 }
 
-void truncator::grow(std::uint64_t needed) {
+void truncator::empty(const std::function<void()>& f) {
   const guard lock(mutex_);
   epoch(lock);
-  const auto window = queue_.window();
-  assert(window.used() == 0);
-  status_block status = log_->status();
-  status.head = status.tail = window.tail;
-  status.clean = 0;
-  status.area_length = std::min(round_up(std::max(needed + needed / 4, 2 * area_), stamp_.block_size), max_area_);
-  ++status.totals[static_cast<std::size_t>(log_total::grown)];
-  // The old log is empty, so either file is right after a crash. The name moves to the new one atomically.
-  try {
-    log_ = log_file::create(*how_.disk, log_->path(), status);
-  } catch (const error& e) {
-    if (log_->has_its_name()) throw;
-    // The new log has the name already, durably or not: what went to the old one could be lost.
-    const error unknown(
-        errc::outcome_unknown,
-        std::string(
-            "the log grew, but the new file's name could not be made durable; close this memory and open it again: ") +
-            e.what());
-    host_.storage_failed(unknown);
-    throw error(unknown);
-  }
-  area_ = log_->area();
-  owes_status_ = false;
-}
-
-void truncator::note_use() {
-  if (!owes_status_.load(std::memory_order_acquire)) return;
-  const guard lock(mutex_);
-  if (!owes_status_) return;
-  const log_window window = queue_.window();
-  write_status(window.head, window);
-}
-
-void truncator::close_log(const total_slots& totals) {
-  const guard lock(mutex_);
-  const auto window = queue_.window();
-  assert(window.used() == 0);
-  if (owes_status_) return;
-  status_block status = log_->status();
-  status.head = status.tail = window.tail;
-  status.clean = 1;
-  status.incompatible &= ~feature_extents;
-  status.totals = totals;
-  host_.mark_segments(status);
-  log_->write_status(status);
+  assert(log_.window().used() == 0);
+  f();
 }
 
 void truncator::set_threshold(double part) {
@@ -265,7 +194,7 @@ void truncator::set_threshold(double part) {
 void truncator::consider() {
   const double threshold = threshold_;
   if (threshold < 0 || threshold > 1) return;
-  if (static_cast<double>(queue_.window().used()) <= threshold * static_cast<double>(area_)) return;
+  if (static_cast<double>(log_.window().used()) <= threshold * static_cast<double>(log_.area())) return;
   if (how_.background) return wake();
   const guard lock(mutex_);
   try {
@@ -276,15 +205,15 @@ void truncator::consider() {
 }
 
 void truncator::relieve(const guard& lock) {
-  const double threshold = std::clamp(threshold_.load(), 0.0, 1.0), area = static_cast<double>(area_.load());
-  const auto window = queue_.window();
+  const double threshold = std::clamp(threshold_.load(), 0.0, 1.0), area = static_cast<double>(log_.area());
+  const log_window window = log_.window();
   if (static_cast<double>(window.used()) <= threshold * area) return;
   // Down to half the threshold: enough that pages written often are not written at every turn.
   outcome how;
   (void)incremental(lock, window.tail - static_cast<std::uint64_t>(threshold / 2 * area), how);
   blocked_ = how == outcome::blocked;
   // Blocked for long: when half of what was left is gone, the paper's way out.
-  if (how == outcome::blocked && static_cast<double>(queue_.window().used()) > (1 + threshold) / 2 * area) {
+  if (how == outcome::blocked && static_cast<double>(log_.window().used()) > (1 + threshold) / 2 * area) {
     epoch(lock);
     blocked_ = false;
   }
@@ -324,7 +253,7 @@ void truncator::run(const std::stop_token& stop) {
     const guard lock(mutex_);
     try {
       outcome how;
-      if (all) (void)incremental(lock, queue_.window().tail, how);
+      if (all) (void)incremental(lock, queue_.covered().to, how);
       relieve(lock);
     } catch (...) {
       // As in consider(); or a simulated crash of the storage.

@@ -21,6 +21,7 @@
 
 #include "rvm/archive_writer.hpp"
 #include "rvm/counters.hpp"
+#include "rvm/durable_log.hpp"
 #include "rvm/page_queue.hpp"
 #include "rvm/redo.hpp"
 
@@ -31,9 +32,7 @@ struct truncator_settings {
   std::uint64_t memory;      // bytes for collected values
   std::size_t fewest_pages;  // taken at a time
   bool background;
-  os::disk* disk;           // for a log that grows
   archive_writer* archive;  // nullptr: what is truncated is forgotten
-  bool owes_status;         // the log was closed cleanly, and its file still says so
 };
 
 // What truncation needs from the memory it belongs to.
@@ -47,8 +46,6 @@ class truncation_host {
   virtual void pages_written(const std::vector<dirty_page>& pages) noexcept = 0;
   // These pages are damaged: part of them was overwritten.
   virtual void pages_damaged(const std::vector<page_ref>& pages) noexcept = 0;
-  // Puts into the status how far each segment has the log's changes.
-  virtual void mark_segments(status_block& status) = 0;
   // A segment or the log's status could not be made durable: the memory must not go on.
   virtual void storage_failed(const error& why) = 0;
 
@@ -57,28 +54,18 @@ class truncation_host {
 };
 
 // Thread-safe.
-class truncator {
+class truncator final : public log_space {
  public:
-  truncator(std::unique_ptr<log_file> log, page_queue& queue, counters& count, truncation_host& host,
-            const truncator_settings& how);
+  truncator(durable_log& log, page_queue& queue, counters& count, truncation_host& host, const truncator_settings& how);
   ~truncator();
   truncator(const truncator&) = delete;
   truncator& operator=(const truncator&) = delete;
 
-  // The log's file. Replaced by grow() only.
-  [[nodiscard]] log_file& log() { return *log_; }
-  [[nodiscard]] const log_stamp& stamp() const { return stamp_; }
-  [[nodiscard]] std::uint32_t block() const { return stamp_.block_size; }
-  [[nodiscard]] std::uint64_t area() const { return area_; }
-  [[nodiscard]] std::uint64_t max_area() const { return max_area_; }
+  // log_space
+  void make_room(std::uint64_t bytes) override;
+  void appended() override { consider(); }
+  void empty(const std::function<void()>& f) override;
 
-  // Returns when so much log is free. Called by the log's writer.
-  void make_room(std::uint64_t bytes);
-  // Makes the log say that it is in use, unless it does. Called by the log's writer before it writes: who only opens a log
-  // that was closed cleanly, and closes it again, does not write to it.
-  void note_use();
-  // Starts the background, if that is due.
-  void consider();
   // Incremental steps until `bytes` more of log are free, or a page is in the way. Returns what was reclaimed.
   std::uint64_t incremental(std::uint64_t bytes);
   // Everything that was synced before the call goes to the segments: incrementally, and by epoch where that is blocked.
@@ -94,10 +81,6 @@ class truncator {
   void request_everything() noexcept;
   // The same, for who writes extents to segments: the log says first, durably, that it may have records of them.
   void writing_extents(const std::function<void()>& f);
-  // Replaces the log, which must have nothing unsynced, by one with room for `needed` bytes. Called by the log's writer.
-  void grow(std::uint64_t needed);
-  // Writes the status of a log that is closed cleanly; it must be empty.
-  void close_log(const total_slots& totals);
 
   void set_threshold(double part);
   // An open transaction has ended that may have been in the way.
@@ -111,6 +94,8 @@ class truncator {
   enum class outcome { done, blocked };
 
   void wake() noexcept;
+  // Truncates, or has the background do it, if that is due.
+  void consider();
   void run(const std::stop_token& stop);
   std::uint64_t incremental(const guard&, lsn until, outcome& how);
   void epoch(const guard&);
@@ -123,21 +108,15 @@ class truncator {
   progress step(lsn until, bool even_referenced);
   // What the background does: down from above the threshold.
   void relieve(const guard&);
-  void write_status(lsn head, const log_window& window);
   segment_resolver resolver();
 
+  durable_log& log_;
   page_queue& queue_;
   counters& count_;
   truncation_host& host_;
   const truncator_settings how_;
-  log_stamp stamp_;
-  std::atomic<std::uint64_t> area_;
-  std::uint64_t max_area_;
 
-  std::mutex mutex_;  // the truncation lock: one truncation at a time
-  std::unique_ptr<log_file> log_;
-  std::atomic<bool> owes_status_;
-  bool has_extents_ = false;   // the status says that the log may have such records
+  std::mutex mutex_;           // the truncation lock: one truncation at a time
   std::size_t pages_at_once_;  // so many pages' values fit into memory, by experience
 
   std::mutex wake_mutex_;

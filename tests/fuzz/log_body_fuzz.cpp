@@ -226,14 +226,16 @@ void check_contents(sim::disk& disk, const log_builder& log) {
 bool replay_in_parts(sim::disk& disk) {
   return accepted([&] {
     const auto log = rvm::log_file::open(disk, log_path, os::access::read_write, true);
-    const rvm::log_tail end = rvm::find_tail(*log);
+    const rvm::log_tail end = rvm::find_tail(*log, log->status());
     rvm::segment formatted(disk, segment_path, "seg", os::access::read_write, false);
     rvm::segment raw(disk, raw_path, "raw", os::access::read_write, true);
     rvm::recovery_report report;
-    rvm::replay(
-        *log, log->status().head, end.tail, end.last_group,
-        [&](const rvm::segment_name& name) { return name.raw ? &raw : &formatted; }, 1 << 14, {}, report,
-        [](const auto&) { throw error(errc::damaged, "an extent is damaged"); });
+    rvm::replay(*log, {log->status().head, end.tail, end.last_group},
+                {.resolve = [&](const rvm::segment_name& name) { return name.raw ? &raw : &formatted; },
+                 .memory = 1 << 14,
+                 .may_have_extents = (log->status().incompatible & rvm::feature_extents) != 0,
+                 .damaged = [](const auto&) { throw error(errc::damaged, "an extent is damaged"); }},
+                report);
     require(formatted.verify({}).empty(), "a checksum is wrong");
   });
 }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <random>
 
+#include "rvm/log_file.hpp"
 #include "rvm/log_reader.hpp"
 #include "sim/disk.hpp"
 #include "support/small_memory.hpp"

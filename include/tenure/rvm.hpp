@@ -53,10 +53,10 @@ class disk;
 
 namespace tenure::rvm {
 
-struct memory_state;
+class memory_state;
 struct region_state;
 class region_tracker;
-struct transaction_state;
+class transaction_state;
 struct thresholds;
 
 #pragma GCC visibility push(default)  // libtenure.so exports it
@@ -351,23 +351,51 @@ struct ticket {
   friend auto operator<=>(const ticket&, const ticket&) = default;
 };
 
+// A transaction that is ending, as its participants see it: they may declare ranges in it, while it is being prepared.
+class commit_scope {
+ public:
+  explicit commit_scope(transaction_state& of) : of_(of) {}
+  commit_scope(const commit_scope&) = delete;
+  commit_scope& operator=(const commit_scope&) = delete;
+
+  [[nodiscard]] std::uint64_t id() const;
+  // What an automatic transaction has changed in automatically tracked regions, in ascending order.
+  [[nodiscard]] std::span<const memory_range> changes() const;
+  // As in transaction.
+  void set_range(const void* address, std::size_t length);
+  template <class T>
+  void set_range(T& object) {
+    static_assert(std::is_trivially_copyable_v<T>, "recoverable memory holds trivially copyable types");
+    set_range(&object, sizeof(T));
+  }
+  void modify(void* to, const void* from, std::size_t length);
+  template <class T>
+  void modify(T& object, const std::type_identity_t<T>& value) {
+    static_assert(std::is_trivially_copyable_v<T>, "recoverable memory holds trivially copyable types");
+    modify(&object, &value, sizeof(T));
+  }
+
+ private:
+  transaction_state& of_;
+};
+
 // Layers above that keep their own bookkeeping in recoverable memory (allocators) take part in a transaction's end.
 // prepare() runs inside commit, with commits of other transactions kept out: it may write and declare ranges, nothing else.
 // If the commit then fails before anything was logged, undo_prepare() must put back what prepare() wrote. Either is
 // followed by another attempt, or by committed() or aborted(), which come once, without locks.
 //
-// In an automatic transaction prepare() finds the changes in transaction::changes(), and set_range() means there: log these
+// In an automatic transaction prepare() finds the changes in commit_scope::changes(), and set_range() means there: log these
 // bytes as they are when the last participant is done, whether they differ from the committed image or not.
 class participant {
  public:
   virtual ~participant() = default;
-  virtual void prepare(transaction& tx) = 0;
-  virtual void undo_prepare(transaction& tx) noexcept = 0;
+  virtual void prepare(commit_scope& tx) = 0;
+  virtual void undo_prepare(commit_scope& tx) noexcept = 0;
   // The order of commits is settled and the values are copied; nothing is durable yet. In an automatic transaction: before
   // the next one may begin. Commits of others are kept out: neither wait nor begin, commit or abort here.
-  virtual void captured(transaction& /*tx*/) noexcept {}
-  virtual void committed(transaction& tx) noexcept = 0;
-  virtual void aborted(transaction& tx) noexcept = 0;
+  virtual void captured(commit_scope& /*tx*/) noexcept {}
+  virtual void committed(commit_scope& tx) noexcept = 0;
+  virtual void aborted(commit_scope& tx) noexcept = 0;
 };
 
 // A part of a segment in memory. Moves; unmaps when destroyed unless it has uncommitted transactions, in which case it
@@ -463,8 +491,8 @@ class transaction {
   // it fails with EFAULT where it meets a page that is closed. Spares the program's own writes their traps, too. In an
   // automatic transaction set_range does no more than this there: what is logged is what changed.
   void touch(const void* address, std::size_t length) { set_range(address, length); }
-  // What an automatic transaction has changed in automatically tracked regions, in ascending order. For participants, from
-  // prepare() until the transaction ends.
+  // What an automatic transaction has changed in automatically tracked regions, in ascending order, as settle_changes() has
+  // found it.
   [[nodiscard]] std::span<const memory_range> changes() const;
   // Finds them now, for a layer above that decides by them what else to log, without the locks of commit: until commit(),
   // which does not look again, the program must not write to automatically tracked regions, and set_range() means what it
@@ -513,7 +541,6 @@ class transaction {
 
  private:
   friend class memory;
-  friend struct transaction_state;
   explicit transaction(transaction_state* state) : state_(state) {}
   transaction_state* state_ = nullptr;
 };

@@ -57,11 +57,12 @@ struct store_state final : rvm::participant {
   void ended() noexcept;
 
   // rvm::participant
-  void prepare(rvm::transaction&) override {}
-  void undo_prepare(rvm::transaction&) noexcept override {}
-  void captured(rvm::transaction&) noexcept override;
-  void committed(rvm::transaction&) noexcept override {}
-  void aborted(rvm::transaction&) noexcept override {}
+  void prepare(rvm::commit_scope&) override {}
+  void undo_prepare(rvm::commit_scope&) noexcept override {}
+  void captured(rvm::commit_scope&) noexcept override { put_back_transients(); }
+  void put_back_transients() noexcept;
+  void committed(rvm::commit_scope&) noexcept override {}
+  void aborted(rvm::commit_scope&) noexcept override {}
 
   // Called inside the gate, before objects are touched. Starts reading, the first time [heap.read-ahead].
   void use() {

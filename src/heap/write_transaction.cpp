@@ -62,7 +62,7 @@ ticket store_state::finish(bool keep_gate) {
     if (!label.empty()) tx.label(label);
     done = tx.commit(rvm::commit_mode::no_flush);
   } catch (...) {
-    captured(tx);
+    put_back_transients();
     tx.take_back_changes();
     work.undo();
     throw;
@@ -80,7 +80,7 @@ ticket store_state::finish(bool keep_gate) {
   return done;
 }
 
-void store_state::captured(rvm::transaction&) noexcept {
+void store_state::put_back_transients() noexcept {
   for (const transient_bytes& t : transients) std::memcpy(t.at, transients_saved.data() + t.saved, t.length);
   transients.clear();
   transients_saved.clear();

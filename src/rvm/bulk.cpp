@@ -11,70 +11,73 @@
 #include <map>
 
 #include "os/asymmetric_fence.hpp"
-#include "rvm/memory_state.hpp"
+#include "rvm/region_tracker.hpp"
+#include "rvm/transaction_state.hpp"
+#include "rvm/transaction_table.hpp"
+#include "rvm/truncator.hpp"
 
 namespace tenure::rvm {
 
 void transaction_state::hold(std::byte* from, std::size_t length) {
   region_state& in = region_of(from, length);
   if (length == 0) return;
-  if (last_region != &in) enter(in);
+  if (last_region_ != &in) enter(in);
   const std::uint64_t offset = in.offset + static_cast<std::uint64_t>(from - in.base);
   const std::uint64_t first = offset / redo_page, last = (offset + length - 1) / redo_page;
-  for (std::uint64_t page = first; page <= last; ++page) touched.add({in.in, page}, owner->open_mutex);
+  for (std::uint64_t page = first; page <= last; ++page) touched_.add({in.in, page}, owner_.list_lock());
   os::light_fence();
   for (std::uint64_t page = first; page <= last; ++page) in.in->pages().wait_until_released(page);
 }
 
 void transaction_state::write_bulk(region_state& in, std::size_t offset, std::span<const os::const_bytes> from) {
-  if (preparing)
-    throw error(errc::bad_transaction, "transaction " + std::to_string(id) +
+  if (preparing_)
+    throw error(errc::bad_transaction, name() +
                                            ": a participant cannot write in bulk while the transaction is being "
                                            "committed; do it before commit()");
   std::uint64_t length = 0;
   for (const auto& piece : from) length += piece.size();
   if (offset % redo_page != 0 || in.offset % redo_page != 0 || length % redo_page != 0)
-    throw error(errc::misaligned, "transaction " + std::to_string(id) + ": offset " + std::to_string(offset) +
-                                      " and length " + std::to_string(length) +
-                                      " of what is written in bulk must be multiples of " + std::to_string(redo_page));
+    throw error(errc::misaligned, name() + ": offset " + std::to_string(offset) + " and length " +
+                                      std::to_string(length) + " of what is written in bulk must be multiples of " +
+                                      std::to_string(redo_page));
   const std::size_t size = in.length;
   if (offset > size || length > size - offset)
-    throw error(errc::partly_mapped, "transaction " + std::to_string(id) + ": bytes " + std::to_string(offset) +
-                                         " to " + std::to_string(offset + length) +
-                                         ", to be written in bulk, do not lie in the region, which has " +
-                                         std::to_string(size));
+    throw error(errc::partly_mapped,
+                name() + ": bytes " + std::to_string(offset) + " to " + std::to_string(offset + length) +
+                    ", to be written in bulk, do not lie in the region, which has " + std::to_string(size));
   if (length == 0) return;
   // In the log they are changes like others: their pages become dirty.
-  if (owner->archive)
+  if (owner_.parts().archived)
     hold(in.base + offset, static_cast<std::size_t>(length));
-  else if (last_region != &in)
+  else if (last_region_ != &in)
     enter(in);
-  std::unique_lock<std::mutex> lock;
-  if (owner->checking) lock = std::unique_lock(owner->open_mutex);
-  bulk.push_back({&in, offset, static_cast<std::size_t>(length), {from.begin(), from.end()}});
+  const std::unique_lock<std::mutex> lock = lock_for_checking();
+  bulk_.push_back({&in, offset, static_cast<std::size_t>(length), {from.begin(), from.end()}});
 }
 
-void memory_state::write_bulk(transaction_state& tx) {
-  if (tx.bulk.empty() || archive) return;
-  writer->wait(writer->last_commit());
+void transaction_state::write_bulk_to_segments() {
+  const auto& parts = owner_.parts();
+  if (parts.archived) return;
+  parts.writer.wait(parts.writer.last_commit());
   // In the order of writing, so that where a page is written twice the later bytes hold.
   std::map<segment*, std::vector<segment::bulk_write>> writes;
   std::vector<bulk_extent> masked;
-  for (const auto& b : tx.bulk) {
+  for (const bulk_write& b : bulk_) {
     const std::uint64_t page = (b.in->offset + b.offset) / redo_page;
     writes[b.in->in].push_back({page, b.from, {}});
     masked.push_back({b.in->in, page, std::vector<std::uint32_t>(b.length / redo_page)});
   }
-  tx.extents.clear();
-  truncation->writing_extents([&] {
-    queue->mask(tx.id, log->stamp().generation, masked);
+  extents_.clear();
+  const log_stamp& stamp = parts.log.stamp();
+  parts.truncation.writing_extents([&] {
+    parts.queue.mask(id(), stamp.generation, masked);
     for (auto& [in, all] : writes) {
-      const lsn tail = in->was_changed_under(log->stamp().log_id) ? log->window().tail : 0;
-      in->write_bulk(all, tx.id, log->stamp().generation, tail);
+      const lsn tail = in->was_changed_under(stamp.log_id) ? parts.log.window().tail : 0;
+      in->write_bulk(all, id(), stamp.generation, tail);
       for (auto& w : all) {
-        ++count.bulk_extents;
-        count.bulk_bytes += w.checksums.size() * redo_page;
-        tx.extents.push_back({in, w.page, std::move(w.checksums)});
+        ++parts.count.bulk_extents;
+        parts.count.bulk_bytes += w.checksums.size() * redo_page;
+        extents_.push_back({in, w.page, std::move(w.checksums)});
       }
     }
   });

@@ -1,51 +1,32 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
-//
-// Checking mode: finds writes that no transaction has declared, the commonest mistake of users of recoverable memory
-// [RVM §6].
-//
-// Each region has a shadow, a second private mapping of the same bytes, to which commits copy what they log: the committed
-// image. At commit, pages that this process has its own copy of are compared; what differs must lie in a declared range of
-// some open transaction. The declarations of other threads' transactions are read under open_mutex from their merged and
-// unmerged ranges, so in this mode set_range takes that mutex too.
+#include "rvm/checking.hpp"
+
 #include <algorithm>
 #include <cstring>
 
 #include "os/virtual_memory.hpp"
-#include "rvm/memory_state.hpp"
 
 namespace tenure::rvm {
 
-void memory_state::make_shadow(region_state& what) {
-  shadows = true;
-  if (what.backed_by_file) {
-    what.shadow = static_cast<std::byte*>(
-        what.in->file().map_private(nullptr, what.in->data_offset() + what.offset, what.capacity, true));
-  } else {
-    what.shadow = static_cast<std::byte*>(os::map_anonymous(nullptr, what.capacity));
-    std::memcpy(what.shadow, what.base, what.length);
-  }
-  os::exclude_from_fork(what.shadow, what.capacity);
-}
-
-void memory_state::require_declared_writes_only(const transaction_state& committing) {
-  const std::scoped_lock lock(open_mutex);
-  for (const auto& r : regions.all()) {
+void require_declared_writes_only(const transaction_table& all, const transaction_state& committing) {
+  const std::scoped_lock lock(all.list_lock());
+  for (const auto& r : all.parts().regions.all()) {
     if (r->shadow == nullptr) continue;
     std::vector<transaction_state::declared> allowed;
-    for_each_open([&](const transaction_state& tx) {
-      for (const auto& d : tx.ranges)
+    all.for_each_open([&](const transaction_state& tx) {
+      for (const auto& d : tx.ranges())
         if (d.in == r.get()) allowed.push_back(d);
-      for (const auto& b : tx.bulk)
+      for (const auto& b : tx.bulk())
         if (b.in == r.get()) allowed.push_back({r->base + b.offset, b.length, r.get()});
     });
     std::ranges::sort(allowed, {}, &transaction_state::declared::from);
 
     const auto complain = [&](const std::byte* from, const std::byte* to) {
-      ++count.undeclared_writes;
+      ++all.parts().count.undeclared_writes;
       const auto offset = r->offset + static_cast<std::uint64_t>(from - r->base);
       throw error(errc::undeclared_write,
-                  "transaction " + std::to_string(committing.id) +
-                      (committing.label.empty() ? "" : " (" + committing.label + ")") + ": bytes " +
+                  "transaction " + std::to_string(committing.id()) +
+                      (committing.label().empty() ? "" : " (" + committing.label() + ")") + ": bytes " +
                       std::to_string(offset) + " to " + std::to_string(offset + static_cast<std::uint64_t>(to - from)) +
                       " of " + r->segment_path +
                       " were changed, but no open transaction has declared them; call set_range before the change");
@@ -81,10 +62,10 @@ void memory_state::require_declared_writes_only(const transaction_state& committ
   }
 }
 
-void memory_state::update_shadow(const transaction_state& committed) noexcept {
-  for (const auto& d : committed.ranges)
+void update_shadows(const transaction_state& committed) noexcept {
+  for (const auto& d : committed.ranges())
     if (d.in->shadow != nullptr) std::memcpy(d.in->shadow + (d.from - d.in->base), d.from, d.length);
-  for (const auto& b : committed.bulk)
+  for (const auto& b : committed.bulk())
     if (b.in->shadow != nullptr) std::memcpy(b.in->shadow + b.offset, b.in->base + b.offset, b.length);
 }
 

@@ -127,6 +127,11 @@ void local_log::grow(std::uint64_t needed) {
   owes_status_.store(false, std::memory_order_release);
 }
 
+void local_log::let_go() noexcept {
+  const guard lock(status_mutex_);
+  file_.reset();
+}
+
 void local_log::close(const total_slots& totals) {
   const guard lock(status_mutex_);
   assert(window().used() == 0);

@@ -34,8 +34,10 @@ class local_log final : public durable_log {
   void look(lsn tail);
   // From now on each status has these notes.
   void keep_notes(status_notes notes) { notes_ = std::move(notes); }
-  // Says that the log was closed cleanly; it must be empty. Nothing may be called afterwards.
+  // Says that the log was closed cleanly; it must be empty.
   void close(const total_slots& totals);
+  // Closes the file, and so gives the lock back. Nothing may be called afterwards.
+  void let_go() noexcept;
 
   [[nodiscard]] const identity& id() const override { return stamp_.log_id; }
   [[nodiscard]] const std::string& path() const override { return path_; }

@@ -6,7 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <thread>
 
 namespace tenure::rvm {
 
@@ -14,17 +14,22 @@ class segment;
 
 class ahead_reader {
  public:
-  // Reads `length` bytes of the segment, from `offset` on, which are mapped at `base`. Nullptr if there can be no thread.
-  // It looks whether it should end after `step` bytes each.
-  static std::shared_ptr<ahead_reader> start(segment& in, std::uint64_t offset, std::byte* base, std::size_t length,
-                                             std::size_t step);
-  // Returns when it has stopped. Where the segment or the memory is about to go.
+  ahead_reader() = default;
+  ~ahead_reader() { end(); }
+  ahead_reader(const ahead_reader&) = delete;
+  ahead_reader& operator=(const ahead_reader&) = delete;
+
+  // Reads `length` bytes of the segment, from `offset` on, which are mapped at `base`; not if there can be no thread. It
+  // looks whether it should end after `step` bytes each. Once.
+  void start(segment& in, std::uint64_t offset, std::byte* base, std::size_t length, std::size_t step);
+  // Returns when it has stopped. Before the segment or the memory goes.
   void end() noexcept;
 
  private:
   void read(segment& in, std::uint64_t offset, std::byte* base, std::size_t length, std::size_t step);
 
-  std::atomic<bool> stop_{false}, done_{false};
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
 };
 
 }  // namespace tenure::rvm

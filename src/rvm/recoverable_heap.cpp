@@ -54,13 +54,13 @@ struct recoverable_heap::state final : participant {
 
   explicit state(heap_image image) : spans(std::move(image)) {}
 
-  void prepare(transaction& tx) override;
-  void undo_prepare(transaction& tx) noexcept override;
-  void committed(transaction& tx) noexcept override;
-  void aborted(transaction& tx) noexcept override;
+  void prepare(commit_scope& tx) override;
+  void undo_prepare(commit_scope& tx) noexcept override;
+  void committed(commit_scope& tx) noexcept override;
+  void aborted(commit_scope& tx) noexcept override;
 
   void plan(work& w);
-  void declare(transaction& tx, const work& w);
+  void declare(commit_scope& tx, const work& w);
   void undo(work& w) noexcept;
   void set_stored(const item& of, bool yes);
   void check();
@@ -103,7 +103,7 @@ void recoverable_heap::state::plan(work& w) {
 }
 
 // Declares the bytes that will change, neighbours together.
-void recoverable_heap::state::declare(transaction& tx, const work& w) {
+void recoverable_heap::state::declare(commit_scope& tx, const work& w) {
   std::vector<std::uint64_t*> words;
   for (const item& i : w.items)
     if (i.what != fate::cancelled && !i.place.in->is_large()) words.push_back(&word_of(i.place));
@@ -126,7 +126,7 @@ void recoverable_heap::state::set_stored(const item& of, bool yes) {
   word = yes ? word | bit : word & ~bit;
 }
 
-void recoverable_heap::state::prepare(transaction& tx) {
+void recoverable_heap::state::prepare(commit_scope& tx) {
   const std::scoped_lock lock(mutex);
   const auto at = open.find(tx.id());
   if (at == open.end()) return;
@@ -170,12 +170,12 @@ void recoverable_heap::state::undo(work& w) noexcept {
   if (image().header().high_water == w.new_high_water) image().header().high_water = w.old_high_water;
 }
 
-void recoverable_heap::state::undo_prepare(transaction& tx) noexcept {
+void recoverable_heap::state::undo_prepare(commit_scope& tx) noexcept {
   const std::scoped_lock lock(mutex);
   if (const auto at = open.find(tx.id()); at != open.end()) undo(at->second);
 }
 
-void recoverable_heap::state::committed(transaction& tx) noexcept {
+void recoverable_heap::state::committed(commit_scope& tx) noexcept {
   const std::scoped_lock lock(mutex);
   const auto at = open.find(tx.id());
   if (at == open.end()) return;
@@ -187,7 +187,7 @@ void recoverable_heap::state::committed(transaction& tx) noexcept {
   open.erase(at);
 }
 
-void recoverable_heap::state::aborted(transaction& tx) noexcept {
+void recoverable_heap::state::aborted(commit_scope& tx) noexcept {
   const std::scoped_lock lock(mutex);
   const auto at = open.find(tx.id());
   if (at == open.end()) return;

@@ -19,6 +19,7 @@
 
 namespace tenure::rvm {
 
+class region_mapper;
 class region_tracker;
 
 struct region_state {
@@ -26,7 +27,7 @@ struct region_state {
   ~region_state();
   region_state(const region_state&) = delete;
   region_state& operator=(const region_state&) = delete;
-  memory_state* owner = nullptr;  // nullptr once unmapped
+  region_mapper* owner = nullptr;  // nullptr once unmapped
   segment* in = nullptr;
   std::string segment_path;
   std::uint64_t offset = 0;  // in the segment's data
@@ -43,11 +44,17 @@ struct region_state {
   std::unique_ptr<region_tracker>
       tracker;  // automatic tracking; kept when unmapped, because a fault handler may be in it
   std::once_flag asked_ahead;
-  std::shared_ptr<ahead_reader> reading_ahead;
+  ahead_reader reading_ahead;
 
   [[nodiscard]] bool contains(const std::byte* at) const {
     return at >= base && at < base + length.load(std::memory_order_acquire);
   }
+  // Whether this page of the segment is in it.
+  [[nodiscard]] bool holds(const segment* of, std::uint64_t page) const {
+    return in == of && page * redo_page >= offset && page * redo_page < offset + length;
+  }
+  // For checking mode: the committed image, which is what memory has now.
+  void make_shadow();
 };
 
 // Sorted by address. Changes are rare: each makes a new table, and old ones are kept until the end because a reader may be

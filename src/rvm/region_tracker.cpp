@@ -39,6 +39,7 @@ region_tracker::region_tracker(tracking_host& host, region_state& in, const map_
 }
 
 void region_tracker::release() noexcept {
+  if (view_ == nullptr) return;  // it has been called; the host may be gone
   kernel_notes_.stop();
   os::unmap(view_, in_.capacity);
   view_ = nullptr;

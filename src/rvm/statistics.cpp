@@ -9,22 +9,8 @@ namespace tenure::rvm {
 
 statistics memory_state::stats() const {
   statistics s;
-  {
-    const std::scoped_lock lock(open_mutex);
-    s.begun = last_id;
-    for (const auto& tx : all_transactions) {
-      const auto& t = tx->totals;
-      const std::uint64_t ranges = t.ranges_declared.get(), bytes = t.bytes_declared.get();
-      s.flush_commits += t.flush_commits.get();
-      s.no_flush_commits += t.no_flush_commits.get();
-      s.ranges_declared += ranges;
-      s.bytes_declared += bytes;
-      // Commits go on meanwhile.
-      s.intra_ranges_saved += ranges - std::min(ranges, t.ranges_merged.get());
-      s.intra_bytes_saved += bytes - std::min(bytes, t.bytes_merged.get());
-    }
-  }
-  const counters& c = count;
+  if (writing_) writing_->transactions.add_to(s);
+  const counters& c = count_;
   s.aborts = c.aborts.get();
   s.ranges_logged = c.ranges_logged.get();
   s.bytes_logged = c.bytes_logged.get();
@@ -80,10 +66,10 @@ statistics memory_state::stats() const {
   to.untracked_pages = from.untracked_pages.get();
   to.anonymous_pages = from.anonymous_pages.get();
   to.stray_writes = from.stray_writes.get();
-  if (writer) {
-    s.log_size = log->area();
-    s.log_used = log->window().used();
-    s.spooled_bytes = writer->spooled();
+  if (writing_ && !opening_.is_closed()) {
+    s.log_size = log_->area();
+    s.log_used = log_->window().used();
+    s.spooled_bytes = writing_->writer.spooled();
   }
   return s;
 }
@@ -124,7 +110,7 @@ static_assert(std::size(stored_totals) == static_cast<std::size_t>(log_total::en
 
 log_totals memory_state::totals() const {
   log_totals all;
-  for (const stored_total& t : stored_totals) all.*t.field = totals_at_open[static_cast<std::size_t>(t.slot)];
+  for (const stored_total& t : stored_totals) all.*t.field = totals_at_open_[static_cast<std::size_t>(t.slot)];
   const statistics now = stats();
   all.transactions += now.flush_commits + now.no_flush_commits;
   all.no_flush_commits += now.no_flush_commits;
@@ -149,7 +135,7 @@ log_totals memory_state::totals() const {
 }
 
 total_slots memory_state::totals_to_store() const {
-  total_slots slots = totals_at_open;
+  total_slots slots = totals_at_open_;
   const log_totals all = totals();
   for (const stored_total& t : stored_totals) slots[static_cast<std::size_t>(t.slot)] = all.*t.field;
   return slots;

@@ -262,14 +262,14 @@ TEST_F(store_transaction, values_are_captured_before_the_gate_opens) {
     store_state& state;
     bool was_captured = false, had_the_gate = false;
     explicit witness(store_state& of) : state(of) {}
-    void prepare(rvm::transaction&) override {}
-    void undo_prepare(rvm::transaction&) noexcept override {}
-    void captured(rvm::transaction&) noexcept override {
+    void prepare(rvm::commit_scope&) override {}
+    void undo_prepare(rvm::commit_scope&) noexcept override {}
+    void captured(rvm::commit_scope&) noexcept override {
       was_captured = true;
       had_the_gate = state.is_writer();
     }
-    void committed(rvm::transaction&) noexcept override {}
-    void aborted(rvm::transaction&) noexcept override {}
+    void committed(rvm::commit_scope&) noexcept override {}
+    void aborted(rvm::commit_scope&) noexcept override {}
   };
   store_state state(dir / "another", small_store());
   witness w(state);

@@ -220,13 +220,15 @@ TEST_F(bulk, misuse) {
   tx.write_bulk(r, 0, {&one, 1});
   expect_error(errc::region_busy, {}, [&] { r.unmap(); });
   struct late : participant {
-    void prepare(transaction& in) override { in.write_bulk(*where, 0, {&what, 1}); }
-    void undo_prepare(transaction&) noexcept override {}
-    void committed(transaction&) noexcept override {}
-    void aborted(transaction&) noexcept override {}
+    void prepare(commit_scope&) override { of->write_bulk(*where, 0, {&what, 1}); }
+    void undo_prepare(commit_scope&) noexcept override {}
+    void committed(commit_scope&) noexcept override {}
+    void aborted(commit_scope&) noexcept override {}
+    transaction* of;
     region* where;
     std::span<const std::byte> what;
   } who;
+  who.of = &tx;
   who.where = &r;
   who.what = one;
   tx.join(who);

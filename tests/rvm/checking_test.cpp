@@ -188,10 +188,10 @@ TEST_P(checking, switched_off_and_on) {
 TEST_P(checking, participants_declare_what_they_write) {
   struct counting final : participant {
     explicit counting(int& in) : where(in) {}
-    void prepare(transaction& tx) override { tx.modify(where, where + 1); }
-    void undo_prepare(transaction&) noexcept override { --where; }
-    void committed(transaction&) noexcept override {}
-    void aborted(transaction&) noexcept override {}
+    void prepare(commit_scope& tx) override { tx.modify(where, where + 1); }
+    void undo_prepare(commit_scope&) noexcept override { --where; }
+    void committed(commit_scope&) noexcept override {}
+    void aborted(commit_scope&) noexcept override {}
     int& where;
   } who(r.at<int>(1000));
   transaction tx = m.begin();

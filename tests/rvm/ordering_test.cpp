@@ -272,8 +272,8 @@ TEST(ordering, set_range_waits_for_a_reserved_page) {
 TEST(ordering, hold_waits_for_a_reserved_page) {
   sim::disk disk;
   memory_state state("/d/log", by_hand(disk));
-  const auto in = state.map("/d/seg", {.create_length = 64 * kib});
-  transaction_state& tx = *state.begin(restore_mode::restore);
+  const auto in = state.mapper().map("/d/seg", {.create_length = 64 * kib});
+  transaction_state& tx = state.begin(restore_mode::restore);
   in->in->pages().reserve(4);
   std::atomic<bool> released{false}, returned{false};
   bool waited = false;
@@ -289,7 +289,7 @@ TEST(ordering, hold_waits_for_a_reserved_page) {
   in->in->pages().release(4);
   user.join();
   EXPECT_TRUE(waited);
-  state.end(tx, std::nullopt);
+  tx.abort();
 }
 
 // A batch that is being written is not there for truncation: half of it could get to the segments, and the power go.

@@ -15,21 +15,21 @@ using namespace support;
 
 struct recorder final : participant {
   recorder(std::string& into, char as) : calls(into), name(as) {}
-  void prepare(transaction& tx) override {
+  void prepare(commit_scope& tx) override {
     calls += std::string("p") + name;
     if (refuse) throw std::runtime_error("not now");
     if (where != nullptr) tx.modify(*where, *where + 1);
   }
-  void undo_prepare(transaction&) noexcept override {
+  void undo_prepare(commit_scope&) noexcept override {
     calls += std::string("u") + name;
     if (where != nullptr && !refuse) --*where;
   }
-  void committed(transaction& tx) noexcept override {
-    EXPECT_TRUE(tx.is_open());
+  void committed(commit_scope& tx) noexcept override {
+    EXPECT_NE(tx.id(), 0u);
     calls += std::string("c") + name;
   }
-  void aborted(transaction& tx) noexcept override {
-    EXPECT_TRUE(tx.is_open());
+  void aborted(commit_scope& tx) noexcept override {
+    EXPECT_NE(tx.id(), 0u);
     calls += std::string("a") + name;
   }
   std::string& calls;

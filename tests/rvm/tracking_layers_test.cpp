@@ -114,7 +114,7 @@ struct maker final : participant {
   int captures = 0;
   bool refuse = false;
   char before[4];
-  void prepare(transaction& tx) override {
+  void prepare(commit_scope& tx) override {
     const auto changes = tx.changes();
     seen.assign(changes.begin(), changes.end());
     if (object.length != 0) {
@@ -124,12 +124,12 @@ struct maker final : participant {
     }
     if (refuse) throw error(errc::bad_option, "refused");
   }
-  void undo_prepare(transaction&) noexcept override {
+  void undo_prepare(commit_scope&) noexcept override {
     if (object.length != 0) std::memcpy(object.address, before, 4);
   }
-  void captured(transaction&) noexcept override { ++captures; }
-  void committed(transaction&) noexcept override {}
-  void aborted(transaction&) noexcept override {}
+  void captured(commit_scope&) noexcept override { ++captures; }
+  void committed(commit_scope&) noexcept override {}
+  void aborted(commit_scope&) noexcept override {}
 };
 
 TEST_P(layers, untracked_pages_are_logged_when_a_participant_says_so) {

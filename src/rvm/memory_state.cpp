@@ -1,0 +1,222 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "rvm/memory_state.hpp"
+
+#include "os/process.hpp"
+#include "rvm/recovery.hpp"
+
+namespace tenure::rvm {
+
+namespace {
+
+void require_sensible(const tuning& how) {
+  if (how.truncation_threshold != how.truncation_threshold)
+    throw error(errc::bad_option, "truncation_threshold is not a number; give a part of the log, such as 0.5");
+}
+
+}  // namespace
+
+memory_state::memory_state(const std::string& path, const options& want)
+    : how_(want),
+      opening_(os::absolute_path(path), want.mode == open_mode::read_only ? opened_for::reading : opened_for::writing),
+      disk_(want.disk != nullptr ? *want.disk : os::real_disk()),
+      limits_(want.limits != nullptr ? *want.limits : thresholds{}),
+      // NOLINTNEXTLINE(bugprone-throw-keyword-missing): it is thrown when memory is short
+      not_restored_(errc::outcome_unknown, opening_.path() +
+                                               ": memory was short when a transaction was aborted, and shows some of "
+                                               "its changes; close this memory and open it again"),
+      tune_(want.tune) {
+  how_.limits = nullptr;
+  checking_.on = want.tune.check_undeclared;
+  if (how_.recovery_memory < limits_.least_recovery_memory)
+    throw error(errc::bad_option,
+                "recovery_memory is " + std::to_string(how_.recovery_memory) + " bytes: at least 8 MiB are needed");
+  require_sensible(how_.tune);
+  open_log();
+}
+
+memory_state::~memory_state() { stop(); }
+
+memory_state::writing::writing(memory_state& of, archive_writer* archive)
+    : queue(*of.log_),
+      truncation(*of.log_, queue, of.count_, of,
+                 {of.tune_.truncation_threshold, of.how_.recovery_memory, of.limits_.fewest_pages, of.how_.background,
+                  archive}),
+      tracked(of.regions_, truncation, of.count_, queue, of.how_.on_stray_write, of.limits_),
+      writer(*of.log_, truncation, queue, of.count_, of.limits_, of.tune_.spool_limit, of.how_.background),
+      transactions({.of = of.opening_,
+                    .regions = of.regions_,
+                    .log = *of.log_,
+                    .queue = queue,
+                    .truncation = truncation,
+                    .writer = writer,
+                    .tracked = tracked,
+                    .checking = of.checking_,
+                    .count = of.count_,
+                    .not_restored = of.not_restored_,
+                    .archived = archive != nullptr}) {}
+
+void memory_state::open_log() {
+  const std::string& path = opening_.path();
+  if (how_.mode == open_mode::create || (how_.mode == open_mode::open_or_create && !disk_.exists(path))) try {
+      memory::create_log(path, how_.log, how_.on_progress, &disk_);
+    } catch (const error& e) {  // another process may have been faster
+      if (how_.mode == open_mode::create || e.code() != std::errc::file_exists || !disk_.exists(path)) throw;
+    }
+  const os::access access = opening_.is_read_only() ? os::access::read_only : os::access::read_write;
+  log_.emplace(disk_, path, access, count_);
+  const auto make_mapper = [&] {
+    const status_block status = log_->status();
+    totals_at_open_ = status.totals;
+    segments_.emplace(disk_, *log_, status, access);
+    mapper_.emplace(opening_, *log_, *segments_, regions_, checking_, count_,
+                    region_mapper::settings{disk_, how_.background, limits_, how_.on_progress});
+  };
+  if (opening_.is_read_only()) {
+    const log_part live = find_live_part(*log_, how_.on_progress);
+    report_.needed = live.length() != 0;
+    report_.head = live.from;
+    report_.tail = live.to;
+    make_mapper();
+    mapper_->only_read(live);
+    return;
+  }
+  if (how_.archive) archive_.emplace(disk_, *how_.archive, *log_, count_, limits_.archive_frame);
+  archive_writer* const archive = archive_ ? &*archive_ : nullptr;
+  report_ = recover(*log_, {disk_, how_.recovery_memory, how_.give_up_segments, how_.on_progress, archive});
+  count_.damaged_pages += report_.damaged.size();
+  make_mapper();
+  log_->keep_notes([this](status_block& status) { segments_->mark_in(status); });
+  writing_.emplace(*this, archive);
+  mapper_->write_with(
+      {writing_->queue, writing_->truncation, writing_->writer, writing_->tracked, writing_->transactions});
+}
+
+memory_state::writing& memory_state::writable() {
+  if (!writing_) opening_.require_writable();  // throws
+  return *writing_;
+}
+
+void memory_state::require_usable() const {
+  opening_.require_usable();
+  if (writing_) writing_->writer.require_usable();
+}
+
+std::vector<std::uint64_t> memory_state::open_ids() const {
+  return writing_ ? writing_->transactions.open_ids() : std::vector<std::uint64_t>();
+}
+
+std::vector<open_transaction> memory_state::open_transactions(const region_state* in) const {
+  return writing_ ? writing_->transactions.describe_open(in) : std::vector<open_transaction>();
+}
+
+void memory_state::flush() {
+  opening_.require_usable();
+  ++count_.flush_calls;
+  if (writing_) writing_->writer.wait(writing_->writer.last_commit());
+}
+
+ticket memory_state::last_commit() const {
+  opening_.require_usable();
+  return writing_ ? writing_->writer.last_commit() : ticket{};
+}
+
+void memory_state::wait(ticket until) {
+  opening_.require_usable();
+  if (writing_) writing_->writer.wait(until);
+}
+
+void memory_state::truncate() {
+  opening_.require_writable();
+  ++count_.truncate_calls;
+  writing_->writer.wait(writing_->writer.last_commit());
+  writing_->truncation.everything();
+}
+
+std::uint64_t memory_state::truncate_incrementally(std::uint64_t bytes) {
+  opening_.require_writable();
+  writing_->writer.require_usable();
+  return writing_->truncation.incremental(bytes);
+}
+
+tuning memory_state::tune() const {
+  const std::scoped_lock lock(tuning_mutex_);
+  return tune_;
+}
+
+void memory_state::set_tuning(const tuning& how) {
+  opening_.require_usable();
+  require_sensible(how);
+  {
+    const std::scoped_lock lock(tuning_mutex_);
+    tune_ = how;
+  }
+  checking_.on = how.check_undeclared;
+  if (!writing_) return;
+  writing_->writer.set_spool_limit(how.spool_limit);
+  writing_->truncation.set_threshold(how.truncation_threshold);
+}
+
+void memory_state::pages_damaged(const std::vector<page_ref>& pages) noexcept {
+  count_.damaged_pages += pages.size();
+  try {
+    for (const page_ref& page : pages)
+      if (how_.on_damage) how_.on_damage({page.in->path(), page.page * redo_page});
+  } catch (...) {  // the pages are marked, and counted
+  }
+}
+
+void memory_state::pages_written(const std::vector<dirty_page>& pages) noexcept {
+  try {
+    mapper_->drop_private_copies(pages);
+    writing_->tracked.pages_written(pages);
+  } catch (...) {  // only memory is not given back
+  }
+}
+
+void memory_state::close() {
+  opening_.require_own_process();
+  if (opening_.is_closed()) return;
+  if (const auto open = open_ids(); !open.empty())
+    throw error(errc::transactions_open, opening_.path() + ": transaction " + std::to_string(open.back()) +
+                                             (open.size() > 1 ? " and others are" : " is") +
+                                             " still open; commit or abort first");
+  // Whatever happens, the files are let go: after a failure they are opened again to learn what survived.
+  struct releaser {
+    memory_state& owner;
+    ~releaser() { owner.let_go(); }
+  } const release{*this};
+  if (!writing_) return;
+  writing_->writer.require_usable();
+  writing_->writer.quiesce([] {});
+  writing_->truncation.stop();
+  writing_->writer.stop();
+  writing_->truncation.everything();
+  segments_->note_not_in_log();
+  log_->close(totals_to_store());
+}
+
+void memory_state::stop() noexcept {
+  opening_.close();
+  if (writing_) {
+    writing_->truncation.stop();
+    writing_->writer.stop();
+  }
+  if (mapper_) mapper_->abandon();
+}
+
+void memory_state::let_go() noexcept {
+  stop();
+  regions_.publish({});
+  segments_->clear();
+  archive_.reset();
+  log_->let_go();
+}
+
+void memory_state::leave(std::unique_ptr<memory_state> state) noexcept {
+  state->let_go();
+  if (!state->writing_) return;
+  transaction_table& open = state->writing_->transactions;
+  open.outlive(std::shared_ptr<memory_state>(std::move(state)));
+}
+
+}  // namespace tenure::rvm

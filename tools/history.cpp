@@ -9,8 +9,8 @@
 #include <tenure/error.hpp>
 
 #include "os/process.hpp"
-#include "rvm/log_reader.hpp"
-#include "rvm/segment.hpp"
+#include "records/log_reader.hpp"
+#include "segments/segment.hpp"
 
 namespace tenure::tools {
 

@@ -13,8 +13,8 @@
 
 #include "log_survey.hpp"
 #include "progress_line.hpp"
-#include "rvm/archive_reader.hpp"
-#include "rvm/page_bytes.hpp"
+#include "records/archive_reader.hpp"
+#include "segments/page_bytes.hpp"
 
 namespace tenure::tools {
 

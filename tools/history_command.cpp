@@ -12,9 +12,9 @@
 #include "log_command.hpp"
 #include "log_text.hpp"
 #include "os/process.hpp"
-#include "rvm/archive_cut.hpp"
-#include "rvm/log_reader.hpp"
-#include "rvm/segment.hpp"
+#include "records/archive_cut.hpp"
+#include "records/log_reader.hpp"
+#include "segments/segment.hpp"
 
 namespace tenure::tools {
 

@@ -13,7 +13,7 @@
 #include "log_survey.hpp"
 #include "log_text.hpp"
 #include "os/process.hpp"
-#include "rvm/log_reader.hpp"
+#include "records/log_reader.hpp"
 
 namespace tenure::tools {
 

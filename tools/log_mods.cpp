@@ -13,10 +13,10 @@
 
 #include "classic/segment_header.hpp"
 #include "history.hpp"
+#include "log/checksum.hpp"
 #include "log_survey.hpp"
 #include "log_text.hpp"
 #include "os/process.hpp"
-#include "rvm/checksum.hpp"
 
 namespace tenure::tools {
 

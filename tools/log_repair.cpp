@@ -13,13 +13,13 @@
 
 #include <tenure/error.hpp>
 
+#include "log/checksum.hpp"
+#include "log/new_file.hpp"
 #include "log_command.hpp"
 #include "log_survey.hpp"
 #include "log_text.hpp"
-#include "rvm/checksum.hpp"
-#include "rvm/log_reader.hpp"
-#include "rvm/new_file.hpp"
-#include "rvm/segment.hpp"
+#include "records/log_reader.hpp"
+#include "segments/segment.hpp"
 
 namespace tenure::tools {
 

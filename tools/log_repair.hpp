@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "log/log_file.hpp"
 #include "os/file.hpp"
-#include "rvm/log_file.hpp"
 
 namespace tenure::tools {
 

@@ -7,8 +7,8 @@
 
 #include <tenure/error.hpp>
 
-#include "rvm/checksum.hpp"
-#include "rvm/log_reader.hpp"
+#include "log/checksum.hpp"
+#include "records/log_reader.hpp"
 
 namespace tenure::tools {
 

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "log/log_file.hpp"
 #include "os/file.hpp"
-#include "rvm/group.hpp"
-#include "rvm/log_file.hpp"
+#include "records/group.hpp"
 
 namespace tenure::tools {
 

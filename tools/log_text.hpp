@@ -7,7 +7,7 @@
 #include <string>
 
 #include "os/file.hpp"
-#include "rvm/format.hpp"
+#include "records/format.hpp"
 
 namespace tenure::tools {
 

@@ -7,10 +7,10 @@
 #include <tenure/error.hpp>
 
 #include "heap/object_text.hpp"
+#include "log/log_file.hpp"
 #include "log_survey.hpp"
 #include "log_text.hpp"
 #include "object_values.hpp"
-#include "rvm/log_file.hpp"
 
 namespace tenure::tools {
 

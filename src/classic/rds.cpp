@@ -14,7 +14,7 @@
 #include "classic/library.hpp"
 #include "classic/rds_counters.hpp"
 #include "classic/transactions.hpp"
-#include "rvm/heap_format.hpp"
+#include "recoverable_heap/format.hpp"
 
 rvm_region_def_t* RegionDefs = nullptr;
 // No header declares it: programs do, as long or as unsigned long.

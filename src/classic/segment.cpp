@@ -13,9 +13,9 @@
 #include "classic/codes.hpp"
 #include "classic/library.hpp"
 #include "classic/segment_header.hpp"
+#include "log/checksum.hpp"
 #include "os/file.hpp"
 #include "os/process.hpp"
-#include "rvm/checksum.hpp"
 
 namespace tenure::classic {
 

@@ -9,10 +9,10 @@
 
 #include "heap/store_state.hpp"
 #include "heap/table_check.hpp"
+#include "log/checksum.hpp"
 #include "os/process.hpp"
 #include "os/system_error.hpp"
 #include "os/virtual_memory.hpp"
-#include "rvm/checksum.hpp"
 
 namespace tenure {
 

@@ -11,7 +11,7 @@
 #include "os/file.hpp"
 #include "os/process.hpp"
 #include "os/system_error.hpp"
-#include "rvm/segment.hpp"
+#include "segments/segment.hpp"
 
 namespace tenure {
 

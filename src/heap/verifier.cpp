@@ -9,7 +9,7 @@
 #include "heap/object_walk.hpp"
 #include "heap/store_state.hpp"
 #include "os/system_error.hpp"
-#include "rvm/format.hpp"
+#include "segments/format.hpp"
 
 namespace tenure::heap {
 

@@ -3,8 +3,8 @@
 // The public surface: memory.
 #include <utility>
 
+#include "log/log_file.hpp"
 #include "os/process.hpp"
-#include "rvm/log_file.hpp"
 #include "rvm/memory_state.hpp"
 
 namespace tenure::rvm {

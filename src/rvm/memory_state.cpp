@@ -2,7 +2,7 @@
 #include "rvm/memory_state.hpp"
 
 #include "os/process.hpp"
-#include "rvm/recovery.hpp"
+#include "replay/recovery.hpp"
 
 namespace tenure::rvm {
 

@@ -14,17 +14,17 @@
 
 #include <tenure/rvm.hpp>
 
-#include "rvm/archive_writer.hpp"
-#include "rvm/counters.hpp"
-#include "rvm/local_log.hpp"
-#include "rvm/log_writer.hpp"
-#include "rvm/opening.hpp"
-#include "rvm/region_mapper.hpp"
-#include "rvm/segment_table.hpp"
-#include "rvm/thresholds.hpp"
-#include "rvm/tracked_regions.hpp"
-#include "rvm/transaction_table.hpp"
-#include "rvm/truncator.hpp"
+#include "log/counters.hpp"
+#include "log/local_log.hpp"
+#include "records/archive_writer.hpp"
+#include "records/log_writer.hpp"
+#include "records/thresholds.hpp"
+#include "regions/opening.hpp"
+#include "regions/region_mapper.hpp"
+#include "regions/tracked_regions.hpp"
+#include "replay/truncator.hpp"
+#include "segments/segment_table.hpp"
+#include "transactions/transaction_table.hpp"
 
 namespace tenure::rvm {
 

@@ -6,7 +6,7 @@
 
 #include <tenure/rvm.hpp>
 
-#include "rvm/transaction_table.hpp"
+#include "transactions/transaction_table.hpp"
 
 namespace tenure::rvm {
 

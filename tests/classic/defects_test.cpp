@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "classic/scenario.hpp"
+#include "log/checksum.hpp"
 #include "os/virtual_memory.hpp"
-#include "rvm/checksum.hpp"
-#include "rvm/format.hpp"
+#include "records/format.hpp"
 
 namespace tenure::classic {
 namespace {

@@ -7,9 +7,9 @@
 #include <memory>
 
 #include "fuzz_support.hpp"
-#include "rvm/archive_cut.hpp"
-#include "rvm/archive_reader.hpp"
-#include "rvm/archive_writer.hpp"
+#include "records/archive_cut.hpp"
+#include "records/archive_reader.hpp"
+#include "records/archive_writer.hpp"
 
 using namespace tenure;
 using namespace tenure::fuzz;

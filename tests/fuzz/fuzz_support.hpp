@@ -16,8 +16,8 @@
 
 #include <tenure/rvm.hpp>
 
-#include "rvm/checksum.hpp"
-#include "rvm/format.hpp"
+#include "log/checksum.hpp"
+#include "records/format.hpp"
 #include "sim/disk.hpp"
 
 // AddressSanitizer asks for this. Freed memory is kept for a while, but not so much that most time goes into clearing new.

@@ -2,7 +2,7 @@
 //
 // The parser of groups: a group of any content behind a header that says the truth about its length.
 #include "fuzz_support.hpp"
-#include "rvm/group.hpp"
+#include "records/group.hpp"
 
 using namespace tenure;
 using namespace tenure::fuzz;

@@ -6,7 +6,7 @@
 #include <tenure/recoverable_heap.hpp>
 
 #include "fuzz_support.hpp"
-#include "rvm/heap_format.hpp"
+#include "recoverable_heap/format.hpp"
 
 using namespace tenure;
 using namespace tenure::fuzz;

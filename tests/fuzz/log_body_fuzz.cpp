@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "fuzz_support.hpp"
-#include "rvm/log_reader.hpp"
-#include "rvm/redo.hpp"
+#include "records/log_reader.hpp"
+#include "replay/redo.hpp"
 
 using namespace tenure;
 using namespace tenure::fuzz;

@@ -17,7 +17,7 @@
 #include "heap/object_text.hpp"
 #include "heap/object_walk.hpp"
 #include "os/system_error.hpp"
-#include "rvm/format.hpp"
+#include "records/format.hpp"
 #include "support/expect_error.hpp"
 #include "support/model.hpp"
 #include "support/small_image.hpp"

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "heap/format.hpp"
-#include "rvm/format.hpp"
-#include "rvm/segment.hpp"
+#include "records/format.hpp"
+#include "segments/segment.hpp"
 #include "support/expect_error.hpp"
 #include "support/small_image.hpp"
 #include "support/test_store.hpp"

@@ -16,7 +16,7 @@
 #include "heap/object_text.hpp"
 #include "heap/object_walk.hpp"
 #include "heap/store_state.hpp"
-#include "rvm/format.hpp"
+#include "records/format.hpp"
 #include "support/expect_error.hpp"
 #include "support/renamed_type.hpp"
 #include "support/test_store.hpp"

@@ -6,8 +6,8 @@
 
 #include <memory>
 
-#include "rvm/archive_reader.hpp"
-#include "rvm/log_file.hpp"
+#include "log/log_file.hpp"
+#include "records/archive_reader.hpp"
 #include "sim/disk.hpp"
 #include "support/small_memory.hpp"
 

@@ -1,7 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
 // From commits to groups and back: what is read from a batch is what was appended, whatever its shape.
-#include "rvm/batch.hpp"
+#include "records/batch.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <map>
 #include <random>
 
-#include "rvm/group.hpp"
+#include "records/group.hpp"
 #include "support/segments_on_sim.hpp"
 
 namespace tenure::rvm {

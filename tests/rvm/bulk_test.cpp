@@ -9,11 +9,11 @@
 #include <memory>
 #include <optional>
 
+#include "log/log_file.hpp"
 #include "os/virtual_memory.hpp"
-#include "rvm/batch.hpp"
-#include "rvm/group.hpp"
-#include "rvm/log_file.hpp"
-#include "rvm/thresholds.hpp"
+#include "records/batch.hpp"
+#include "records/group.hpp"
+#include "records/thresholds.hpp"
 #include "sim/disk.hpp"
 #include "support/expect_error.hpp"
 #include "support/segments_on_sim.hpp"

@@ -1,15 +1,15 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
 // Taking groups apart: every byte is checked before it is used [rvm.group.checked].
-#include "rvm/group.hpp"
+#include "records/group.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <random>
 
-#include "rvm/batch.hpp"
-#include "rvm/checksum.hpp"
+#include "log/checksum.hpp"
+#include "records/batch.hpp"
 #include "support/expect_error.hpp"
 #include "support/segments_on_sim.hpp"
 

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "os/virtual_memory.hpp"
-#include "rvm/part_set.hpp"
+#include "segments/part_set.hpp"
 #include "sim/disk.hpp"
 #include "support/expect_error.hpp"
 #include "support/small_memory.hpp"

@@ -8,8 +8,8 @@
 #include <set>
 #include <string>
 
+#include "log/checksum.hpp"
 #include "os/virtual_memory.hpp"
-#include "rvm/checksum.hpp"
 #include "rvm/heap_test_support.hpp"
 
 namespace tenure::rvm {

@@ -9,8 +9,8 @@
 #include <iostream>
 #include <string>
 
-#include "rvm/checksum.hpp"
-#include "rvm/format.hpp"
+#include "log/checksum.hpp"
+#include "records/format.hpp"
 #include "support/model.hpp"
 
 namespace tenure::rvm::testing {

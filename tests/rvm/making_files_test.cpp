@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "rvm/format.hpp"
-#include "rvm/new_file.hpp"
-#include "rvm/segment.hpp"
+#include "log/new_file.hpp"
+#include "records/format.hpp"
+#include "segments/segment.hpp"
 #include "sim/disk.hpp"
 #include "support/child_process.hpp"
 #include "support/expect_error.hpp"

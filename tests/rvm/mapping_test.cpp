@@ -11,10 +11,10 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "log/checksum.hpp"
 #include "os/virtual_memory.hpp"
 #include "os/write_tracking.hpp"
-#include "rvm/checksum.hpp"
-#include "rvm/format.hpp"
+#include "records/format.hpp"
 #include "sim/disk.hpp"
 #include "support/child_process.hpp"
 #include "support/expect_error.hpp"

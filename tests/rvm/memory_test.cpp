@@ -8,7 +8,7 @@
 #include <optional>
 #include <thread>
 
-#include "rvm/log_file.hpp"
+#include "log/log_file.hpp"
 #include "sim/disk.hpp"
 #include "support/child_process.hpp"
 #include "support/expect_error.hpp"

@@ -9,9 +9,9 @@
 #include <cstddef>
 #include <limits>
 
+#include "log/checksum.hpp"
 #include "os/process.hpp"
-#include "rvm/checksum.hpp"
-#include "rvm/format.hpp"
+#include "records/format.hpp"
 #include "sim/disk.hpp"
 #include "support/child_process.hpp"
 #include "support/expect_error.hpp"

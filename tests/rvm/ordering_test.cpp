@@ -19,11 +19,11 @@
 #include <vector>
 
 #include "os/asymmetric_fence.hpp"
-#include "rvm/batch.hpp"
-#include "rvm/group.hpp"
+#include "records/batch.hpp"
+#include "records/group.hpp"
+#include "records/page_references.hpp"
 #include "rvm/memory_state.hpp"
-#include "rvm/page_references.hpp"
-#include "rvm/page_vector.hpp"
+#include "segments/page_vector.hpp"
 #include "sim/disk.hpp"
 #include "support/expect_error.hpp"
 #include "support/model.hpp"

@@ -1,7 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
 // page_bytes against std::bitset, page_index against std::map.
-#include "rvm/page_bytes.hpp"
+#include "segments/page_bytes.hpp"
 
 #include <gtest/gtest.h>
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "rvm/format.hpp"
+#include "records/format.hpp"
 #include "support/expect_error.hpp"
 #include "support/model.hpp"
 

@@ -1,5 +1,5 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
-#include "rvm/page_difference.hpp"
+#include "regions/page_difference.hpp"
 
 #include <gtest/gtest.h>
 

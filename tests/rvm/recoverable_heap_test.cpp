@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-#include "rvm/heap_format.hpp"
+#include "recoverable_heap/format.hpp"
 #include "rvm/heap_test_support.hpp"
 
 namespace tenure::rvm {

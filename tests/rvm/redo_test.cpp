@@ -1,7 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
 // Redo against byte arrays: the newest value of every byte wins, however the changes overlap.
-#include "rvm/redo.hpp"
+#include "replay/redo.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include <random>
 #include <set>
 
-#include "rvm/batch.hpp"
+#include "records/batch.hpp"
 #include "support/expect_error.hpp"
 #include "support/segments_on_sim.hpp"
 

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "rvm/batch.hpp"
-#include "rvm/companions.hpp"
+#include "records/batch.hpp"
+#include "records/companions.hpp"
 #include "sim/disk.hpp"
 #include "support/model.hpp"
 #include "support/segments_on_sim.hpp"

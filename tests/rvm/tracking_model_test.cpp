@@ -12,7 +12,7 @@
 
 #include <tenure/rvm.hpp>
 
-#include "rvm/page_difference.hpp"
+#include "regions/page_difference.hpp"
 #include "sim/disk.hpp"
 #include "support/drawn_limits.hpp"
 #include "support/model.hpp"

@@ -7,8 +7,8 @@
 #include <optional>
 #include <random>
 
-#include "rvm/log_file.hpp"
-#include "rvm/log_reader.hpp"
+#include "log/log_file.hpp"
+#include "records/log_reader.hpp"
 #include "sim/disk.hpp"
 #include "support/small_memory.hpp"
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <thread>
 
-#include "rvm/format.hpp"
+#include "records/format.hpp"
 #include "support/model.hpp"
 
 namespace tenure::rvm::testing {

@@ -3,7 +3,7 @@
 // Configurations drawn at random, so that what takes much memory or time with the usual ones happens in small tests too.
 #pragma once
 
-#include "rvm/thresholds.hpp"
+#include "records/thresholds.hpp"
 #include "support/model.hpp"
 
 namespace tenure::rvm::testing {

@@ -10,7 +10,7 @@
 
 #include <tenure/rvm.hpp>
 
-#include "rvm/thresholds.hpp"
+#include "records/thresholds.hpp"
 #include "sim/disk.hpp"
 
 namespace tenure::rvm::testing {

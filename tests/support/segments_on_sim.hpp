@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "rvm/segment.hpp"
+#include "segments/segment.hpp"
 #include "sim/disk.hpp"
 
 namespace tenure::support {

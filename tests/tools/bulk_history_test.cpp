@@ -12,7 +12,7 @@
 #include "history_command.hpp"
 #include "log_command.hpp"
 #include "progress_line.hpp"
-#include "rvm/segment.hpp"
+#include "segments/segment.hpp"
 #include "sim/disk.hpp"
 #include "support/small_memory.hpp"
 #include "tools/shown.hpp"

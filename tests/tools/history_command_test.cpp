@@ -14,7 +14,7 @@
 
 #include "log_command.hpp"
 #include "log_text.hpp"
-#include "rvm/segment.hpp"
+#include "segments/segment.hpp"
 #include "sim/disk.hpp"
 #include "support/expect_error.hpp"
 #include "support/small_memory.hpp"

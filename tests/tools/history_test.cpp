@@ -11,8 +11,8 @@
 #include <memory>
 #include <random>
 
-#include "rvm/archive_cut.hpp"
-#include "rvm/archive_writer.hpp"
+#include "records/archive_cut.hpp"
+#include "records/archive_writer.hpp"
 #include "sim/disk.hpp"
 #include "support/expect_error.hpp"
 #include "support/small_memory.hpp"

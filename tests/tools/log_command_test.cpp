@@ -11,7 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "rvm/format.hpp"
+#include "records/format.hpp"
 #include "sim/disk.hpp"
 #include "support/expect_error.hpp"
 #include "support/small_memory.hpp"

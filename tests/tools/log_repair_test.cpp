@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "log_command.hpp"
-#include "rvm/format.hpp"
-#include "rvm/segment.hpp"
+#include "records/format.hpp"
+#include "segments/segment.hpp"
 #include "sim/disk.hpp"
 #include "support/expect_error.hpp"
 #include "support/small_memory.hpp"

@@ -1,0 +1,88 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// For layers above, which keep their own bookkeeping in recoverable memory, or other things beside it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include <tenure/rvm/map_options.hpp>
+
+namespace tenure::rvm {
+
+class transaction_state;
+
+#pragma GCC visibility push(default)  // libtenure.so exports it
+
+// A transaction that is ending, as its participants see it: they may declare ranges in it, while it is being prepared.
+class commit_scope {
+ public:
+  explicit commit_scope(transaction_state& of) : of_(of) {}
+  commit_scope(const commit_scope&) = delete;
+  commit_scope& operator=(const commit_scope&) = delete;
+
+  [[nodiscard]] std::uint64_t id() const;
+  // What an automatic transaction has changed in automatically tracked regions, in ascending order.
+  [[nodiscard]] std::span<const memory_range> changes() const;
+  // As in transaction.
+  void set_range(const void* address, std::size_t length);
+  template <class T>
+  void set_range(T& object) {
+    static_assert(std::is_trivially_copyable_v<T>, "recoverable memory holds trivially copyable types");
+    set_range(&object, sizeof(T));
+  }
+  void modify(void* to, const void* from, std::size_t length);
+  template <class T>
+  void modify(T& object, const std::type_identity_t<T>& value) {
+    static_assert(std::is_trivially_copyable_v<T>, "recoverable memory holds trivially copyable types");
+    modify(&object, &value, sizeof(T));
+  }
+
+ private:
+  transaction_state& of_;
+};
+
+// Layers above that keep their own bookkeeping in recoverable memory (allocators) take part in a transaction's end.
+// prepare() runs inside commit, with commits of other transactions kept out: it may write and declare ranges, nothing else.
+// If the commit then fails before anything was logged, undo_prepare() must put back what prepare() wrote. Either is
+// followed by another attempt, or by committed() or aborted(), which come once, without locks.
+//
+// In an automatic transaction prepare() finds the changes in commit_scope::changes(), and set_range() means there: log these
+// bytes as they are when the last participant is done, whether they differ from the committed image or not.
+class participant {
+ public:
+  virtual ~participant() = default;
+  virtual void prepare(commit_scope& tx) = 0;
+  virtual void undo_prepare(commit_scope& tx) noexcept = 0;
+  // The order of commits is settled and the values are copied; nothing is durable yet. In an automatic transaction: before
+  // the next one may begin. Commits of others are kept out: neither wait nor begin, commit or abort here.
+  virtual void captured(commit_scope& /*tx*/) noexcept {}
+  virtual void committed(commit_scope& tx) noexcept = 0;
+  virtual void aborted(commit_scope& tx) noexcept = 0;
+};
+
+// Decides what of an automatically tracked page is recoverable, for layers that keep other things on the same pages. Bytes
+// that it leaves out are never logged and never count as stray writes. Asked for pages that differ from the committed image,
+// by one thread at a time, at the begin, commit and abort of automatic transactions.
+class change_filter {
+ public:
+  virtual ~change_filter() = default;
+  // Appends to `kept` the parts of `page` that are recoverable: in ascending order, disjoint, within the page.
+  virtual void recoverable_parts(const memory_range& page, std::vector<memory_range>& kept) = 0;
+  // The same for the parts that an abort puts back to what they were at begin.
+  virtual void restorable_parts(const memory_range& page, std::vector<memory_range>& kept) {
+    recoverable_parts(page, kept);
+  }
+};
+
+// Asked in a signal handler when a page that is closed is written outside of any automatic transaction: true if that is
+// allowed (the bytes are not recoverable): the page is opened, and looked at when the next transaction ends. Only
+// async-signal-safe functions may be called; any thread, several at a time.
+using stray_write_judge = bool (*)(void* context, const std::byte* address) noexcept;
+
+#pragma GCC visibility pop
+
+}  // namespace tenure::rvm

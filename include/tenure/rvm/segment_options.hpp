@@ -1,0 +1,35 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// How a segment is made, and what it says of itself.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace tenure::rvm {
+
+// How a segment is made.
+struct segment_options {
+  std::uint64_t length = 0;      // bytes of recoverable memory, zero at first; rounded up to pages
+  std::uint64_t max_length = 0;  // room for growth, fixed for ever; 0: `length`. Costs no time and next to no space
+  unsigned permissions = 0600;
+  // For layers above, which find them again in segment_info: the address at which the data wants to be mapped, and what
+  // it is. Nothing here looks at them.
+  std::uint64_t home = 0, tag = 0;
+};
+
+// What a segment says of itself.
+struct segment_info {
+  std::uint64_t length = 0, max_length = 0;  // bytes of recoverable memory, now and at most
+  std::uint64_t home = 0, tag = 0;           // as in segment_options
+  bool is_of_this_log = true;                // its last changes, if there were any, were made under this log
+};
+
+// A page of 4096 bytes that does not match its checksum. What was not overwritten since it was damaged is wrong; the page
+// stays marked, and verify_segment reports it, until it is overwritten as a whole.
+struct damaged_page {
+  std::string segment_path;
+  std::uint64_t offset;  // in the segment's data
+};
+
+}  // namespace tenure::rvm

@@ -1,0 +1,110 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Transactions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include <tenure/rvm/commit.hpp>
+#include <tenure/rvm/map_options.hpp>
+#include <tenure/rvm/participant.hpp>
+#include <tenure/rvm/region.hpp>
+
+namespace tenure::rvm {
+
+class memory;
+class transaction_state;
+
+#pragma GCC visibility push(default)  // libtenure.so exports it
+
+// A transaction [RVM §4.2]. Moves. Destroying an open one aborts it; an open no_restore transaction is forgotten then:
+// its changes stay in memory and are never logged.
+class transaction {
+ public:
+  transaction() = default;
+  ~transaction();
+  transaction(transaction&& other) noexcept : state_(other.state_) { other.state_ = nullptr; }
+  transaction& operator=(transaction&& other) noexcept;
+
+  // Announces that [address, address+length) is about to change. The range must lie in one region
+  // (errc::not_mapped, errc::partly_mapped). Call it before the change; again is harmless.
+  void set_range(const void* address, std::size_t length);
+  template <class T>
+  void set_range(T& object) {
+    static_assert(std::is_trivially_copyable_v<T>, "recoverable memory holds trivially copyable types");
+    set_range(&object, sizeof(T));
+  }
+  // As set_range, for a range in an automatically tracked region that is about to be written by the kernel, as by read(2):
+  // it fails with EFAULT where it meets a page that is closed. Spares the program's own writes their traps, too. In an
+  // automatic transaction set_range does no more than this there: what is logged is what changed.
+  void touch(const void* address, std::size_t length) { set_range(address, length); }
+  // What an automatic transaction has changed in automatically tracked regions, in ascending order, as settle_changes() has
+  // found it.
+  [[nodiscard]] std::span<const memory_range> changes() const;
+  // Finds them now, for a layer above that decides by them what else to log, without the locks of commit: until commit(),
+  // which does not look again, the program must not write to automatically tracked regions, and set_range() means what it
+  // means in participant::prepare. After a commit that throws, or take_back_changes(), everything is as before.
+  std::span<const memory_range> settle_changes();
+  void take_back_changes() noexcept;
+  // set_range, then copies.
+  void modify(void* to, const void* from, std::size_t length);
+  template <class T>
+  void modify(T& object, const std::type_identity_t<T>& value) {
+    static_assert(std::is_trivially_copyable_v<T>, "recoverable memory holds trivially copyable types");
+    modify(&object, &value, sizeof(T));
+  }
+
+  // Changes whole pages of 4096 bytes without logging their content: when the transaction commits, `from` (the pieces one
+  // after the other, together whole pages) is written straight to the segment from where it is, and made durable before
+  // the commit is; the log gets a checksum a page. For volumes that would fill the log.
+  //
+  // The pages, [offset, offset+length) of the region, must be free in the committed image: should the transaction abort or
+  // the power fail, their content is arbitrary. No other open transaction may change them. The pieces must stay as they
+  // are until the transaction has ended. Memory is not changed: usually the pieces lie in the pages themselves, and
+  // otherwise the program sees to it that memory holds what it wants to see there. An abort puts nothing back. Of ranges
+  // that the transaction declares in the same pages the values win. Where a page is written twice, the later one holds.
+  //
+  // With an archive, the bytes go through the log after all, so that the history is whole. Not to be called from
+  // participant::prepare.
+  void write_bulk(const region& in, std::size_t offset, std::span<const std::span<const std::byte>> from);
+  // Announces that bytes are about to change and will not be logged: new objects in free pages, or what write_bulk will
+  // take. Until the transaction ends, truncation does not drop the process's copies of these pages, not even where they
+  // equal the segment at the moment.
+  void hold(const void* address, std::size_t length);
+
+  // Ends the transaction; its new values are read from memory here. If it throws, the transaction is still open and can
+  // be aborted or, where the cause is gone (errc::undeclared_write, errc::too_big), committed again; after
+  // errc::outcome_unknown it can only be aborted.
+  ticket commit(commit_mode mode = commit_mode::flush);
+  // Puts the old values back. errc::cannot_abort for no_restore.
+  void abort();
+
+  [[nodiscard]] bool is_open() const noexcept { return state_ != nullptr; }
+  [[nodiscard]] std::uint64_t id() const;
+  // A name that the log's history shows: at most 255 bytes of it are kept.
+  void label(std::string_view name);
+  // Takes part in this transaction's end. Joining twice is joining once. The participant must outlive the transaction.
+  void join(participant& who);
+
+ private:
+  friend class memory;
+  explicit transaction(transaction_state* state) : state_(state) {}
+  transaction_state* state_ = nullptr;
+};
+
+// An open transaction, as query shows it.
+struct open_transaction {
+  std::uint64_t id;
+  std::string label;
+  restore_mode mode;
+  std::uint64_t ranges, bytes;  // declared so far
+};
+
+#pragma GCC visibility pop
+
+}  // namespace tenure::rvm

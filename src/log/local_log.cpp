@@ -1,0 +1,148 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "log/local_log.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+namespace tenure::rvm {
+
+local_log::local_log(os::disk& disk, const std::string& path, os::access access, counters& count)
+    : disk_(disk), count_(count), path_(path), file_(log_file::open(disk, path, access, true)) {
+  const status_block& status = file_->status();
+  stamp_ = {status.log_id, status.generation, status.block_size};
+  max_area_ = status.max_area;
+  area_ = file_->area();
+}
+
+status_block local_log::status() const {
+  const guard lock(status_mutex_);
+  return file_->status();
+}
+
+log_window local_log::window() const noexcept {
+  // In this order: the head never passes a tail that was seen later.
+  const lsn head = head_.load(std::memory_order_acquire);
+  return {head, tail_.load(std::memory_order_acquire)};
+}
+
+void local_log::look(lsn tail) {
+  head_ = file_->status().head;
+  tail_ = tail;
+}
+
+void local_log::start(lsn end, const total_slots& totals, const status_notes& notes) {
+  const guard lock(status_mutex_);
+  status_block status = file_->status();
+  const bool clean = status.clean != 0;
+  notes(status);
+  status.head = status.tail = end;
+  status.clean = 0;
+  status.incompatible &= ~feature_extents;
+  // Left-overs of a torn batch are told from what is written now by their generation [rvm.log.generation].
+  stamp_.generation = ++status.generation;
+  status.totals = totals;
+  if (clean) {
+    file_->set_status(status);
+  } else {
+    // Whoever made the log may have been killed, or have failed, before its name was durable.
+    file_->sync_name();
+    file_->write_status(status);
+  }
+  owes_status_ = clean;
+  head_ = tail_ = end;
+}
+
+void local_log::write_status(const guard&, lsn head) {
+  assert(head <= tail_);
+  status_block status = file_->status();
+  status.head = head;
+  status.tail = tail_;
+  status.clean = 0;
+  status.incompatible |= features_;
+  if (notes_) notes_(status);
+  try {
+    // As in start().
+    if (owes_status_) file_->sync_name();
+    file_->write_status(status);
+    owes_status_.store(false, std::memory_order_release);
+  } catch (const error& e) {
+    throw error(
+        errc::outcome_unknown,
+        std::string("the log's status block could not be written; close this memory and open it again: ") + e.what());
+  }
+  ++count_.status_writes;
+}
+
+void local_log::note_use() {
+  if (!owes_status_.load(std::memory_order_acquire)) return;
+  const guard lock(status_mutex_);
+  if (owes_status_) write_status(lock, head_);
+}
+
+bool local_log::append(lsn seen, std::span<const os::const_bytes> blocks) {
+  if (tail_ != seen) return false;
+  std::uint64_t length = 0;
+  for (const os::const_bytes part : blocks) length += part.size();
+  assert(!owes_status_ && length % block() == 0 && length <= area() - window().used());
+  file_->write_durably(seen, blocks);
+  tail_.store(seen + length, std::memory_order_release);
+  return true;
+}
+
+void local_log::free_up_to(lsn head) {
+  const guard lock(status_mutex_);
+  assert(head >= head_);
+  write_status(lock, head);
+  head_.store(head, std::memory_order_release);
+}
+
+void local_log::require_feature(std::uint32_t feature) {
+  const guard lock(status_mutex_);
+  if ((features_ & feature) == feature) return;
+  features_ |= feature;
+  write_status(lock, head_);
+}
+
+void local_log::grow(std::uint64_t needed) {
+  const guard lock(status_mutex_);
+  assert(window().used() == 0 && needed <= max_area_);
+  status_block status = file_->status();
+  status.head = status.tail = tail_;
+  status.clean = 0;
+  status.area_length = std::min(round_up(std::max(needed + needed / 4, 2 * area_), block()), max_area_);
+  ++status.totals[static_cast<std::size_t>(log_total::grown)];
+  // The old log is empty, so either file is right after a crash. The name moves to the new one atomically.
+  try {
+    file_ = log_file::create(disk_, path_, status);
+  } catch (const error& e) {
+    if (file_->has_its_name()) throw;
+    // The new log has the name already, durably or not: what went to the old one could be lost.
+    throw error(
+        errc::outcome_unknown,
+        std::string(
+            "the log grew, but the new file's name could not be made durable; close this memory and open it again: ") +
+            e.what());
+  }
+  area_ = file_->area();
+  owes_status_.store(false, std::memory_order_release);
+}
+
+void local_log::let_go() noexcept {
+  const guard lock(status_mutex_);
+  file_.reset();
+}
+
+void local_log::close(const total_slots& totals) {
+  const guard lock(status_mutex_);
+  assert(window().used() == 0);
+  if (owes_status_) return;
+  status_block status = file_->status();
+  status.head = status.tail = tail_;
+  status.clean = 1;
+  status.incompatible &= ~feature_extents;
+  status.totals = totals;
+  if (notes_) notes_(status);
+  file_->write_status(status);
+}
+
+}  // namespace tenure::rvm

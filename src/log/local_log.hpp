@@ -1,0 +1,78 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// The log in a file of this machine: the owner of the file, of its window (head and tail), its status, its growth and its
+// clean close.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+
+#include "log/counters.hpp"
+#include "log/durable_log.hpp"
+#include "log/log_file.hpp"
+
+namespace tenure::rvm {
+
+class local_log final : public durable_log {
+ public:
+  // Puts into the status what the layers above keep there. Called with the status lock held.
+  using status_notes = std::function<void(status_block&)>;
+
+  // Opens and validates the file, and locks it. What is live is not known before start() or look().
+  local_log(os::disk& disk, const std::string& path, os::access access, counters& count);
+
+  // The status that the file has, or will have with the first use.
+  [[nodiscard]] status_block status() const;
+  // The last batch may be in the page cache only, if whoever wrote it was killed before the sync: writes it once more.
+  void make_durable(lsn from, lsn to) { file_->make_durable(from, to); }
+  // Recovery needs nothing before `end` any more: a new generation of the log begins there, empty, with these totals.
+  // Durable on return, or, where the file was closed cleanly, with the first use.
+  void start(lsn end, const total_slots& totals, const status_notes& notes);
+  // The log is only read, up to this tail.
+  void look(lsn tail);
+  // From now on each status has these notes.
+  void keep_notes(status_notes notes) { notes_ = std::move(notes); }
+  // Says that the log was closed cleanly; it must be empty.
+  void close(const total_slots& totals);
+  // Closes the file, and so gives the lock back. Nothing may be called afterwards.
+  void let_go() noexcept;
+
+  [[nodiscard]] const identity& id() const override { return stamp_.log_id; }
+  [[nodiscard]] const std::string& path() const override { return path_; }
+  [[nodiscard]] std::uint32_t block() const override { return stamp_.block_size; }
+  [[nodiscard]] std::uint64_t area() const override { return area_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t file_offset(lsn at) const override { return file_->file_offset(at); }
+  void read(lsn at, os::bytes into) const override { file_->read(at, into); }
+  void read_ahead(lsn at, std::uint64_t length) const noexcept override { file_->read_ahead(at, length); }
+
+  [[nodiscard]] log_window window() const noexcept override;
+  [[nodiscard]] const log_stamp& stamp() const noexcept override { return stamp_; }
+  [[nodiscard]] std::uint64_t max_area() const noexcept override { return max_area_; }
+  void note_use() override;
+  [[nodiscard]] bool append(lsn seen, std::span<const os::const_bytes> blocks) override;
+  void free_up_to(lsn head) override;
+  void require_feature(std::uint32_t feature) override;
+  void grow(std::uint64_t needed) override;
+
+ private:
+  using guard = std::scoped_lock<std::mutex>;
+  void write_status(const guard&, lsn head);
+
+  os::disk& disk_;
+  counters& count_;
+  const std::string path_;
+  log_stamp stamp_;
+  std::uint64_t max_area_;
+  std::atomic<std::uint64_t> area_;
+  std::atomic<lsn> head_{0}, tail_{0};  // the head is stored with the status lock held
+
+  mutable std::mutex status_mutex_;  // the status lock; guards what follows
+  std::unique_ptr<log_file> file_;   // replaced by grow(), which excludes readers
+  status_notes notes_;
+  std::atomic<bool> owes_status_{false};  // the file says that it was closed cleanly, and that is not so any more
+  std::uint32_t features_ = 0;            // that its live part needs
+};
+
+}  // namespace tenure::rvm

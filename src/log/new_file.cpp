@@ -1,0 +1,97 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "log/new_file.hpp"
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <string_view>
+
+#include <tenure/error.hpp>
+
+#include "log/format.hpp"
+
+namespace tenure::rvm {
+
+namespace {
+
+constexpr std::string_view suffix = ".tenure-new";
+
+error made_elsewhere(const std::string& path) {
+  return {errc::in_use, path + ": another process is making this file; wait until it is done"};
+}
+
+// Whether a file can be what a crash has left of one that was being made: it begins as one of ours, or with nothing yet.
+bool may_be_left_over(os::file& file) {
+  std::uint64_t magic = 0;
+  (void)file.read_at(0, std::as_writable_bytes(std::span{&magic, 1}));
+  constexpr std::array<std::uint64_t, 4> known = {0, log_magic, segment_magic, archive_magic};
+  return std::ranges::find(known, magic) != known.end();
+}
+
+}  // namespace
+
+new_file::new_file(os::disk& disk, const std::string& path, unsigned permissions)
+    : disk_(disk), path_(disk.behind_links(path)), making_(path_ + std::string(suffix)) {
+  if (path_.ends_with(suffix))
+    throw error(errc::bad_option, path_ + ": names that end in " + std::string(suffix) +
+                                      " are those of files being made; choose another");
+  remove_left_over();
+  try {
+    file_ = disk_.create(making_, permissions);
+  } catch (const error& e) {
+    if (e.code() == std::errc::file_exists) throw made_elsewhere(making_);
+    throw;
+  }
+  // Before it was locked somebody may have taken it for left over.
+  if (!file_->try_lock(os::lock_kind::exclusive) || !file_->is_current()) throw made_elsewhere(making_);
+}
+
+new_file::~new_file() {
+  try {
+    if (!has_name_ && disk_.exists(making_)) disk_.remove(making_);
+  } catch (...) {  // the next attempt replaces it
+  }
+}
+
+void new_file::remove_left_over() {
+  std::unique_ptr<os::file> old;
+  try {
+    if (disk_.exists(making_)) old = disk_.open(making_, os::access::read_write);
+  } catch (const error& e) {
+    if (e.code() != std::errc::no_such_file_or_directory) throw;  // it has just got its name, or is gone
+  }
+  if (old == nullptr) return;
+  const auto has = [&](const std::string& name) {
+    old->renamed(name);
+    return old->is_current();
+  };
+  if (!old->try_lock(os::lock_kind::exclusive)) {
+    // Where a name is given by a link, a crash may have left the file with both; then its user has the lock. In this order:
+    // a file that is being renamed never seems to have both.
+    if (!has(path_) || !has(making_)) throw made_elsewhere(making_);
+  } else if (!has(making_)) {
+    throw made_elsewhere(making_);
+  } else if (!may_be_left_over(*old)) {
+    throw error(std::make_error_code(std::errc::file_exists),
+                making_ + ": " + path_ + " is made under this name first, but there is another file; move it away");
+  }
+  disk_.remove(making_);
+}
+
+void new_file::publish() {
+  disk_.rename_to_new(making_, path_);
+  has_name();
+}
+
+void new_file::replace() {
+  disk_.rename(making_, path_);
+  has_name();
+}
+
+void new_file::has_name() {
+  has_name_ = true;
+  file_->renamed(path_);
+  file_->sync_name();
+}
+
+}  // namespace tenure::rvm

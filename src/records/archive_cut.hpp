@@ -1,0 +1,20 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Making an archive shorter at its old end.
+#pragma once
+
+#include <string>
+
+#include "records/archive_reader.hpp"
+
+namespace tenure::rvm {
+
+struct cut_report {
+  std::uint64_t frames = 0, bytes = 0;  // removed
+};
+
+// Removes the frames that end at or before `begin`. The caller holds the log's lock, so that nobody adds any. A crash
+// leaves each part as it was or as it will be.
+cut_report cut_archive(os::disk& disk, const std::string& path, const identity& log_id, lsn begin);
+
+}  // namespace tenure::rvm

@@ -1,0 +1,125 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "records/group.hpp"
+
+#include <cstring>
+
+#include <tenure/error.hpp>
+
+#include "log/checksum.hpp"
+
+namespace tenure::rvm {
+
+namespace {
+
+// Takes structures off the front of a byte range, and refuses to go past its end.
+class cursor {
+ public:
+  cursor(os::const_bytes bytes, const std::string& place) : bytes_(bytes), place_(place) {}
+
+  template <class T>
+  T take() {
+    T value;
+    std::memcpy(&value, take(sizeof(T)).data(), sizeof(T));
+    return value;
+  }
+  os::const_bytes take(std::size_t length) {
+    if (length > bytes_.size()) fail("a record ends beyond the group");
+    const auto front = bytes_.first(length);
+    bytes_ = bytes_.subspan(length);
+    return front;
+  }
+  os::const_bytes take_padded(std::uint64_t length) {
+    if (length > bytes_.size()) fail("a record ends beyond the group");  // before rounding, which could overflow
+    return take(static_cast<std::size_t>(round_up(length, 8))).first(static_cast<std::size_t>(length));
+  }
+  [[nodiscard]] std::size_t left() const { return bytes_.size(); }
+  [[noreturn]] void fail(const char* why) const {
+    throw error(errc::damaged, place_ + ": the checksum holds but the content makes no sense: " + why +
+                                   "; the log was written by a faulty program");
+  }
+
+ private:
+  os::const_bytes bytes_;
+  const std::string& place_;
+};
+
+segment_name parse_segment(cursor& at, const record_header& header) {
+  const auto body = at.take<segment_body>();
+  const auto path = at.take_padded(header.count);
+  return {body.id, body.raw != 0, std::string(reinterpret_cast<const char*>(path.data()), path.size())};
+}
+
+void parse_extents(cursor& at, const record_header& header, std::size_t segments, std::vector<extent_view>& extents) {
+  if (header.count > at.left() / sizeof(extent_header)) at.fail("a transaction has more extents than fit");
+  extents.reserve(header.count);
+  for (std::uint32_t i = 0; i < header.count; ++i) {
+    const auto extent = at.take<extent_header>();
+    if (extent.segment >= segments) at.fail("an extent belongs to a segment that the group does not name");
+    if (extent.offset % redo_page != 0 || extent.pages == 0) at.fail("an extent is not of whole pages");
+    if (extent.offset + std::uint64_t{extent.pages} * redo_page < extent.offset)
+      at.fail("an extent ends beyond the largest offset");
+    extents.push_back(
+        {extent.segment, extent.offset, at.take_padded(std::uint64_t{extent.pages} * sizeof(std::uint32_t))});
+  }
+}
+
+transaction_view parse_transaction(cursor& at, const record_header& header, std::size_t segments) {
+  const auto body = at.take<transaction_body>();
+  const auto label = at.take_padded(body.label);
+  transaction_view view{body.id, body.time, header.flags, {reinterpret_cast<const char*>(label.data()), label.size()},
+                        {},      {}};
+  if (header.type == record_type::extents) {
+    parse_extents(at, header, segments, view.extents);
+    return view;
+  }
+  if (header.count > at.left() / sizeof(range_header)) at.fail("a transaction has more ranges than fit");
+  view.ranges.reserve(header.count);
+  for (std::uint32_t i = 0; i < header.count; ++i) {
+    const auto range = at.take<range_header>();
+    if (range.segment >= segments) at.fail("a range belongs to a segment that the group does not name");
+    if (range.offset + range.length < range.offset) at.fail("a range ends beyond the largest offset");
+    view.ranges.push_back({range.segment, range.offset, at.take_padded(range.length)});
+  }
+  return view;
+}
+
+}  // namespace
+
+std::uint64_t short_log_id(const identity& id) noexcept {
+  std::uint64_t value;
+  std::memcpy(&value, id.data(), sizeof value);
+  return value;
+}
+
+bool read_group_header(os::const_bytes bytes, const group_expectation& expected, group_header& header) noexcept {
+  if (bytes.size() < sizeof header) return false;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  return header.magic == group_magic && header.log_id == expected.log_id && header.lsn == expected.lsn &&
+         header.length >= sizeof header && header.length <= max_group && header.batch <= header.lsn &&
+         header.batch % expected.block == 0 && header.previous % expected.block == 0 && header.previous <= max_group;
+}
+
+bool group_intact(os::const_bytes bytes, const group_header& header) noexcept {
+  constexpr auto covered_from = offsetof(group_header, log_id);
+  return bytes.size() >= header.length &&
+         crc32c(bytes.subspan(covered_from, header.length - covered_from)) == header.checksum;
+}
+
+group_view::group_view(os::const_bytes bytes, const group_header& header, const std::string& place) : header_(header) {
+  cursor at(bytes.first(header.length).subspan(sizeof header), place);
+  for (std::uint32_t i = 0; i < header.records; ++i) {
+    const auto record = at.take<record_header>();
+    if (record.length < sizeof record || record.length % 8 != 0) at.fail("a record's length is senseless");
+    cursor body(at.take(record.length - sizeof record), place);
+    switch (record.type) {
+      case record_type::segment: segments_.push_back(parse_segment(body, record)); break;
+      case record_type::transaction:
+      case record_type::extents: transactions_.push_back(parse_transaction(body, record, segments_.size())); break;
+      default: at.fail("a record is of a type that this version of the library does not know");
+    }
+    if (body.left() != 0) body.fail("a record is longer than what it holds");
+  }
+  if (at.left() != 0) at.fail("bytes follow the last record");
+}
+
+}  // namespace tenure::rvm

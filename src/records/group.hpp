@@ -1,0 +1,84 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Groups in memory: checking one, and walking over its records and ranges. Every byte read from the disk is checked here
+// before it is used: parsing damaged bytes throws errc::damaged, never crashes [rvm.group.checked].
+#pragma once
+
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "os/file.hpp"
+#include "records/format.hpp"
+#include "segments/segment_name.hpp"
+
+namespace tenure::rvm {
+
+// What distinguishes the groups of one log at one place.
+struct group_expectation {
+  std::uint64_t log_id;  // first 8 bytes of the identity
+  std::uint64_t lsn;
+  std::uint32_t block;
+};
+
+[[nodiscard]] std::uint64_t short_log_id(const identity& id) noexcept;
+
+// Reads the header at the front of `bytes`. True if it is a header of this log for this LSN, of sensible length; the
+// body is not looked at.
+[[nodiscard]] bool read_group_header(os::const_bytes bytes, const group_expectation& expected,
+                                     group_header& header) noexcept;
+// Whether the group's checksum matches; `bytes` hold at least header.length.
+[[nodiscard]] bool group_intact(os::const_bytes bytes, const group_header& header) noexcept;
+// Length on disk, padding included.
+[[nodiscard]] inline std::uint32_t padded_length(const group_header& header, std::uint32_t block) noexcept {
+  return static_cast<std::uint32_t>(round_up(header.length, block));
+}
+
+struct range_view {
+  std::uint32_t segment;  // index into group_view::segments
+  std::uint64_t offset;   // in the segment's data
+  os::const_bytes value;
+};
+
+struct extent_view {
+  std::uint32_t segment;      // index into group_view::segments
+  std::uint64_t offset;       // in the segment's data; whole pages
+  os::const_bytes checksums;  // CRC32C, 4 bytes a page
+  [[nodiscard]] std::uint64_t pages() const { return checksums.size() / sizeof(std::uint32_t); }
+  [[nodiscard]] std::uint64_t length() const { return pages() * redo_page; }
+  [[nodiscard]] std::uint32_t checksum(std::uint64_t page) const {
+    std::uint32_t value;
+    std::memcpy(&value, checksums.data() + page * sizeof value, sizeof value);
+    return value;
+  }
+};
+
+// A record of a transaction: with ranges, or with extents.
+struct transaction_view {
+  std::uint64_t id;
+  std::int64_t time;
+  std::uint16_t flags;  // record_first, record_last, record_lazy
+  std::string_view label;
+  std::vector<range_view> ranges;
+  std::vector<extent_view> extents;
+};
+
+// A group whose checksum has been verified, taken apart. Refers to the bytes it was made from.
+class group_view {
+ public:
+  // `place` names the group in messages. Throws errc::damaged.
+  group_view(os::const_bytes bytes, const group_header& header, const std::string& place);
+
+  [[nodiscard]] const group_header& header() const { return header_; }
+  [[nodiscard]] const std::vector<segment_name>& segments() const { return segments_; }
+  // In the order of commitment.
+  [[nodiscard]] const std::vector<transaction_view>& transactions() const { return transactions_; }
+
+ private:
+  group_header header_;
+  std::vector<segment_name> segments_;
+  std::vector<transaction_view> transactions_;
+};
+
+}  // namespace tenure::rvm

@@ -1,0 +1,349 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "records/log_writer.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <chrono>
+#include <utility>
+
+#include "segments/segment.hpp"
+
+namespace tenure::rvm {
+
+namespace {
+
+std::string bytes_text(std::uint64_t n) { return std::to_string(n) + " bytes"; }
+
+}  // namespace
+
+log_writer::log_writer(durable_log& log, log_space& space, page_queue& queue, counters& count, const thresholds& limits,
+                       std::uint64_t spool_limit, bool background)
+    : log_(log),
+      space_(space),
+      queue_(queue),
+      count_(count),
+      largest_batch_(limits.largest_batch),
+      pool_(limits.group, limits.buffers_kept),
+      spool_limit_(spool_limit),
+      interrupted_(errc::outcome_unknown,
+                   "writing the log was interrupted; close this memory and open it again to learn what survived") {
+  if (background) thread_ = std::thread([this] { run(); });
+}
+
+log_writer::~log_writer() { stop(); }
+
+void log_writer::stop() {
+  {
+    const guard lock(mutex_);
+    stopping_ = true;
+    full_.notify_all();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+ticket log_writer::commit(commit_source& source, commit_mode mode) {
+  guard lock(mutex_);
+  const std::uint64_t number = capture(lock, source, mode);
+  if (mode == commit_mode::flush) wait_until_durable(lock, number);
+  return {number};
+}
+
+ticket log_writer::capture(commit_source& source, commit_mode mode) {
+  guard lock(mutex_);
+  return {capture(lock, source, mode)};
+}
+
+std::uint64_t log_writer::capture(guard& lock, commit_source& source, commit_mode mode) {
+  for (;;) {
+    require_usable(lock);
+    wait_for_spool(lock);
+    const commit_image image = source.prepare(mode == commit_mode::no_flush);
+    std::uint64_t number = next_number_ - (open_ ? 0 : 1);  // the batch before: an empty commit joins what is there
+    if (!image.is_empty()) {
+      const std::uint64_t needed = batch::bound(image, log_.block(), pool_.group_length());
+      const std::uint64_t area = log_.area();
+      if (needed > area) {
+        std::uint64_t payload = 0;
+        for (const auto& value : image.values) payload += value.length;
+        source.undo_prepare();
+        grow(lock, needed, payload);  // lets the lock go: everything is looked at again
+        continue;
+      }
+      const std::uint64_t limit = std::max<std::uint64_t>(std::min(largest_batch_, area / 4), 4096);
+      if (open_ && open_->bytes() + needed > limit) seal_full(lock);
+      if (!open_) open_ = std::make_unique<batch>(next_number_, pool_);
+      const std::uint64_t before = open_->bytes();
+      try {
+        open_->append(image, source.pages());
+      } catch (...) {
+        if (open_->empty()) open_.reset();
+        source.undo_prepare();
+        throw;
+      }
+      spooled_ += open_->bytes() - before;
+      number = open_->number();
+      if (!image.extents.empty()) queue_.mask_until(image.id, number);
+      if (open_->bytes() >= limit) seal_full(lock);
+    }
+    source.captured();
+    return number;
+  }
+}
+
+ticket log_writer::last_commit() const {
+  const guard lock(mutex_);
+  return {open_ ? open_->number() : next_number_ - 1};
+}
+
+void log_writer::wait(ticket until) {
+  guard lock(mutex_);
+  require_usable(lock);
+  wait_until_durable(lock, std::min(until.batch, open_ ? open_->number() : next_number_ - 1));
+}
+
+bool log_writer::is_durable(ticket until) const {
+  const guard lock(mutex_);
+  return until.batch <= durable_;
+}
+
+// The right and duty to write: one thread has it at a time.
+class log_writer::role {
+ public:
+  role(log_writer& writer, guard& lock) : writer_(writer), lock_(lock) {
+    while (writer_.writing_) writer_.changed_.wait(lock_);
+    writer_.writing_ = true;
+  }
+  ~role() {
+    if (!lock_.owns_lock()) lock_.lock();
+    writer_.writing_ = false;
+    writer_.end_turn(lock_);
+  }
+  role(const role&) = delete;
+  role& operator=(const role&) = delete;
+
+ private:
+  log_writer& writer_;
+  guard& lock_;
+};
+
+void log_writer::wait_until_durable(guard& lock, std::uint64_t number) {
+  waiting_.arrive();
+  while (durable_ < number) {
+    require_usable(lock);
+    if (!writing_) {
+      const role writer(*this, lock);
+      write_next(lock);
+      continue;
+    }
+    const std::uint32_t turn = turns_;  // it cannot end before the lock is let go
+    lock.unlock();
+    turns_.wait(turn);
+    if (durable_ >= number) return;
+    lock.lock();
+  }
+}
+
+void log_writer::wait_for_spool(guard& lock) {
+  while (spooled_ > spool_limit_) {
+    require_usable(lock);
+    if (writing_) {
+      changed_.wait(lock);
+    } else {
+      const role writer(*this, lock);
+      write_next(lock);
+    }
+  }
+}
+
+void log_writer::end_turn(const guard&) noexcept {
+  ++turns_;
+  turns_.notify_all();
+  changed_.notify_all();
+}
+
+void log_writer::await_companions(guard& lock) {
+  if (waiting_.all_here()) return;
+  const auto limit = std::chrono::steady_clock::now() + waiting_.patience();
+  lock.unlock();  // the writer's role keeps others from changing whom is waited for
+  while (!waiting_.all_here() && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+  lock.lock();
+}
+
+bool log_writer::write_next(guard& lock) {
+  assert(writing_);
+  if (failure_ || (sealed_.empty() && !open_)) return false;
+  if (sealed_.empty()) await_companions(lock);
+  if (failure_) return false;
+  if (sealed_.empty()) seal(lock);
+  const std::size_t waited = waiting_.leave();
+  const auto began = std::chrono::steady_clock::now();
+  const std::unique_ptr<batch> next = std::move(sealed_.front());
+  sealed_.pop_front();
+  const std::uint64_t bytes = next->bytes(), number = next->number();
+  lock.unlock();
+  std::optional<error> failure;
+  try {
+    write(*next);
+  } catch (const error& e) {
+    failure = e;
+  } catch (const std::exception&) {  // out of memory
+    failure = interrupted_;
+  } catch (...) {  // a simulated crash of the storage: whatever is thrown, the batch's fate is not known
+    lock.lock();
+    note_failure(lock, interrupted_);
+    throw;
+  }
+  lock.lock();
+  waiting_.written(waited, std::chrono::steady_clock::now() - began);
+  spooled_ -= bytes;
+  if (failure) {
+    note_failure(lock, *failure);
+    return false;
+  }
+  durable_ = number;
+  return true;
+}
+
+void log_writer::write(batch& b) {
+  const time_counted timing(count_.write_ns);
+  // Inter-transaction optimization. Where it has found nothing for a while it is tried now and then only.
+  const bool possible = b.lazy_commits() != 0 && b.commits() > 1;
+  if (possible && (fruitless_ < 4 || fruitless_ % 16 == 0)) {
+    batch_savings saved;
+    try {
+      saved = b.drop_overwritten();
+    } catch (const std::bad_alloc&) {  // then everything is written
+    }
+    count_.inter_transactions_saved += saved.transactions;
+    count_.inter_bytes_saved += saved.bytes;
+    fruitless_ = saved.transactions * 100 < b.commits() ? fruitless_ + 1 : 0;
+  } else if (possible) {
+    ++fruitless_;
+  }
+  const std::uint32_t block = log_.block();
+  const std::uint64_t length = b.length(block);
+  space_.make_room(length);
+  log_.note_use();
+  // Before the first change of a segment can be in this log, the segment says so [rvm.segment.in-log].
+  for (segment* s : b.segments())
+    if (!s->is_noted_in_log()) s->note_in_log(log_.id(), log_.path(), log_.window().tail);
+
+  const log_window window = log_.window();
+  const lsn at = window.tail;
+  const auto parts = b.finish(log_.stamp(), at, window.used() == 0 ? 0 : previous_group_);
+  bool appended;
+  try {
+    appended = log_.append(at, parts);
+  } catch (const error& e) {
+    // Never tried again: after a failed sync the kernel may have dropped the data and report success [rvm.log.no-retry].
+    throw error(
+        errc::outcome_unknown,
+        std::string(
+            "the log could not be written and synced, so it is not known which of the last commits are durable; "
+            "close this memory and open it again to find out: ") +
+            e.what());
+  }
+  if (!appended) throw error(errc::in_use, log_.path() + ": somebody else has written to this log; close this memory");
+  previous_group_ = b.last_group_length(block);
+  queue_.publish(b, at, at + length, at + length - previous_group_);
+  ++count_.batches;
+  count_.log_bytes_written += length;
+  count_.log_used_max.raise_to(log_.window().used());
+  count_.ranges_logged += b.ranges();
+  count_.bytes_logged += b.payload();
+  space_.appended();
+  b.recycle();
+}
+
+void log_writer::grow(guard& lock, std::uint64_t needed, std::uint64_t payload) {
+  if (needed > log_.max_area())
+    throw error(errc::too_big, "the transaction changes " + bytes_text(payload) + " and needs " + bytes_text(needed) +
+                                   " of log, but the log has " + bytes_text(log_.area()) + " and may grow to " +
+                                   bytes_text(log_.max_area()) + "; split it, or make the log with a larger max_size");
+  const role writer(*this, lock);
+  while (write_next(lock)) {
+  }
+  require_usable(lock);
+  lock.unlock();
+  try {
+    space_.empty([&] { log_.grow(needed); });
+  } catch (const error& e) {
+    if (e.code() != errc::outcome_unknown) throw;
+    lock.lock();
+    note_failure(lock, e);
+    throw;
+  }
+  previous_group_ = 0;
+  ++count_.log_grown;
+}
+
+void log_writer::quiesce(const std::function<void()>& f) {
+  guard lock(mutex_);
+  const role writer(*this, lock);
+  while (write_next(lock)) {
+  }
+  require_usable(lock);
+  f();
+}
+
+void log_writer::between_commits(const std::function<void()>& f) {
+  const guard lock(mutex_);
+  f();
+}
+
+void log_writer::seal(const guard&) {
+  sealed_.push_back(std::move(open_));
+  ++next_number_;
+}
+
+void log_writer::seal_full(const guard& lock) {
+  seal(lock);
+  full_.notify_one();
+}
+
+void log_writer::run() {
+  guard lock(mutex_);
+  for (;;) {
+    // Only batches that are full: an open one is written by whoever waits for it.
+    full_.wait(lock, [&] { return stopping_ || (!sealed_.empty() && !failure_); });
+    if (stopping_) return;
+    try {
+      const role writer(*this, lock);
+      if (!sealed_.empty()) write_next(lock);
+    } catch (...) {
+      // Recorded in failure_; the next commit reports it.
+    }
+  }
+}
+
+void log_writer::fail(const error& why) {
+  const guard lock(mutex_);
+  note_failure(lock, why);
+  end_turn(lock);
+}
+
+void log_writer::require_usable() const {
+  if (!failed_.load(std::memory_order_acquire)) return;  // without the lock: every begin asks
+  const guard lock(mutex_);
+  require_usable(lock);
+}
+void log_writer::note_failure(const guard&, const error& why) noexcept {
+  if (!failure_) failure_ = why;
+  failed_.store(true, std::memory_order_release);
+}
+void log_writer::require_usable(const guard&) const {
+  if (failure_) throw error(*failure_);
+}
+
+void log_writer::set_spool_limit(std::uint64_t bytes) {
+  const guard lock(mutex_);
+  spool_limit_ = bytes;
+  changed_.notify_all();
+}
+
+std::uint64_t log_writer::spooled() const {
+  const guard lock(mutex_);
+  return spooled_;
+}
+
+}  // namespace tenure::rvm

@@ -1,0 +1,88 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "records/page_queue.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+#include "segments/segment.hpp"
+
+namespace tenure::rvm {
+
+log_part page_queue::covered() const {
+  const std::scoped_lock lock(mutex_);
+  return {log_.window().head, end_, last_group_};
+}
+
+void page_queue::publish(const batch& written, lsn at, lsn tail, lsn last_group) {
+  const std::scoped_lock lock(mutex_);
+  for (const page_ref& ref : written.pages()) {
+    if (auto& since = ref.in->pages().dirty_since(ref.page); since == 0) {
+      queue_.push_back({ref.in, ref.page, at});
+      since = at;
+    }
+  }
+  // Together with the pages: whoever sees the end sees what is dirty below it.
+  end_ = tail;
+  last_group_ = last_group;
+  published_.store(written.number(), std::memory_order_release);
+  std::erase_if(masks_, [&](const bulk_mask& m) {
+    if (m.batch == 0 || m.batch > written.number()) return false;
+    m.run.in->settled(m.transaction, m.generation);
+    return true;
+  });
+}
+
+void page_queue::mask(std::uint64_t transaction, std::uint32_t generation, std::span<const bulk_extent> extents) {
+  const std::scoped_lock lock(mutex_);
+  for (const bulk_extent& e : extents)
+    masks_.push_back({{e.in, e.page, e.checksums.size()}, transaction, generation, 0});
+}
+
+void page_queue::mask_until(std::uint64_t transaction, std::uint64_t batch) {
+  const std::scoped_lock lock(mutex_);
+  for (bulk_mask& m : masks_)
+    if (m.transaction == transaction) m.batch = batch;
+}
+
+void page_queue::unmask(std::uint64_t transaction) noexcept {
+  const std::scoped_lock lock(mutex_);
+  std::erase_if(masks_, [&](const bulk_mask& m) { return m.transaction == transaction && m.batch == 0; });
+}
+
+bool page_queue::is_settled(const page_ref& page) const {
+  const std::scoped_lock lock(mutex_);
+  return page.in->pages().last_batch(page.page) <= published() && page.in->pages().dirty_since(page.page) == 0;
+}
+
+page_queue::taken page_queue::take(lsn until, std::size_t most, const page_set& except) {
+  const std::scoped_lock lock(mutex_);
+  taken result;
+  result.log = {log_.window().head, end_, last_group_};
+  for (const bulk_mask& m : masks_) result.masked.push_back(m.run);
+  while (!queue_.empty() && queue_.front().since < until && result.pages.size() < most) {
+    const dirty_page& page = queue_.front();
+    if (except.contains({page.in, page.page})) {
+      result.blocked = true;
+      break;
+    }
+    page.in->pages().dirty_since(page.page) = 0;
+    result.pages.push_back(page);
+    queue_.pop_front();
+  }
+  return result;
+}
+
+void page_queue::put_back(const taken& what) {
+  const std::scoped_lock lock(mutex_);
+  for (const dirty_page& page : what.pages) page.in->pages().dirty_since(page.page) = page.since;
+  // Dirtied again meanwhile: the older entry replaces the newer.
+  std::erase_if(queue_, [](const dirty_page& p) { return p.in->pages().dirty_since(p.page) != p.since; });
+  queue_.insert(queue_.begin(), what.pages.begin(), what.pages.end());
+}
+
+lsn page_queue::next_head(lsn at_most) const {
+  const std::scoped_lock lock(mutex_);
+  return queue_.empty() ? at_most : std::min(at_most, queue_.front().since);
+}
+
+}  // namespace tenure::rvm

@@ -1,0 +1,90 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// The queue of dirty pages in the order in which they must be written so that the log's head can move [RVM §5.1.2, fig. 7].
+// A page is in the queue at most once, with the LSN of the first batch that made it dirty since it was last written.
+//
+// Invariant [rvm.queue.covers]: every record from the log's head to where the queue has heard of batches changes only pages
+// that are queued with an LSN not beyond its own batch, or that a truncation in progress has taken. The log may be longer
+// for a moment, until its newest batch is published.
+#pragma once
+
+#include <deque>
+#include <mutex>
+#include <vector>
+
+#include "log/durable_log.hpp"
+#include "records/batch.hpp"
+#include "records/log_reader.hpp"
+#include "records/page_references.hpp"
+
+namespace tenure::rvm {
+
+struct dirty_page {
+  segment* in;
+  std::uint64_t page;
+  lsn since;
+};
+
+// Pages of a segment that follow each other.
+struct page_run {
+  segment* in;
+  std::uint64_t page, pages;
+};
+
+// Thread-safe.
+class page_queue {
+ public:
+  // The log is empty.
+  explicit page_queue(const durable_log& log) : log_(log), end_(log.window().tail), last_group_(end_) {}
+
+  // The live part of the log whose pages are queued.
+  [[nodiscard]] log_part covered() const;
+  // A batch that was written at `at` is durable: its pages are dirty, and the log goes on to `tail`.
+  void publish(const batch& written, lsn at, lsn tail, lsn last_group);
+  // The number of the last batch that was.
+  [[nodiscard]] std::uint64_t published() const { return published_.load(std::memory_order_acquire); }
+
+  // Whether all committed changes of the page are in its segment.
+  [[nodiscard]] bool is_settled(const page_ref& page) const;
+
+  // The transaction is writing these pages straight to their segments: until its extents are in the log's live part, what
+  // older records say of them must not be written any more [rvm.bulk.masked].
+  void mask(std::uint64_t transaction, std::uint32_t generation, std::span<const bulk_extent> extents);
+  // It commits in this batch.
+  void mask_until(std::uint64_t transaction, std::uint64_t batch);
+  // It does not commit: nothing of it is in any batch.
+  void unmask(std::uint64_t transaction) noexcept;
+
+  struct taken {
+    std::vector<dirty_page> pages;  // in queue order; they count as clean now
+    std::vector<page_run> masked;   // what is in no record yet
+    log_part log;                   // covered() as it was then: its records have all that was changed in the pages
+    bool blocked = false;           // stopped at a page that an open transaction has declared
+  };
+  // Takes the pages from the front that keep the head below `until`, at most `most`, up to the first that is in `except`.
+  [[nodiscard]] taken take(lsn until, std::size_t most, const page_set& except);
+  // Whether the head can move although nothing is written.
+  [[nodiscard]] bool can_advance(const log_part& in) const { return next_head(in.to) > in.from; }
+  // Undoes take(): nothing was written.
+  void put_back(const taken& what);
+  // Where the log's head can be when the taken pages are durable in their segments.
+  [[nodiscard]] lsn head_after(const taken& what) const { return next_head(what.log.to); }
+
+ private:
+  [[nodiscard]] lsn next_head(lsn at_most) const;
+
+  const durable_log& log_;
+  mutable std::mutex mutex_;
+  lsn end_, last_group_;
+  std::deque<dirty_page> queue_;
+  struct bulk_mask {
+    page_run run;
+    std::uint64_t transaction;
+    std::uint32_t generation;  // of the log
+    std::uint64_t batch;       // 0: it has not committed
+  };
+  std::vector<bulk_mask> masks_;
+  std::atomic<std::uint64_t> published_{0};
+};
+
+}  // namespace tenure::rvm

@@ -1,0 +1,131 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// The spans of a recoverable heap: what its stored bytes say (heap_format.hpp), and what this process knows beyond
+// them.
+//
+// Three states of a slot: free; *taken* but not stored (reserved by an open transaction, or freed by a commit that is
+// under way); taken and stored (a committed object). Nothing stored is ever free here [rvm.heap.no-alias].
+//
+// Not thread-safe: recoverable_heap's mutex guards it. Nothing here writes to the stored bytes.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "recoverable_heap/format.hpp"
+#include "recoverable_heap/page_runs.hpp"
+
+namespace tenure::rvm {
+
+// The stored bytes, and their name for messages.
+struct heap_image {
+  std::byte* base;
+  std::uint64_t length;
+  std::string name;
+  heap_layout layout;
+
+  // Checks the header: errc::damaged, errc::wrong_version.
+  heap_image(std::byte* at, std::uint64_t bytes, std::string called);
+
+  [[nodiscard]] heap_header& header() const { return *reinterpret_cast<heap_header*>(base); }
+  [[nodiscard]] page_entry& entry(std::uint32_t page) const {
+    return reinterpret_cast<page_entry*>(base + heap_page)[page];
+  }
+  // The bitmap that begins with this page's part.
+  [[nodiscard]] std::uint64_t* bitmap(std::uint32_t page) const {
+    return reinterpret_cast<std::uint64_t*>(base + layout.bitmaps + page * heap_bitmap_bytes);
+  }
+  [[nodiscard]] std::byte* address(std::uint32_t page) const { return base + layout.data + page * heap_page; }
+  [[noreturn]] void damaged(const std::string& why) const;
+
+  // Calls f(page, entry) for every span in the page table, in order, having checked all entries up to the high water
+  // mark.
+  void for_each_entry(const std::function<void(std::uint32_t, page_entry)>& f) const;
+};
+
+struct heap_span {
+  std::uint32_t first = 0, pages = 0;
+  std::uint32_t slots = 1;        // 1 for a large object
+  std::uint32_t taken_count = 0;  // meaningless until explored
+  span_kind kind = span_kind::none;
+  std::uint8_t size_class = 0;
+  bool stored = false;               // described by the page table
+  bool explored = false;             // `taken` is filled in
+  bool closing = false;              // a commit that is under way frees its last object
+  std::uint32_t first_room = 0;      // no word of `taken` before this one has a zero
+  std::uint32_t ending = 0;          // scratch of prepare(): slots that its transaction gives up
+  bool beginning = false;            // scratch of prepare()
+  std::vector<std::uint64_t> taken;  // a bit a slot; empty for a large object
+
+  [[nodiscard]] bool is_large() const { return kind == span_kind::large; }
+  [[nodiscard]] bool is_taken(std::uint32_t slot) const {
+    return is_large() ? taken_count != 0 : (taken[slot / 64] >> slot % 64 & 1) != 0;
+  }
+  [[nodiscard]] page_entry entry() const { return {kind, size_class, 0, pages}; }
+  [[nodiscard]] std::uint64_t slot_bytes() const { return is_large() ? pages * heap_page : slot_size(size_class); }
+};
+
+struct heap_place {
+  heap_span* in = nullptr;
+  std::uint32_t slot = 0;
+};
+
+class heap_spans {
+ public:
+  // Reads the page table. errc::damaged.
+  explicit heap_spans(heap_image image);
+
+  [[nodiscard]] const heap_image& image() const { return image_; }
+  [[nodiscard]] std::byte* address(heap_place p) const {
+    return image_.address(p.in->first) + p.slot * p.in->slot_bytes();
+  }
+  [[nodiscard]] bool is_stored(heap_place p) const {
+    if (p.in->is_large()) return p.in->stored;
+    return p.in->stored && (image_.bitmap(p.in->first)[p.slot / 64] >> p.slot % 64 & 1) != 0;
+  }
+
+  // Takes a place for an object. errc::out_of_memory.
+  heap_place reserve(std::uint64_t bytes, std::uint64_t alignment);
+  // A place that is taken but not stored becomes free.
+  void release(heap_place p);
+  // The span is not stored any more and its slots are free: it returns its pages.
+  void close(heap_span& s);
+  // While a span closes, nothing is reserved in it.
+  void set_closing(heap_span& s, bool yes);
+
+  // The place that begins at the address and is taken; else a null place, and `why` says what is wrong with the
+  // address.
+  heap_place find(const void* address, std::string& why);
+
+  // Stored spans without a taken slot: the next commit of any transaction closes them.
+  [[nodiscard]] const std::map<std::uint32_t, heap_span*>& idle() const { return idle_; }
+  [[nodiscard]] std::map<std::uint32_t, heap_span>& all() { return spans_; }
+  [[nodiscard]] const page_runs& free_pages() const { return free_; }
+  // Reads the bitmap of a span, once.
+  void explore(heap_span& s);
+  void explore_all();
+  [[nodiscard]] std::uint64_t largest_room() const;  // after explore_all(); bytes
+
+  // Everything that can be checked without knowing the open transactions. errc::damaged.
+  void check();
+
+ private:
+  heap_span& add(std::uint32_t first, const page_entry& what);
+  heap_place reserve_slot(unsigned size_class, std::uint64_t bytes);
+  heap_place reserve_large(std::uint64_t bytes);
+  heap_place take_slot(heap_span& s);
+  std::uint32_t take_pages(std::uint64_t pages, std::uint64_t bytes);
+  [[noreturn]] void no_room(std::uint64_t bytes) const;
+
+  heap_image image_;
+  std::map<std::uint32_t, heap_span> spans_;  // by first page
+  page_runs free_;
+  std::array<std::map<std::uint32_t, heap_span*>, size_class_count> roomy_;  // not explored, or with a free slot
+  std::map<std::uint32_t, heap_span*> idle_;
+};
+
+}  // namespace tenure::rvm

@@ -1,0 +1,106 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// What is known of each page of an automatically tracked region, and the list of those that were opened. The table
+// is paged in lazily: its cost is what is used of it. The fault handler uses it, so nothing here takes a lock, and only take()
+// allocates.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include "os/virtual_memory.hpp"
+#include "segments/format.hpp"
+
+namespace tenure::rvm {
+
+// A page of the host, by its number in the region.
+using page_number = std::uint32_t;
+
+struct tracked_page {
+  // Writable, and in some list, or untracked; else read-only. Changed under the region's protection lock, while the region
+  // is not open as a whole.
+  std::atomic<bool> open;
+  std::atomic<bool> untracked;
+  std::atomic<bool> listed;         // in opened_pages
+  std::atomic<std::uint32_t> next;  // there
+  // The rest belongs to the holder of the automatic right.
+  bool hot;                    // stays open between transactions
+  std::uint8_t idle;           // commits since it was changed, while it is hot
+  std::uint32_t twin;          // in the twin store, or none
+  std::uint32_t last_changed;  // by which automatic transaction; 0: none
+};
+
+// Guards the protection of a region. Held for a system call or a few, by the fault handler too, so who has it must not write
+// to a closed page; whoever waits has nothing better to do.
+class protection_lock {
+ public:
+  void lock() noexcept {
+    while (taken_.exchange(true, std::memory_order_acquire)) std::this_thread::yield();
+  }
+  void unlock() noexcept { taken_.store(false, std::memory_order_release); }
+
+ private:
+  std::atomic<bool> taken_{false};
+};
+
+// A table of zeros, `count` long.
+template <class T>
+class lazy_table {
+ public:
+  explicit lazy_table(std::uint64_t count)
+      : bytes_(static_cast<std::size_t>(round_up(count * sizeof(T), os::page_size()))),
+        all_(static_cast<T*>(os::map_anonymous(nullptr, bytes_))) {}
+  ~lazy_table() { release(); }
+  lazy_table(const lazy_table&) = delete;
+  lazy_table& operator=(const lazy_table&) = delete;
+  void release() noexcept {
+    os::unmap(all_, bytes_);
+    all_ = nullptr;
+  }
+  [[nodiscard]] T& operator[](std::uint64_t index) const noexcept { return all_[index]; }
+
+ private:
+  std::size_t bytes_;
+  T* all_;
+};
+
+// Pages that were opened and are to be compared, linked through the table. Any thread adds, lock-free.
+class opened_pages {
+ public:
+  explicit opened_pages(const lazy_table<tracked_page>& pages) : pages_(pages) {}
+
+  void add(page_number page) noexcept {
+    if (pages_[page].listed.exchange(true, std::memory_order_acquire)) return;
+    std::uint32_t first = first_.load(std::memory_order_relaxed);
+    do pages_[page].next.store(first, std::memory_order_relaxed);
+    while (!first_.compare_exchange_weak(first, page + 1, std::memory_order_release, std::memory_order_relaxed));
+  }
+  // Moves all that were added so far to the end of `list`. By the holder of the automatic right.
+  void take(std::vector<page_number>& list) {
+    std::uint32_t left = first_.exchange(0, std::memory_order_acquire);
+    const auto unlink = [&] {
+      tracked_page& page = pages_[left - 1];
+      const page_number number = left - 1;
+      left = page.next.load(std::memory_order_relaxed);
+      page.listed.store(false, std::memory_order_release);
+      return number;
+    };
+    try {
+      while (left != 0) {
+        if (list.size() == list.capacity()) list.reserve(2 * list.size() + 16);
+        list.push_back(unlink());
+      }
+    } catch (...) {
+      while (left != 0) add(unlink());
+      throw;
+    }
+  }
+
+ private:
+  const lazy_table<tracked_page>& pages_;
+  std::atomic<std::uint32_t> first_{0};  // the page's number plus 1; 0: none
+};
+
+}  // namespace tenure::rvm

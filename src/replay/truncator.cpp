@@ -1,0 +1,264 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "replay/truncator.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "records/log_reader.hpp"
+#include "segments/segment.hpp"
+
+namespace tenure::rvm {
+
+truncator::truncator(durable_log& log, page_queue& queue, counters& count, truncation_host& host,
+                     const truncator_settings& how)
+    : log_(log),
+      queue_(queue),
+      count_(count),
+      host_(host),
+      how_(how),
+      pages_at_once_(std::max<std::size_t>(how.memory / (2 * redo_page), how.fewest_pages)),
+      threshold_(how.threshold) {
+  if (how_.background) thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+}
+
+truncator::~truncator() { stop(); }
+
+void truncator::stop() {
+  thread_.request_stop();
+  if (thread_.joinable()) thread_.join();
+}
+
+segment_resolver truncator::resolver() {
+  return [this](const segment_name& name) { return host_.find_segment(name); };
+}
+
+// If it fails, the pages are dirty as before. A failed sync fails the whole memory: what the kernel still holds of the
+// segment is not known, but the log has it all, and reopening repeats it [rvm.log.no-retry].
+truncator::progress truncator::step(lsn until, bool even_referenced) {
+  const time_counted timing(count_.truncation_ns);
+  const auto take = [&](std::size_t most) {
+    return queue_.take(until, most, even_referenced ? page_set() : host_.referenced_pages());
+  };
+  page_queue::taken what;
+  try {
+    redo values(resolver());
+    for (bool fits = false; !fits;) {
+      // A log that fits into memory whole needs no care.
+      const bool all_fits = log_.window().used() <= how_.memory / 4;
+      what = take(all_fits ? ~std::size_t{0} : pages_at_once_);
+      // A transaction that is about to commit is in the way for a microsecond only; a long one is worth no wait.
+      for (int tries = 0; what.blocked && what.pages.empty() && tries < 100; ++tries) {
+        std::this_thread::yield();
+        what = take(pages_at_once_);
+      }
+      // Without pages there may still be records of extents, which the head can move over.
+      if (what.pages.empty() && (what.blocked || !queue_.can_advance(what.log)))
+        return {.blocked = what.blocked, .done = true};
+      for (const page_run& run : what.masked) values.mask(*run.in, run.page, run.pages);
+      values.restrict();
+      for (const dirty_page& page : what.pages) values.restrict_to(*page.in, page.page);
+      fits = true;
+      if (what.pages.empty()) continue;
+      read_backwards(log_, what.log, [&](const group_view& group) {
+        values.add(group);
+        return fits = values.memory() <= how_.memory || what.pages.size() <= how_.fewest_pages;
+      });
+      if (!all_fits) {
+        const double part = static_cast<double>(values.memory()) / (static_cast<double>(how_.memory) / 2);
+        const auto most = static_cast<std::size_t>(static_cast<double>(what.pages.size()) / std::max(part, 0.25));
+        pages_at_once_ = std::max(how_.fewest_pages, fits ? most : what.pages.size() / 4);
+      }
+      if (!fits) {
+        queue_.put_back(what);
+        what = {};
+        values = redo(resolver());
+      }
+    }
+    std::vector<recovery_report::segment> report;
+    values.through(what.log.to);
+    try {
+      values.apply(report);
+    } catch (...) {  // what was found until then is marked, and will not be found again
+      host_.pages_damaged(values.findings().damaged);
+      throw;
+    }
+    host_.pages_damaged(values.findings().damaged);
+    for (const auto& s : report)
+      count_.pages_written += s.pages, count_.segment_bytes_written += s.pages * redo_page, ++count_.segment_syncs;
+    const lsn head = queue_.head_after(what);
+    if (how_.archive != nullptr) how_.archive->append(log_, what.log.from, head);
+    log_.free_up_to(head);
+    host_.pages_written(what.pages);
+    return {.reclaimed = head - what.log.from, .blocked = what.blocked, .done = false};
+  } catch (const error& e) {
+    queue_.put_back(what);
+    if (e.code() == errc::outcome_unknown) host_.storage_failed(e);
+    throw;
+  } catch (...) {
+    queue_.put_back(what);
+    throw;
+  }
+}
+
+std::uint64_t truncator::incremental(const guard&, lsn until, outcome& how) {
+  std::uint64_t reclaimed = 0;
+  for (;;) {
+    const progress made = step(until, false);
+    if (made.blocked) ++count_.truncation_blocked;
+    if (!made.done) ++count_.incremental_truncations;
+    count_.incremental_bytes_reclaimed += made.reclaimed;
+    reclaimed += made.reclaimed;
+    how = made.blocked ? outcome::blocked : outcome::done;
+    if (made.blocked || made.done) return reclaimed;
+  }
+}
+
+void truncator::epoch(const guard&) {
+  const log_part all = queue_.covered();
+  if (all.length() == 0) return;
+  for (;;) {
+    const progress made = step(all.to, true);
+    count_.epoch_bytes_reclaimed += made.reclaimed;
+    if (made.done) break;
+  }
+  ++count_.epoch_truncations;
+}
+
+void truncator::exclusively(const std::function<void()>& f) {
+  const guard lock(mutex_);
+  f();
+}
+
+void truncator::writing_extents(const std::function<void()>& f) {
+  const guard lock(mutex_);
+  try {
+    log_.require_feature(feature_extents);
+    f();
+  } catch (const error& e) {
+    if (e.code() == errc::outcome_unknown) host_.storage_failed(e);
+    throw;
+  }
+}
+
+void truncator::make_room(std::uint64_t bytes) {
+  const auto fits = [&] { return log_.area() - log_.window().used() >= bytes; };
+  if (fits()) return;
+  ++count_.truncation_waits;
+  const guard lock(mutex_);
+  if (fits()) return;  // the background was faster
+  try {
+    // A quarter of the log more than is needed, so that the next batch finds room too.
+    const log_window window = log_.window();
+    const std::uint64_t area = log_.area();
+    const lsn until = std::min(window.tail, window.tail - std::min(window.used(), area - bytes) + area / 4);
+    outcome how;
+    (void)incremental(lock, until, how);
+    if (!fits()) epoch(lock);
+  } catch (const error& e) {
+    if (e.code() == errc::outcome_unknown) throw;
+    throw error(
+        errc::log_stuck,
+        std::string("the log is full and could not be truncated; nothing that was acknowledged as durable is lost: "
+                    "close this memory, remove the cause, and open it again: ") +
+            e.what());
+  }
+}
+
+std::uint64_t truncator::incremental(std::uint64_t bytes) {
+  const guard lock(mutex_);
+  outcome how;
+  const log_window window = log_.window();
+  return incremental(lock, window.head + std::min(bytes, window.used()), how);
+}
+
+void truncator::everything() {
+  const guard lock(mutex_);
+  outcome how;
+  (void)incremental(lock, queue_.covered().to, how);
+  if (how == outcome::blocked) epoch(lock);
+}
+
+void truncator::empty(const std::function<void()>& f) {
+  const guard lock(mutex_);
+  epoch(lock);
+  assert(log_.window().used() == 0);
+  f();
+}
+
+void truncator::set_threshold(double part) {
+  threshold_ = part;
+  consider();
+}
+
+void truncator::consider() {
+  const double threshold = threshold_;
+  if (threshold < 0 || threshold > 1) return;
+  if (static_cast<double>(log_.window().used()) <= threshold * static_cast<double>(log_.area())) return;
+  if (how_.background) return wake();
+  const guard lock(mutex_);
+  try {
+    relieve(lock);
+  } catch (const error&) {
+    // Said by whoever next needs the room; a failed sync has been recorded already.
+  }
+}
+
+void truncator::relieve(const guard& lock) {
+  const double threshold = std::clamp(threshold_.load(), 0.0, 1.0), area = static_cast<double>(log_.area());
+  const log_window window = log_.window();
+  if (static_cast<double>(window.used()) <= threshold * area) return;
+  // Down to half the threshold: enough that pages written often are not written at every turn.
+  outcome how;
+  (void)incremental(lock, window.tail - static_cast<std::uint64_t>(threshold / 2 * area), how);
+  blocked_ = how == outcome::blocked;
+  // Blocked for long: when half of what was left is gone, the paper's way out.
+  if (how == outcome::blocked && static_cast<double>(log_.window().used()) > (1 + threshold) / 2 * area) {
+    epoch(lock);
+    blocked_ = false;
+  }
+}
+
+void truncator::request_everything() noexcept {
+  if (how_.background) {
+    {
+      const std::scoped_lock lock(wake_mutex_);
+      everything_due_ = true;
+    }
+    return wake();
+  }
+  try {
+    everything();
+  } catch (...) {  // as in consider()
+  }
+}
+
+void truncator::wake() noexcept {
+  {
+    const std::scoped_lock lock(wake_mutex_);
+    due_ = true;
+  }
+  wake_condition_.notify_one();
+}
+
+void truncator::run(const std::stop_token& stop) {
+  for (;;) {
+    bool all;
+    {
+      std::unique_lock lock(wake_mutex_);
+      if (!wake_condition_.wait(lock, stop, [&] { return due_; })) return;
+      due_ = false;
+      all = std::exchange(everything_due_, false);
+    }
+    const guard lock(mutex_);
+    try {
+      outcome how;
+      if (all) (void)incremental(lock, queue_.covered().to, how);
+      relieve(lock);
+    } catch (...) {
+      // As in consider(); or a simulated crash of the storage.
+    }
+  }
+}
+
+}  // namespace tenure::rvm

@@ -1,0 +1,66 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// A segment's file, byte by byte. docs/formats.md says the same in prose. All integers are little-endian.
+//
+// A formatted segment: two header copies, a checksum for each page of room, then the data. All offsets in the file are
+// multiples of 64 KiB.
+//
+//     0        header, copy 0           4096 bytes
+//     4096     header, copy 1           4096 bytes
+//     65536    checksums                4 bytes a page of max_length, rounded up to 64 KiB
+//     data     data                     length bytes
+//
+// A stored checksum is CRC32C(page) xor CRC32C(zeros), so that fresh space is valid as it is [rvm.segment.checksum].
+// While pages are written straight to the segment, the header names them: after a crash, page and checksum may be of
+// different moments there, and who opens the segment makes the checksums anew [rvm.bulk.noted].
+#pragma once
+
+#include "log/format.hpp"
+
+namespace tenure::rvm {
+
+// Redo and checksums work in pages of this size, whatever the host's page is.
+inline constexpr std::uint32_t redo_page = 4096;
+
+struct bulk_note {
+  std::uint64_t page, pages;
+  std::uint64_t transaction;  // that writes them; 0: several
+  std::uint32_t generation;   // of the log's opening
+  std::uint32_t reserved;
+};
+static_assert(sizeof(bulk_note) == 32);
+inline constexpr std::size_t max_bulk_notes = 28;
+
+struct segment_header {
+  std::uint64_t magic;                                           //    0  segment_magic
+  std::uint32_t version;                                         //    8  format_version
+  std::uint32_t endian;                                          //   12  endian_mark
+  identity segment_id;                                           //   16
+  std::uint64_t sequence;                                        //   32  the valid copy with the higher one holds
+  std::uint64_t length;                                          //   40  bytes of data
+  std::uint64_t max_length;                                      //   48  bytes of data that there is room for
+  std::uint64_t data_offset;                                     //   56  bytes, in the file
+  std::uint32_t compatible, read_only_compatible, incompatible;  // 64, 68, 72: as in status_block
+  std::uint32_t in_log;                        //   76  1: the log below may hold changes for this segment
+  identity log_id;                             //   80  of the log that it was last changed under
+  std::uint32_t log_path_length;               //   96
+  std::array<char, 3000> log_path;             //  100  absolute, for messages; cut if longer
+  std::uint32_t bulk_count;                    // 3100  of the entries below
+  std::uint64_t home, tag;                     // 3104, 3112: the creator's; see segment_options
+  std::array<bulk_note, max_bulk_notes> bulk;  // 3120
+  // Changes of the log above, up to this LSN, may be in the pages: written before they are. It holds if this header was
+  // written by who knows of it, that is, if `applied_sequence` is `sequence`; otherwise, and if it is 0, nothing is known.
+  std::uint64_t applied, applied_sequence;  // 4016, 4024
+  std::array<std::uint8_t, 60> reserved;    // 4032
+  std::uint32_t checksum;                   // 4092  CRC32C of bytes 0 … 4091
+};
+static_assert(sizeof(segment_header) == 4096 && offsetof(segment_header, log_path) == 100 &&
+              offsetof(segment_header, bulk) == 3120 && offsetof(segment_header, applied) == 4016 &&
+              offsetof(segment_header, checksum) == 4092);
+inline constexpr std::uint64_t segment_alignment = 64 * 1024;
+// In place of the checksum of a page that failed it before part of the page was overwritten: nothing but overwriting it as a
+// whole makes it sound again [rvm.segment.kept-apart].
+inline constexpr std::uint32_t damaged_page_mark = 0x21444142;  // "BAD!"
+inline constexpr std::uint64_t segment_checksums_offset = segment_alignment;
+
+}  // namespace tenure::rvm

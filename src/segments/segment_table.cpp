@@ -1,0 +1,84 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "segments/segment_table.hpp"
+
+#include "os/process.hpp"
+
+namespace tenure::rvm {
+
+namespace {
+
+std::string directory_of(const std::string& path) { return path.substr(0, path.rfind('/') + 1); }
+
+}  // namespace
+
+std::string logged_path(const std::string& log_path, const std::string& segment_path) {
+  const std::string absolute = os::absolute_path(segment_path), directory = directory_of(log_path);
+  return absolute.starts_with(directory) ? absolute.substr(directory.size()) : absolute;
+}
+
+std::string absolute_segment_path(const std::string& log_path, const std::string& logged) {
+  return logged.starts_with('/') ? logged : directory_of(log_path) + logged;
+}
+
+segment& segment_table::find(const segment_name& name) const {
+  const std::scoped_lock lock(mutex_);
+  if (const auto at = segments_.find(name.path); at != segments_.end() && at->second->id() == name.id)
+    return *at->second;
+  for (const auto& [logged, s] : segments_)  // renamed while it was closed
+    if (!name.raw && !s->is_raw() && s->id() == name.id) return *s;
+  throw error(errc::segment_missing,
+              log_.path() + ": the log has changes for the segment " + name.path + ", which is not open");
+}
+
+segment& segment_table::open(const std::string& path, use how) {
+  const std::string logged = logged_path(log_.path(), path);
+  {
+    const std::scoped_lock lock(mutex_);
+    if (const auto at = segments_.find(logged); at != segments_.end()) {
+      if (at->second->is_raw() != how.raw)
+        throw error(errc::bad_option,
+                    path + ": is open already " + (how.raw ? "as a segment with a header" : "as a raw segment"));
+      return *at->second;
+    }
+  }
+  auto opened = std::make_unique<segment>(disk_, absolute_segment_path(log_.path(), logged), logged, access_, how.raw);
+  const lsn tail = log_.window().tail;
+  if (!how.take_over) {
+    opened->require_log(log_.id());
+    if (const auto why = opened->why_of_another_moment(at_open_, log_.path(), tail); !why.empty())
+      throw error(errc::wrong_log, opened->path() + ": this segment " + why +
+                                       "; or, to go on with the files as they are, use `tenure log renew " +
+                                       log_.path() + "`, or map_options::take_over");
+  }
+  if (access_ == os::access::read_write) {
+    if (how.take_over) {
+      opened->disown();
+      opened->note_in_log(log_.id(), log_.path(), tail);
+    }
+    opened->mend();
+  }
+  const std::scoped_lock lock(mutex_);
+  return *segments_.emplace(logged, std::move(opened)).first->second;
+}
+
+void segment_table::close(segment& which) {
+  if (access_ == os::access::read_write) which.note_not_in_log();
+  const std::scoped_lock lock(mutex_);
+  segments_.erase(which.logged_path());
+}
+
+void segment_table::mark_in(status_block& status) const {
+  const std::scoped_lock lock(mutex_);
+  for (const auto& [logged, s] : segments_) s->mark_in(status);
+}
+
+void segment_table::note_not_in_log() {
+  for (const auto& [logged, s] : segments_) s->note_not_in_log();
+}
+
+void segment_table::clear() {
+  const std::scoped_lock lock(mutex_);
+  segments_.clear();
+}
+
+}  // namespace tenure::rvm

@@ -1,0 +1,118 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "transactions/automatic_transaction.hpp"
+
+#include "regions/tracked_regions.hpp"
+#include "replay/truncator.hpp"
+#include "transactions/transaction_table.hpp"
+
+namespace tenure::rvm {
+
+void automatic_transaction::set_tracked_range(region_state& in, std::byte* from, std::size_t length) {
+  if (settled_)
+    throw error(errc::wrong_tracking,
+                name() + ": the region of " + in.segment_path +
+                    " is tracked automatically; change it in a transaction begun with begin_automatic()");
+  if (!is_preparing() && !collected_) return in.tracker->announce(from, length);
+  in.tracker->log_as_is(from, length);
+  refer_to_pages(in, from, length);
+  declare({from, length, &in});
+}
+
+bool automatic_transaction::uses(const region_state& in) const {
+  return in.tracker != nullptr || transaction_state::uses(in);
+}
+
+void automatic_transaction::collect() {
+  forget();
+  try {
+    owner().parts().tracked.collect(changes_, [this](region_state& r, std::span<const memory_range> found) {
+      for (const memory_range& change : found) {
+        refer_to_pages(r, change.address, change.length);
+        declare({change.address, change.length, &r});
+      }
+    });
+  } catch (...) {
+    forget();
+    throw;
+  }
+}
+
+void automatic_transaction::forget() noexcept {
+  collected_ = false;
+  changes_.clear();
+  forget_tracked_ranges();
+}
+
+std::span<const memory_range> automatic_transaction::settle_changes() {
+  if (settled_) throw error(errc::wrong_tracking, name() + ": its changes are settled already");
+  if (!collected_) collect();
+  collected_ = true;
+  return changes_;
+}
+
+void automatic_transaction::take_back_changes() noexcept {
+  forget();
+  forget_bulk();
+}
+
+ticket automatic_transaction::log(commit_mode mode) {
+  const auto& parts = owner().parts();
+  if (settled_)
+    throw error(errc::outcome_unknown, name() +
+                                           " was committed, and then the log could not be written; "
+                                           "close this memory and open it again to find out what survived");
+  if (!collected_) collect();
+  for (const bulk_write& b : bulk()) {
+    region_tracker* const tracker = b.in->tracker.get();
+    if (tracker == nullptr) continue;
+    // With an archive the bytes go through the log. The file may have the same already, but older records of the page are
+    // still on their way there: it says nothing about what is committed [rvm.tracking.image].
+    if (parts.archived)
+      tracker->log_as_is(b.in->base + b.offset, b.length);
+    else
+      tracker->written_in_bulk(b.in->base + b.offset, b.length);
+  }
+  return parts.writer.capture(*this, mode);
+}
+
+void automatic_transaction::logging_failed() noexcept {
+  if (!settled_) forget();
+}
+
+void automatic_transaction::logged(ticket at, commit_mode mode) {
+  const auto& parts = owner().parts();
+  const bool many_twins = parts.tracked.committed(changes_);
+  settled_ = true;
+  try {
+    if (mode == commit_mode::flush) parts.writer.wait(at);
+  } catch (const error& e) {
+    parts.tracked.fail();
+    if (e.code() == errc::outcome_unknown) throw;
+    // Other transactions could be aborted now; this one's changes stay in memory.
+    throw error(errc::outcome_unknown,
+                std::string("the log could not be written; memory has the changes that the log lacks, so close this "
+                            "memory and open it again: ") +
+                    e.what());
+  } catch (...) {
+    parts.tracked.fail();
+    throw;
+  }
+  if (many_twins) parts.truncation.request_everything();
+}
+
+void automatic_transaction::restore() noexcept {
+  if (settled_) return;
+  put_back_old_values();
+  settled_ = true;
+  const auto& parts = owner().parts();
+  // Before the next automatic transaction may begin.
+  if (!parts.tracked.put_back()) parts.writer.fail(parts.not_restored);
+  parts.tracked.aborted();
+}
+
+void automatic_transaction::reset_kind() noexcept {
+  settled_ = collected_ = false;
+  changes_.clear();
+}
+
+}  // namespace tenure::rvm

@@ -1,0 +1,39 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// A transaction that finds its changes in automatically tracked regions by itself. It has the automatic right until it has
+// settled what is in memory.
+#pragma once
+
+#include "transactions/transaction_state.hpp"
+
+namespace tenure::rvm {
+
+class automatic_transaction final : public transaction_state {
+ public:
+  using transaction_state::transaction_state;
+
+  std::span<const memory_range> settle_changes() override;
+  void take_back_changes() noexcept override;
+  [[nodiscard]] std::span<const memory_range> changes() const override { return changes_; }
+  [[nodiscard]] bool uses(const region_state& in) const override;
+
+ private:
+  void set_tracked_range(region_state& in, std::byte* from, std::size_t length) override;
+  ticket log(commit_mode mode) override;
+  void logging_failed() noexcept override;
+  void logged(ticket at, commit_mode mode) override;
+  void restore() noexcept override;
+  [[nodiscard]] std::uint64_t declared_ranges(std::uint64_t merged) const override { return merged; }
+  [[nodiscard]] std::uint64_t declared_bytes(std::uint64_t merged) const override { return merged; }
+  void reset_kind() noexcept override;
+
+  // Finds what has changed, and declares it.
+  void collect();
+  void forget() noexcept;
+
+  bool settled_ = false;
+  bool collected_ = false;             // changes are found, and will not be looked for again
+  std::vector<memory_range> changes_;  // as commit has found them
+};
+
+}  // namespace tenure::rvm

@@ -1,0 +1,344 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "transactions/transaction_state.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+
+#include "os/asymmetric_fence.hpp"
+#include "os/process.hpp"
+#include "os/virtual_memory.hpp"
+#include "regions/region_tracker.hpp"
+#include "replay/truncator.hpp"
+#include "transactions/checking.hpp"
+#include "transactions/transaction_table.hpp"
+
+namespace tenure::rvm {
+
+namespace {
+
+std::string address_text(const void* at) {
+  static constexpr char digits[] = "0123456789abcdef";
+  std::string text;
+  for (auto value = reinterpret_cast<std::uintptr_t>(at); value != 0; value /= 16)
+    text.insert(text.begin(), digits[value % 16]);
+  return "0x" + (text.empty() ? "0" : text);
+}
+
+}  // namespace
+
+region_state& transaction_state::region_of(const std::byte* from, std::size_t length) {
+  region_state* in =
+      last_region_ != nullptr && last_region_->contains(from) ? last_region_ : owner_.parts().regions.find(from);
+  if (in == nullptr)
+    throw error(errc::not_mapped, name() + ": the range at " + address_text(from) + ", length " +
+                                      std::to_string(length) + ", is in no mapped region; map its segment first");
+  if (length > static_cast<std::size_t>(in->base + in->length - from))
+    throw error(errc::partly_mapped,
+                name() + ": the range at " + address_text(from) + ", length " + std::to_string(length) + ", goes " +
+                    std::to_string(length - static_cast<std::size_t>(in->base + in->length - from)) +
+                    " bytes beyond its region, which ends at " + address_text(in->base + in->length) +
+                    "; declare the parts in each region for themselves");
+  return *in;
+}
+
+bool transaction_state::is_declared(const std::byte* from, std::size_t length) const {
+  const auto covers = [&](const declared& d) { return d.from <= from && from + length <= d.end(); };
+  // The newest first: the same object is often declared several times in a row.
+  constexpr std::size_t few = 16;
+  const std::size_t tail = std::min(ranges_.size() - merged_, few);
+  for (std::size_t i = 0; i < tail; ++i)
+    if (covers(ranges_[ranges_.size() - 1 - i])) return true;
+  const auto end = ranges_.begin() + static_cast<std::ptrdiff_t>(merged_);
+  const auto after =
+      std::upper_bound(ranges_.begin(), end, from, [](const std::byte* at, const declared& d) { return at < d.from; });
+  return after != ranges_.begin() && covers(*std::prev(after));
+}
+
+void transaction_state::set_range(std::byte* from, std::size_t length) {
+  __builtin_prefetch(from, 1);  // 25 ns of 0.4 µs, where accounts are drawn at random
+
+  region_state& in = region_of(from, length);
+  ++ranges_declared_;
+  bytes_declared_ += length;
+  if (length == 0) return;
+  if (in.tracker != nullptr) [[unlikely]]
+    return set_tracked_range(in, from, length);
+  if (is_declared(from, length)) return;
+
+  if (last_region_ != &in) enter(in);
+
+  // References before the old values are read: from then on truncation leaves the pages alone [rvm.page.reserved].
+  const std::uint64_t offset = in.offset + static_cast<std::uint64_t>(from - in.base);
+  for (std::uint64_t page = offset / redo_page; page <= (offset + length - 1) / redo_page; ++page) {
+    if (const auto known = touched_.all(); !known.empty() && known.back().page == page && known.back().in == in.in)
+      continue;
+    touched_.add({in.in, page}, owner_.list_lock());
+    os::light_fence();
+    in.in->pages().wait_until_released(page);
+    if (in.in->pages().is_private(page)) continue;
+    // Before anything is read: 1 M transactions on a bank of 64 MiB spent 0.11 µs each on copies made afterwards.
+    os::make_private(std::max(from, in.base + (page * redo_page - in.offset)));
+    in.in->pages().note_private(page);
+  }
+  if (mode_ == restore_mode::restore) {
+    undo_.push_back({from, length, saved_.size()});
+    saved_.insert(saved_.end(), from, from + length);
+  }
+  // In checking mode other threads' commits look at the declarations.
+  const std::unique_lock<std::mutex> lock = lock_for_checking();
+  if (ranges_.size() > merged_ && ranges_.back().end() == from && ranges_.back().in == &in)
+    ranges_.back().length += length;
+  else
+    ranges_.push_back({from, length, &in});
+  // Merging when the unsorted part is as long as the sorted one keeps the cost of n declarations at n log n.
+  if (ranges_.size() - merged_ > std::max<std::size_t>(merged_, 64)) merge();
+}
+
+void transaction_state::enter(region_state& in) {
+  if (first_region_.load(std::memory_order_relaxed) != &in &&
+      std::ranges::find(other_regions_, &in) == other_regions_.end()) {
+    // Noted before it is looked at whether the region is being unmapped; unmap() does it the other way round.
+    const bool is_first = first_region_.load(std::memory_order_relaxed) == nullptr;
+    if (is_first) {
+      first_region_.store(&in, std::memory_order_release);
+    } else {
+      const std::scoped_lock lock(owner_.list_lock());
+      other_regions_.push_back(&in);
+    }
+    os::light_fence();
+    if (in.closing.load(std::memory_order_acquire)) {
+      if (is_first) {
+        first_region_.store(nullptr, std::memory_order_release);
+      } else {
+        const std::scoped_lock lock(owner_.list_lock());
+        other_regions_.pop_back();
+      }
+      throw error(errc::not_mapped, name() + ": the region at " + address_text(in.base) + " is being unmapped");
+    }
+  }
+  last_region_ = &in;
+}
+
+bool transaction_state::uses(const region_state& in) const {
+  return first_region_.load(std::memory_order_acquire) == &in ||
+         std::ranges::find(other_regions_, &in) != other_regions_.end();
+}
+
+// Intra-transaction optimization [RVM §5.2]: duplicate, overlapping and adjacent ranges become one.
+void transaction_state::merge() {
+  const auto middle = ranges_.begin() + static_cast<std::ptrdiff_t>(merged_);
+  const auto by_address = [](const declared& a, const declared& b) { return std::less<>{}(a.from, b.from); };
+  std::sort(middle, ranges_.end(), by_address);
+  if (merged_ != 0) std::inplace_merge(ranges_.begin(), middle, ranges_.end(), by_address);
+  std::size_t last = 0;
+  for (std::size_t i = 1; i < ranges_.size(); ++i) {
+    if (ranges_[i].from <= ranges_[last].end() && ranges_[i].in == ranges_[last].in)
+      ranges_[last].length =
+          static_cast<std::size_t>(std::max(ranges_[last].end(), ranges_[i].end()) - ranges_[last].from);
+    else
+      ranges_[++last] = ranges_[i];
+  }
+  if (!ranges_.empty()) ranges_.resize(last + 1);
+  merged_ = ranges_.size();
+}
+
+void transaction_state::put_back_old_values() noexcept {
+  for (auto old = undo_.rbegin(); old != undo_.rend(); ++old)
+    std::memcpy(old->at, saved_.data() + old->saved, old->length);
+}
+
+void transaction_state::drop_references() noexcept {
+  if (touched_.all().empty()) return;
+  touched_.clear(owner_.list_lock());
+  owner_.parts().truncation.unblocked();
+}
+
+void transaction_state::refer_to_pages(region_state& in, const std::byte* from, std::size_t length) {
+  const std::uint64_t offset = in.offset + static_cast<std::uint64_t>(from - in.base);
+  for (std::uint64_t page = offset / redo_page; page <= (offset + length - 1) / redo_page; ++page)
+    if (const auto known = touched_.all(); known.empty() || known.back().page != page || known.back().in != in.in)
+      touched_.add({in.in, page}, owner_.list_lock());
+}
+
+void transaction_state::forget_tracked_ranges() noexcept {
+  if (ranges_.empty()) return;
+  // What is left was sorted, or not, as before; merging again does no harm.
+  std::erase_if(ranges_, [](const declared& range) { return range.in->tracker != nullptr; });
+  merged_ = 0;
+}
+
+std::unique_lock<std::mutex> transaction_state::lock_for_checking() const {
+  if (!owner_.parts().checking.on) return {};
+  return std::unique_lock(owner_.list_lock());
+}
+
+void transaction_state::begin(std::uint64_t id, restore_mode mode) noexcept {
+  id_.store(id, std::memory_order_relaxed);
+  mode_.store(mode, std::memory_order_relaxed);
+}
+
+void transaction_state::set_label(std::string_view name) {
+  const std::scoped_lock lock(owner_.list_lock());  // query reads it
+  label_ = name.substr(0, 255);
+}
+
+void transaction_state::join(participant& who) {
+  if (std::ranges::find(participants_, &who) == participants_.end()) participants_.push_back(&who);
+}
+
+open_transaction transaction_state::describe() const {
+  return {id(), label_, mode_, ranges_declared_.get(), bytes_declared_.get()};
+}
+
+// --- The end ---
+
+ticket transaction_state::commit(commit_mode mode) {
+  ticket done;
+  try {
+    if (!bulk_.empty()) write_bulk_to_segments();
+    done = log(mode);
+  } catch (...) {
+    if (!bulk_.empty()) owner_.parts().queue.unmask(id());
+    logging_failed();
+    throw;
+  }
+  logged(done, mode);
+  commit_scope scope(*this);
+  for (participant* p : participants_) p->committed(scope);
+  end(mode);
+  return done;
+}
+
+void transaction_state::abort() {
+  if (mode_ == restore_mode::no_restore)
+    throw error(errc::cannot_abort,
+                name() +
+                    " was begun no_restore: its old values were not kept; begin it with restore_mode::restore to "
+                    "abort");
+  undo_prepare();  // where a commit failed after its values were captured
+  restore();
+  commit_scope scope(*this);
+  for (participant* p : participants_) p->aborted(scope);
+  ++owner_.parts().count.aborts;
+  end(std::nullopt);
+}
+
+void transaction_state::drop() noexcept {
+  if (mode_ == restore_mode::restore) return abort();
+  undo_prepare();
+  commit_scope scope(*this);
+  for (participant* p : participants_) p->aborted(scope);
+  end(std::nullopt);
+}
+
+commit_image transaction_state::prepare(bool lazy) {
+  undo_before_prepare_ = undo_.size();
+  saved_before_prepare_ = saved_.size();
+  try {
+    preparing_ = true;
+    commit_scope scope(*this);
+    for (prepared_ = 0; prepared_ < participants_.size();) participants_[prepared_++]->prepare(scope);
+    preparing_ = false;
+    {
+      const std::unique_lock<std::mutex> lock = lock_for_checking();
+      merge();
+    }
+    if (owner_.parts().checking.on) require_declared_writes_only(owner_, *this);
+  } catch (...) {
+    preparing_ = false;
+    undo_prepare();
+    throw;
+  }
+  values_.clear();
+  if (owner_.parts().archived)
+    for (const bulk_write& b : bulk_) {
+      std::uint64_t at = b.in->offset + b.offset;
+      for (const os::const_bytes piece : b.from) {
+        if (!piece.empty()) values_.push_back({b.in->in, at, piece.data(), piece.size()});
+        at += piece.size();
+      }
+    }
+  for (const declared& d : ranges_)
+    values_.push_back({d.in->in, d.in->offset + static_cast<std::uint64_t>(d.from - d.in->base), d.from, d.length});
+  return {id(), os::wall_clock_ns(), label_, lazy, values_, extents_};
+}
+
+void transaction_state::undo_prepare() noexcept {
+  if (prepared_ == 0) return;  // nobody has added anything; what prepare() noted may be of an earlier transaction
+  commit_scope scope(*this);
+  while (prepared_ != 0) participants_[--prepared_]->undo_prepare(scope);
+  // What they shared with other transactions is theirs to restore: an abort must not put it back over later commits.
+  if (undo_before_prepare_ < undo_.size()) undo_.resize(undo_before_prepare_);
+  if (saved_before_prepare_ < saved_.size()) saved_.resize(saved_before_prepare_);
+  undo_before_prepare_ = saved_before_prepare_ = not_prepared;
+}
+
+void transaction_state::captured() noexcept {
+  if (owner_.parts().checking.shadows) update_shadows(*this);  // even while checking is switched off
+  drop_references();
+  commit_scope scope(*this);
+  for (participant* p : participants_) p->captured(scope);
+}
+
+void transaction_state::end(std::optional<commit_mode> committed) noexcept {
+  drop_references();
+  if (committed) {
+    ++(*committed == commit_mode::flush ? totals_.flush_commits : totals_.no_flush_commits);
+    std::uint64_t bytes = 0;
+    for (const declared& range : ranges_) bytes += range.length;
+    totals_.ranges_declared += declared_ranges(ranges_.size());
+    totals_.bytes_declared += declared_bytes(bytes);
+    totals_.ranges_merged += ranges_.size();
+    totals_.bytes_merged += bytes;
+  }
+  reset();
+  let_go();
+}
+
+void transaction_state::reset() {
+  {
+    std::unique_lock<std::mutex> lock;
+    if (owner_.parts().checking.on || !label_.empty() || !other_regions_.empty())
+      lock = std::unique_lock(owner_.list_lock());
+    // What is empty is left alone: a query may be reading it.
+    if (!label_.empty()) label_.clear();
+    if (!other_regions_.empty()) other_regions_.clear();
+    ranges_.clear();
+    if (!bulk_.empty()) bulk_.clear();
+  }
+  first_region_.store(nullptr, std::memory_order_release);
+  merged_ = 0;
+  undo_.clear();
+  // A large transaction's buffers are not kept for the next.
+  if (saved_.capacity() > (1 << 20)) std::vector<std::byte>().swap(saved_);
+  saved_.clear();
+  last_region_ = nullptr;
+  participants_.clear();
+  prepared_ = 0;
+  preparing_ = false;
+  undo_before_prepare_ = saved_before_prepare_ = not_prepared;
+  values_.clear();
+  extents_.clear();
+  ranges_declared_ = 0;
+  bytes_declared_ = 0;
+  reset_kind();
+}
+
+// --- Explicit transactions ---
+
+void explicit_transaction::set_tracked_range(region_state& in, std::byte*, std::size_t) {
+  throw error(errc::wrong_tracking,
+              name() + ": the region of " + in.segment_path +
+                  " is tracked automatically; change it in a transaction begun with begin_automatic()");
+}
+
+ticket explicit_transaction::log(commit_mode mode) { return owner().parts().writer.commit(*this, mode); }
+
+std::span<const memory_range> explicit_transaction::settle_changes() {
+  throw error(errc::wrong_tracking, name() + ": only an automatic one finds its changes");
+}
+
+}  // namespace tenure::rvm

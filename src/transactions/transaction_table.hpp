@@ -1,0 +1,83 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// The transactions of a memory: those that are open, and those that were, whose objects are used again.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "regions/opening.hpp"
+#include "regions/region_mapper.hpp"
+#include "transactions/automatic_transaction.hpp"
+#include "transactions/transaction_state.hpp"
+
+namespace tenure::rvm {
+
+class transaction_table final : public region_users {
+ public:
+  // What transactions work with.
+  struct memory_parts {
+    const opening& of;
+    const region_table& regions;
+    durable_log& log;
+    page_queue& queue;
+    truncator& truncation;
+    log_writer& writer;
+    tracked_regions& tracked;
+    const checking_mode& checking;
+    counters& count;
+    const error& not_restored;  // an abort could not put everything back
+    bool archived;              // what is written in bulk goes through the log
+  };
+  explicit transaction_table(const memory_parts& parts) : parts_(parts) {}
+
+  [[nodiscard]] const memory_parts& parts() const { return parts_; }
+  // Guards the list, and what transactions show to others; innermost.
+  [[nodiscard]] std::mutex& list_lock() const { return list_mutex_; }
+
+  [[nodiscard]] transaction_state& begin(restore_mode mode);
+  // Waits while another automatic one has not settled its changes.
+  [[nodiscard]] transaction_state& begin_automatic();
+
+  [[nodiscard]] std::vector<std::uint64_t> open_ids() const;  // sorted
+  // Those that use the region; all if it is nullptr.
+  [[nodiscard]] std::vector<open_transaction> describe_open(const region_state* in) const;
+  // Adds what transactions have counted.
+  void add_to(statistics& s) const;
+  // Calls f for each open transaction. With the list's lock held.
+  template <class F>
+  void for_each_open(F&& f) const {
+    for_each([&](transaction_state& tx) {
+      if (tx.is_open()) f(tx);
+    });
+  }
+  // The memory was let go while transactions are open: it goes with the last of them.
+  void outlive(const std::shared_ptr<void>& memory);
+
+  // region_users
+  [[nodiscard]] std::size_t users_of(const region_state& what) const override;
+  [[nodiscard]] page_set referenced_pages() override;
+
+ private:
+  template <class T>
+  using list = std::vector<std::unique_ptr<T>>;
+
+  template <class F>
+  void for_each(F&& f) const {
+    for (const auto& tx : explicit_) f(*tx);
+    for (const auto& tx : automatic_) f(*tx);
+  }
+  // One that nobody uses, for a new transaction.
+  template <class T>
+  [[nodiscard]] T& claim(list<T>& all);
+  [[nodiscard]] std::uint64_t next_id() { return last_id_.fetch_add(1, std::memory_order_relaxed) + 1; }
+
+  const memory_parts parts_;
+  std::atomic<std::uint64_t> last_id_{0};
+  mutable std::mutex list_mutex_;
+  list<explicit_transaction> explicit_;
+  list<automatic_transaction> automatic_;
+};
+
+}  // namespace tenure::rvm

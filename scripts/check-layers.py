@@ -2,7 +2,7 @@
 # Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 """Checks the shape of the source tree.
 
-1. Includes point down the layers only (RANK below). Classic and types do not know each other, nor do heap and cache.
+1. Includes point down the layers only (RANK below). Classic and types do not know each other, nor do objects and cache.
    Public headers belong to the layer that implements them and include public headers only.
 2. Only src/os talks to the operating system: nobody else in src/ or include/ includes its headers, save where a public
    header has always brought them in.
@@ -28,10 +28,11 @@ RANK = {
     "recoverable_heap": 8,
     "classic": 9,
     "types": 9,
-    "heap": 10,
+    "objects": 10,
     "cache": 10,
-    "pobj": 11,
-    "languages": 12,
+    "store": 11,
+    "pobj": 12,
+    "languages": 13,
 }
 
 # Public headers whose layer is not the first word of their path below include/tenure or include.
@@ -73,8 +74,8 @@ PUBLIC_LAYERS = {
     "tenure/persist.hpp": "types",
     "tenure/registry.hpp": "types",
     "tenure/transient.hpp": "types",
-    "tenure/store.hpp": "heap",
-    "tenure/tenure.hpp": "heap",
+    "tenure/store.hpp": "objects",
+    "tenure/tenure.hpp": "store",
     "tenure/type.hpp": "types",
     "rvm/rvm.h": "classic",
     "rvm/rvm_segment.h": "classic",
@@ -198,9 +199,9 @@ GOOD = {
     "src/os/file.hpp": "#include <span>\n",
     "src/rvm/log.cpp": '#include "rvm/log.hpp"\n#include "os/file.hpp"\n#include <tenure/rvm.hpp>\n',
     "src/rvm/log.hpp": "// #include <unistd.h>\n#include <isa-l/crc.h>\n",
-    "src/heap/block.cpp": '#include "rvm/log.hpp"\n#include "block.hpp"\n',
-    "src/heap/block.hpp": "",
-    "src/heap/object.cpp": "#include <tenure/type.hpp>\n",
+    "src/objects/block.cpp": '#include "rvm/log.hpp"\n#include "block.hpp"\n',
+    "src/objects/block.hpp": "",
+    "src/objects/object.cpp": "#include <tenure/type.hpp>\n",
     "include/tenure/detail/types_names.hpp": "#include <tenure/type.hpp>\n",
     "include/tenure/type.hpp": "",
     "src/cache/buffer.hpp": "",
@@ -210,19 +211,19 @@ GOOD = {
 BAD = {  # path: (content, line, part of the message)
     "src/os/up.cpp": ('#include "os/file.hpp"\n#include "rvm/log.hpp"\n', 2, "os includes rvm/log.hpp of rvm"),
     "src/os/up_public.cpp": ("#include <tenure/rvm.hpp>\n", 1, "os includes tenure/rvm.hpp of rvm"),
-    "src/rvm/up.cpp": ('#include "heap/missing.hpp"\n', 1, "rvm includes heap/missing.hpp of heap"),
-    "src/rvm/relative.cpp": ('#include "../heap/block.hpp"\n', 1, "of heap"),
+    "src/rvm/up.cpp": ('#include "objects/missing.hpp"\n', 1, "rvm includes objects/missing.hpp of objects"),
+    "src/rvm/relative.cpp": ('#include "../objects/block.hpp"\n', 1, "of objects"),
     "src/rvm/up_public.cpp": ("#include <rvm/rvm.h>\n", 1, "rvm includes rvm/rvm.h of classic"),
     "include/rvm/rvm_statistics.h": ("#include <sys/stat.h>\n", 1, "includes <sys/stat.h>"),
-    "src/heap/sideways.cpp": ('#include "cache/buffer.hpp"\n', 1, "heap includes cache/buffer.hpp of cache"),
-    "src/types/up.cpp": ("#include <tenure/heap.hpp>\n", 1, "types includes tenure/heap.hpp of heap"),
-    "src/cache/sideways.hpp": ('#include "heap/block.hpp"\n', 1, "cache includes heap/block.hpp of heap"),
+    "src/objects/sideways.cpp": ('#include "cache/buffer.hpp"\n', 1, "objects includes cache/buffer.hpp of cache"),
+    "src/types/up.cpp": ("#include <tenure/objects.hpp>\n", 1, "types includes tenure/objects.hpp of objects"),
+    "src/cache/sideways.hpp": ('#include "objects/block.hpp"\n', 1, "cache includes objects/block.hpp of objects"),
     "src/pobj/up.cpp": ('#include "languages/x.hpp"\n', 1, "pobj includes languages/x.hpp of languages"),
     "src/rvm/sys.cpp": ("\n#  include <sys/types.h>\n", 2, "includes <sys/types.h>"),
     "src/rvm/fcntl.hpp": ("#include <fcntl.h>\n", 1, "includes <fcntl.h>"),
-    "src/heap/signal.cpp": ("#include <csignal>\n", 1, "includes <csignal>"),
-    "src/heap/linux.cpp": ("#include <linux/userfaultfd.h>\n", 1, "includes <linux/userfaultfd.h>"),
-    "src/heap/thread.cpp": ("#include <pthread.h>\n", 1, "includes <pthread.h>"),
+    "src/objects/signal.cpp": ("#include <csignal>\n", 1, "includes <csignal>"),
+    "src/objects/linux.cpp": ("#include <linux/userfaultfd.h>\n", 1, "includes <linux/userfaultfd.h>"),
+    "src/objects/thread.cpp": ("#include <pthread.h>\n", 1, "includes <pthread.h>"),
     "include/tenure/rvm_bad.hpp": ('#include "rvm/log.hpp"\n', 1, "public header includes rvm/log.hpp of src/"),
     "include/tenure/rvm_sys.hpp": ("#include <unistd.h>\n", 1, "includes <unistd.h>"),
     "include/tenure/os_up.hpp": ("#include <tenure/rvm.hpp>\n", 1, "os includes tenure/rvm.hpp of rvm"),

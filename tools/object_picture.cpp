@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "heap/object_text.hpp"
+#include "objects/object_text.hpp"
 
 namespace tenure::tools {
 
@@ -62,7 +62,7 @@ void object_picture::draw_references(std::FILE* out, const node& from) const {
     const sound_object to = in_.find(r.to);
     if (!to || !drawn_.contains(to.at)) return;
     fmt::print(out, "  {} -> {} [label={}];\n", node_name(o.at), node_name(to.at),
-               dot_text(shortened(field_text(in_.state(), o.at, r.offset))));
+               dot_text(shortened(field_text(in_.set(), o.at, r.offset))));
   });
 }
 

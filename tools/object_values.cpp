@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "heap/object_text.hpp"
-#include "heap/stored_types.hpp"
+#include "objects/object_text.hpp"
+#include "objects/stored_types.hpp"
 
 namespace tenure::tools {
 
@@ -93,7 +93,7 @@ std::string floating_text(const std::byte* at, std::uint64_t size) {
 
 class decoder {
  public:
-  decoder(const store_state& store, const value_limits& limits) : store_(store), limits_(limits) {}
+  decoder(const database_set& store, const value_limits& limits) : store_(store), limits_(limits) {}
 
   // One value of the type.
   shown_value value(const type& of, const std::byte* at) const {
@@ -238,7 +238,7 @@ class decoder {
     return both;
   }
 
-  const store_state& store_;
+  const database_set& store_;
   const value_limits& limits_;
 };
 
@@ -261,7 +261,7 @@ std::size_t printable(const std::string& bytes, std::size_t at) {
 
 }  // namespace
 
-shown_value value_of(const store_state& store, const sound_object& object, const value_limits& limits) {
+shown_value value_of(const database_set& store, const sound_object& object, const value_limits& limits) {
   const decoder d(store, limits);
   if (object.count() == 1 && object.type->of->size == object.size)
     return d.value(*object.type->of, reinterpret_cast<const std::byte*>(object.at));

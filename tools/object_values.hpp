@@ -10,7 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "heap/object_walk.hpp"
+#include "objects/object_walk.hpp"
 
 namespace tenure::tools {
 
@@ -42,7 +42,7 @@ struct value_limits {
 };
 
 // The fields of an object; of an array, the list of its elements.
-[[nodiscard]] shown_value value_of(const store_state& store, const heap::sound_object& object,
+[[nodiscard]] shown_value value_of(const database_set& store, const heap::sound_object& object,
                                    const value_limits& limits);
 
 // On one line.

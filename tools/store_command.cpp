@@ -10,11 +10,11 @@
 
 #include <tenure/error.hpp>
 
-#include "heap/object_text.hpp"
-#include "heap/verifier.hpp"
 #include "log_command.hpp"
 #include "object_picture.hpp"
 #include "object_values.hpp"
+#include "objects/object_text.hpp"
+#include "objects/verifier.hpp"
 #include "progress_line.hpp"
 #include "store_survey.hpp"
 
@@ -56,7 +56,7 @@ int show_store(const std::string& directory, bool as_json, std::FILE* out) {
   const log_facts log = store.log();
   const auto databases = store.databases();
   if (as_json) {
-    json j{{"store", store.state().directory},
+    json j{{"store", store.set().directory()},
            {"log",
             {{"path", log.path},
              {"size", log.size},
@@ -83,7 +83,7 @@ int show_store(const std::string& directory, bool as_json, std::FILE* out) {
     print(out, j);
     return exit_ok;
   }
-  fmt::print(out, "store          {}\n", store.state().directory);
+  fmt::print(out, "store          {}\n", store.set().directory());
   fmt::print(out, "log            {}, {} of {} in use\n", log.path, size_text(log.used), size_text(log.size));
   fmt::print(out, "state          {}\n",
              log.recovery_needed
@@ -232,7 +232,7 @@ const void* parse_address(const std::string& text) {
 void begin(const surveyed_store& store, const dump_selection& which, reaching& all) {
   if (!which.address.empty()) {
     const sound_object object = store.find(parse_address(which.address));
-    if (!object) throw error(errc::bad_option, store.state().directory + ": there is no object at " + which.address);
+    if (!object) throw error(errc::bad_option, store.set().directory() + ": there is no object at " + which.address);
     all.begin_at(object, "");
     return;
   }
@@ -243,7 +243,7 @@ void begin(const surveyed_store& store, const dump_selection& which, reaching& a
     all.begin_at(store.find(r.object), r.name);
   }
   if (!found && !which.root.empty())
-    throw error(errc::no_such_root, store.state().directory + ": has no root named \"" + which.root +
+    throw error(errc::no_such_root, store.set().directory() + ": has no root named \"" + which.root +
                                         "\"; tenure roots shows those there are");
 }
 
@@ -311,7 +311,7 @@ int dump_objects(const std::string& directory, const dump_selection& which, dump
       more = true;
       return false;
     }
-    const shown_value value = value_of(store.state(), r.object, limits);
+    const shown_value value = value_of(store.set(), r.object, limits);
     if (form == dump_form::json) {
       objects.push_back(object_json(all, r, value));
     } else if (form == dump_form::dot) {
@@ -325,7 +325,7 @@ int dump_objects(const std::string& directory, const dump_selection& which, dump
   });
   const char* const ended_by = more ? "limit" : all.ended_at_depth() ? "depth" : nullptr;
   if (form == dump_form::json) {
-    print(out, {{"store", store.state().directory},
+    print(out, {{"store", store.set().directory()},
                 {"objects", objects},
                 {"more", ended_by != nullptr},
                 {"ended_by", ended_by != nullptr ? json(ended_by) : json()}});
@@ -390,7 +390,7 @@ int verify_store(const std::string& directory, bool as_json, std::FILE* out, pro
   };
   try {
     surveyed_store store(directory, show);
-    wrong = heap::verify_store(store.state());
+    wrong = heap::verify(store.set(), heap::verified_by::reader);
     for (const database_facts& d : store.databases()) objects += d.objects;
   } catch (const error& e) {
     // Damage can look like another version.

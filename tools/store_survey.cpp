@@ -6,11 +6,11 @@
 
 #include <tenure/error.hpp>
 
-#include "heap/object_text.hpp"
 #include "log/log_file.hpp"
 #include "log_survey.hpp"
 #include "log_text.hpp"
 #include "object_values.hpp"
+#include "objects/object_text.hpp"
 
 namespace tenure::tools {
 
@@ -116,13 +116,13 @@ log_facts surveyed_store::log() const {
 
 std::vector<database_facts> surveyed_store::databases() const {
   std::vector<database_facts> all;
-  for (const auto& d : state_->databases) all.push_back(facts_of(*d));
+  for (const auto& d : *state_->databases) all.push_back(facts_of(*d));
   return all;
 }
 
 std::vector<const database_state*> surveyed_store::chosen(const std::string& database) const {
   std::vector<const database_state*> all;
-  for (const auto& d : state_->databases)
+  for (const auto& d : *state_->databases)
     if (database.empty() || d->name == database) all.push_back(d.get());
   if (all.empty()) throw error(errc::bad_option, state_->directory + ": has no database \"" + database + "\"");
   return all;
@@ -139,7 +139,7 @@ std::vector<root_facts> surveyed_store::roots(const std::string& database, bool 
       const sound_object object = find(entry.object);
       if (object) facts.type = object.type->of->name;
       if (object && with_sizes) {
-        reachable_objects reachable(*state_);
+        reachable_objects reachable(set());
         reachable.search_from(object.at);
         for (const address at : reachable.in_order())
           if (const sound_object found = find(reinterpret_cast<const void*>(at)))
@@ -207,7 +207,7 @@ std::string reaching::way_to(const reached_object& object) const {
   std::vector<std::string> steps;
   const reached_object* at = &object;
   while (at->from != 0) {
-    steps.push_back(field_text(in_.state(), at->from, at->offset));
+    steps.push_back(field_text(in_.set(), at->from, at->offset));
     at = &order_[seen_.at(at->from)];
   }
   std::ranges::reverse(steps);

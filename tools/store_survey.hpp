@@ -12,8 +12,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "heap/object_walk.hpp"
-#include "heap/store_state.hpp"
+#include "objects/object_walk.hpp"
+#include "store/store_state.hpp"
 
 namespace tenure::tools {
 
@@ -64,15 +64,14 @@ class surveyed_store {
   // Opens it for reading. `progress` may be empty. Throws tenure::error: in use, damaged, of another version.
   explicit surveyed_store(const std::string& directory, const rvm::progress_callback& progress = {});
 
-  [[nodiscard]] store_state& state() { return *state_; }
-  [[nodiscard]] const store_state& state() const { return *state_; }
+  [[nodiscard]] const database_set& set() const { return *state_->databases; }
   [[nodiscard]] log_facts log() const;
   [[nodiscard]] std::vector<database_facts> databases() const;
   // `database`: empty for all; errc::bad_option if there is none of this name.
   [[nodiscard]] std::vector<root_facts> roots(const std::string& database, bool with_sizes) const;
   [[nodiscard]] std::vector<type_facts> types(const std::string& database) const;
 
-  [[nodiscard]] heap::sound_object find(const void* at) const { return heap::find_sound(*state_, at); }
+  [[nodiscard]] heap::sound_object find(const void* at) const { return heap::find_sound(set(), at); }
 
  private:
   [[nodiscard]] std::vector<const database_state*> chosen(const std::string& database) const;

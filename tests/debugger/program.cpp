@@ -6,7 +6,7 @@
 
 #include <tenure/tenure.hpp>
 
-#include "heap/store_state.hpp"  // as if the library had been compiled with -g
+#include "store/store_state.hpp"  // as if the library had been compiled with -g
 
 struct part {
   int number = 0;

@@ -8,7 +8,7 @@
 #include <tenure/loader.hpp>
 
 #include "fuzz_support.hpp"
-#include "heap/store_state.hpp"
+#include "store/store_state.hpp"
 #include "support/small_image.hpp"
 
 namespace {
@@ -208,7 +208,7 @@ void make_stores() {
   store_options how = support::image_options(disk, home);
   how.mode = rvm::open_mode::read_only;
   const store_state state(support::image_path, how);
-  const database_state& main = *state.databases.front();
+  const database_state& main = state.databases->front();
   store_changes c(main.home);
   const auto at = [](std::size_t offset) { return static_cast<std::uint32_t>(offset); };
   c.store_as("sound");

@@ -6,9 +6,9 @@
 // the bytes, which replace what is there. What opens is looked at as programs and tools do.
 #include "fuzz_support.hpp"
 
-#include "heap/format.hpp"
-#include "heap/object_walk.hpp"
-#include "heap/store_state.hpp"
+#include "objects/format.hpp"
+#include "objects/object_walk.hpp"
+#include "store/store_state.hpp"
 #include "support/small_image.hpp"
 
 using namespace tenure;
@@ -87,7 +87,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   accepted([&] {
     options.mode = rvm::open_mode::read_only;
     const store_state state(image_path, options);
-    heap::reachable_objects all(state);
+    heap::reachable_objects all(*state.databases);
     all.search();
     for (const heap::address object : all.in_order()) require(!all.path(object).empty(), "an object without a path");
   });

@@ -14,8 +14,9 @@
 
 #include <gtest/gtest.h>
 
-#include "heap/object_text.hpp"
-#include "heap/object_walk.hpp"
+#include "objects/object_text.hpp"
+#include "objects/object_walk.hpp"
+#include "store/store_state.hpp"
 #include "os/system_error.hpp"
 #include "records/format.hpp"
 #include "support/expect_error.hpp"
@@ -61,16 +62,17 @@ class store_damage : public ::testing::Test {
     store_options how = image_options(disk, home);
     how.mode = rvm::open_mode::read_only;
     const store_state state(image_path, how);
-    heap::reachable_objects all(state);
+    heap::reachable_objects all(*state.databases);
     all.search();
-    for (const auto& d : state.databases) {
+    for (const auto& d : *state.databases) {
       const std::string& file = d->file;
       rvm::segment_header h;
       std::memcpy(&h, disk.current_bytes(file).data(), sizeof h);
       files.push_back({file, h.data_offset, h.length, d->home, d->header().blocks_end});
       d->map->for_each_persistent(0, d->header().blocks_end, [&](heap::address object) {
         objects.push_back({object - heap::header_bytes(heap::size_of_object(object)), object,
-                           object + heap::size_of_object(object), heap::object_text(state, object), all.path(object)});
+                           object + heap::size_of_object(object), heap::object_text(*state.databases, object),
+                           all.path(object)});
         EXPECT_NE(objects.back().path, "") << objects.back().text;
       });
     }

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "heap/format.hpp"
+#include "objects/format.hpp"
 #include "records/format.hpp"
 #include "segments/segment.hpp"
 #include "support/expect_error.hpp"

@@ -13,10 +13,10 @@
 
 #include <tenure/tenure.hpp>
 
-#include "heap/object_text.hpp"
-#include "heap/object_walk.hpp"
-#include "heap/store_state.hpp"
+#include "objects/object_text.hpp"
+#include "objects/object_walk.hpp"
 #include "records/format.hpp"
+#include "store/store_state.hpp"
 #include "support/expect_error.hpp"
 #include "support/renamed_type.hpp"
 #include "support/test_store.hpp"
@@ -388,7 +388,7 @@ std::vector<in_the_index> index_of(const std::string& path) {
   store_options how;
   how.mode = rvm::open_mode::read_only;
   const store_state state(path, how);
-  const database_state& in = *state.databases.front();
+  const database_state& in = state.databases->front();
   const auto is_persistent = [&](const void* object) {
     return in.map->find_start(reinterpret_cast<heap::address>(object)).is_persistent;
   };
@@ -403,7 +403,7 @@ std::vector<in_the_index> index_of(const std::string& path) {
     EXPECT_TRUE(is_persistent(table.types[n]));
     const type& t = *in.types->at(n).of;
     EXPECT_EQ(heap::header_of(reinterpret_cast<heap::address>(table.types[n])).type,
-              state.databases.front()->types->index_of(type_of<heap::stored_type>()));
+              state.databases->front().types->index_of(type_of<heap::stored_type>()));
     all.push_back({t.name, t.size, t.fingerprint, t.version, {}});
     for (const field& f : t.fields) all.back().fields.push_back(f.name + ": " + f.type_name);
     EXPECT_EQ(types::fingerprint_of(*in.types->at(n).owned), t.fingerprint) << t.name;
@@ -555,11 +555,11 @@ TEST_F(schema, the_index_has_no_garbage) {
   reading.mode = rvm::open_mode::read_only;
   {
     const store_state state(path, reading);
-    heap::reachable_objects all(state);
+    heap::reachable_objects all(*state.databases);
     all.search();
-    const database_state& in = *state.databases.front();
+    const database_state& in = state.databases->front();
     in.map->for_each_persistent(0, in.header().blocks_end, [&](heap::address object) {
-      EXPECT_TRUE(all.contains(object)) << heap::object_text(state, object);
+      EXPECT_TRUE(all.contains(object)) << heap::object_text(*state.databases, object);
     });
   }
   open();

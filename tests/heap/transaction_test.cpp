@@ -11,7 +11,7 @@
 
 #include <tenure/tenure.hpp>
 
-#include "heap/store_state.hpp"
+#include "store/store_state.hpp"
 #include "support/expect_error.hpp"
 #include "support/test_store.hpp"
 
@@ -275,7 +275,7 @@ TEST_F(store_transaction, values_are_captured_before_the_gate_opens) {
   witness w(state);
   state.begin();
   state.tx.join(w);
-  state.databases.front()->add_root("root", state.databases.front()->make_array<char>(1));
+  state.databases->front().add_root("root", state.databases->front().make_array<char>(1));
   (void)state.commit();
   EXPECT_TRUE(w.was_captured);
   EXPECT_TRUE(w.had_the_gate);

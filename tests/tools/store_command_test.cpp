@@ -19,9 +19,9 @@
 
 #include <tenure/tenure.hpp>
 
-#include "heap/format.hpp"
-#include "heap/store_state.hpp"
 #include "log_command.hpp"
+#include "objects/format.hpp"
+#include "store/store_state.hpp"
 #include "support/expect_error.hpp"
 #include "support/test_store.hpp"
 #include "tools/shown.hpp"

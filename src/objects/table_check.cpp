@@ -1,5 +1,5 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
-#include "heap/table_check.hpp"
+#include "objects/table_check.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -10,8 +10,8 @@
 
 #include <tenure/error.hpp>
 
-#include "heap/database_state.hpp"
-#include "heap/store_state.hpp"
+#include "objects/database_set.hpp"
+#include "objects/database_state.hpp"
 
 namespace tenure::heap {
 
@@ -49,7 +49,7 @@ class table_check {
   // Whether the bookkeeping knows them, too: who writes may get memory that it calls free. Readers can do without.
   template <class T>
   [[nodiscard]] bool is_kept(const T* first, std::uint64_t count) const {
-    if (of_.owner.read_only) return true;
+    if (of_.owner.is_read_only()) return true;
     const auto object = reinterpret_cast<address>(first);
     return of_.map->find_start(object).is_persistent && size_of_object(object) / sizeof(T) >= count;
   }

@@ -1,7 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
-#include "heap/object_text.hpp"
+#include "objects/object_text.hpp"
 
-#include "heap/store_state.hpp"
+#include "objects/database_set.hpp"
 #include "os/system_error.hpp"
 #include "os/virtual_memory.hpp"
 
@@ -9,14 +9,14 @@ namespace tenure::heap {
 
 namespace {
 
-const known_type* type_at(const store_state& store, address object) {
-  const database_state* const in = store.database_of(reinterpret_cast<const void*>(object));
+const known_type* type_at(const database_set& store, address object) {
+  const database_state* const in = store.at(reinterpret_cast<const void*>(object));
   return in != nullptr ? in->types->find(header_of(object).type) : nullptr;
 }
 
 }  // namespace
 
-std::string object_text(const store_state& store, address object) {
+std::string object_text(const database_set& store, address object) {
   const std::string where = " at " + os::hexadecimal(reinterpret_cast<const void*>(object));
   const known_type* const type = type_at(store, object);
   if (type == nullptr) return "an object of no known type" + where;
@@ -24,7 +24,7 @@ std::string object_text(const store_state& store, address object) {
   return (count > 1 ? std::to_string(count) + " x " : "") + type->of->name + where;
 }
 
-std::string field_text(const store_state& store, address object, std::uint64_t offset) {
+std::string field_text(const database_set& store, address object, std::uint64_t offset) {
   const known_type* const type = type_at(store, object);
   if (type == nullptr || type->of->size == 0) return "[byte " + std::to_string(offset) + "]";
   std::string text;
@@ -34,7 +34,7 @@ std::string field_text(const store_state& store, address object, std::uint64_t o
 }
 
 std::string describe_address(const void* at) {
-  if (const store_state* const store = store_at(at)) return "in " + store->database_of(at)->file + ", ";
+  if (const database_set* const store = open_set_with(at)) return "in " + store->at(at)->file + ", ";
   const auto page = reinterpret_cast<std::uintptr_t>(at) / os::page_size() * os::page_size();
   const std::string there = os::occupant(reinterpret_cast<const void*>(page), os::page_size());
   if (there.empty()) return "";

@@ -1,5 +1,5 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
-#include "heap/access_gate.hpp"
+#include "store/access_gate.hpp"
 
 #include <algorithm>
 #include <vector>

@@ -1,54 +1,26 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Named roots [PM3 §6.1]: ordinary persistent objects, changed in transactions like any others.
+// The public surface: databases and their roots [PM3 §6.1].
 #include <algorithm>
 
 #include <tenure/error.hpp>
 
-#include "heap/object_text.hpp"
-#include "heap/object_walk.hpp"
-#include "heap/store_state.hpp"
+#include "objects/object_text.hpp"
+#include "objects/object_walk.hpp"
 #include "os/system_error.hpp"
+#include "store/store_state.hpp"
 
 namespace tenure {
 
 using namespace heap;
 
+const std::string& database::name() const { return state_->name; }
+std::uint64_t database::home() const { return state_->home; }
+std::uint64_t database::reservation() const { return state_->reservation; }
+
 namespace {
 
 std::string_view view(const stored_text& text) { return {text.text, text.length}; }
-
-}  // namespace
-
-root_entry* database_state::find_root(std::string_view root_name) const { return names->find(root_table(), root_name); }
-
-void database_state::add_root(std::string_view root_name, void* object) {
-  heap::root_table& table = root_table();
-  if (table.count == table.capacity) {
-    const std::uint64_t capacity = std::max<std::uint64_t>(8, 2 * table.capacity);
-    auto* const larger = make_array<root_entry>(capacity);
-    std::copy_n(table.entries, table.count, larger);
-    if (table.entries != nullptr) detail::retire_object(owner, table.entries);
-    table.entries = larger;
-    table.capacity = capacity;
-  }
-  table.entries[table.count] = {make_text(root_name), object};
-  ++table.count;
-  names->added(table);
-}
-
-void database_state::remove_root(std::string_view root_name) {
-  heap::root_table& table = root_table();
-  root_entry* const found = find_root(root_name);
-  if (found == nullptr)
-    throw error(errc::no_such_root, file + ": has no root named \"" + std::string(root_name) + "\"");
-  detail::retire_object(owner, const_cast<char*>(found->name.text));
-  names->removing(table, *found);
-  *found = table.entries[table.count - 1];
-  table.entries[--table.count] = {};
-}
-
-namespace {
 
 // Joins the thread's transaction, or has a durable one of its own.
 template <class F>
@@ -62,23 +34,6 @@ void in_transaction(store_state& store, F&& f) {
   }
   if (const auto done = store.commit()) store.memory->wait(*done);
 }
-
-// In the thread's transaction, or while nobody writes.
-class reading {
- public:
-  explicit reading(store_state& store) : store_(store), inside_(store.is_writer() || store.gate.is_reader()) {
-    if (!inside_) store_.gate.enter_to_read();
-  }
-  ~reading() {
-    if (!inside_) store_.gate.leave_reading();
-  }
-  reading(const reading&) = delete;
-  reading& operator=(const reading&) = delete;
-
- private:
-  store_state& store_;
-  const bool inside_;
-};
 
 // The object of a root, if it is of the type.
 void* require_root(const database_state& in, const root_entry& root, const type& of) {
@@ -99,10 +54,10 @@ void* require_root(const database_state& in, const root_entry& root, const type&
 }  // namespace
 
 void* database::root_object(std::string_view root_name, const type& of, void* (*make_it)(database_state&)) const {
-  store_state& store = state_->owner;
+  store_state& store = state_->owner.store();
   store.require_usable();
   {
-    const reading while_found(store);
+    const reading_scope while_found(store);
     store.use();
     if (const root_entry* const found = state_->find_root(root_name)) return require_root(*state_, *found, of);
   }
@@ -119,19 +74,17 @@ void* database::root_object(std::string_view root_name, const type& of, void* (*
 }
 
 std::vector<std::string> database::root_names() const {
-  store_state& store = state_->owner;
+  store_state& store = state_->owner.store();
   store.require_usable();
-  const bool inside = store.is_writer() || store.gate.is_reader();
-  if (!inside) store.gate.enter_to_read();
+  const reading_scope reading(store);
   std::vector<std::string> names;
   const heap::root_table& table = state_->root_table();
   for (std::uint64_t n = 0; n < table.count; ++n) names.emplace_back(view(table.entries[n].name));
-  if (!inside) store.gate.leave_reading();
   return names;
 }
 
 void database::remove_root(std::string_view root_name) {
-  store_state& store = state_->owner;
+  store_state& store = state_->owner.store();
   store.require_writable();
   in_transaction(store, [&] { state_->remove_root(root_name); });
 }

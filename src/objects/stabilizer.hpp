@@ -10,13 +10,16 @@
 
 #include <tenure/rvm.hpp>
 
-#include "heap/store_state.hpp"
+#include "objects/database_set.hpp"
+#include "objects/hidden_fields.hpp"
 
 namespace tenure::heap {
 
 class stabilizer {
  public:
-  stabilizer(store_state& store, rvm::transaction& tx) : store_(store), tx_(tx) {}
+  // `hidden`: has what is to be put back once the values are captured.
+  stabilizer(database_set& store, rvm::transaction& tx, hidden_fields& hidden)
+      : store_(store), tx_(tx), hidden_(hidden) {}
 
   // All of it. Throws errc::cannot_persist, with the path from a root, if something that is reachable from a persistent
   // object is not in the store or was destroyed; the transaction is as before then, after undo().
@@ -28,8 +31,8 @@ class stabilizer {
   };
   // Takes back what run() wrote to the bookkeeping.
   void undo() noexcept;
-  // The commit is captured: what was promoted is persistent.
-  void committed();
+  // The commit is captured: what was promoted is persistent. Adds to the counters.
+  void committed(store_statistics& counts);
 
  private:
   struct reference {
@@ -74,8 +77,9 @@ class stabilizer {
   }
   void note_write(void* at, std::size_t length);
 
-  store_state& store_;
+  database_set& store_;
   rvm::transaction& tx_;
+  hidden_fields& hidden_;
   std::vector<std::pair<database_state*, address>> pending_;
   std::vector<known_type*> described_;  // by this commit
   std::vector<database_state*> grown_;  // their type tables' arrays are to be promoted
@@ -102,6 +106,6 @@ class stabilizer {
 
 // How the object can be reached: "root by-name -> map<...>.root_ -> ...". Empty if it cannot, or if that is not found out with
 // a bounded effort: among 10^7 objects the full search took 9 s and 1.8 GiB.
-[[nodiscard]] std::string path_to(const store_state& store, address object);
+[[nodiscard]] std::string path_to(const database_set& store, address object);
 
 }  // namespace tenure::heap

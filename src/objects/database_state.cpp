@@ -1,5 +1,5 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
-#include "heap/database_state.hpp"
+#include "objects/database_state.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -7,9 +7,9 @@
 
 #include <tenure/error.hpp>
 
-#include "heap/store_state.hpp"
-#include "heap/table_check.hpp"
 #include "log/checksum.hpp"
+#include "objects/database_set.hpp"
+#include "objects/table_check.hpp"
 #include "os/process.hpp"
 #include "os/system_error.hpp"
 #include "os/virtual_memory.hpp"
@@ -37,7 +37,7 @@ std::uint32_t header_checksum(const database_header& h) {
 
 }  // namespace
 
-void database_state::create_file(store_state& owner, const std::string& file, const database_options& how) {
+void database_state::create_file(rvm::memory& memory, const std::string& file, const database_options& how) {
   if (!std::has_single_bit(how.reservation) || how.reservation < smallest_reservation ||
       how.reservation > largest_reservation)
     throw error(errc::bad_option, file + ": a reservation of " + std::to_string(how.reservation) +
@@ -47,27 +47,27 @@ void database_state::create_file(store_state& owner, const std::string& file, co
     throw error(errc::misaligned, file + ": the home " + os::hexadecimal(reinterpret_cast<void*>(how.home)) +
                                       " is not a multiple of the reservation");
   const std::uint64_t slot = how.home != 0 ? how.home : random_home(how.reservation);
-  owner.memory->create_segment(file, {.length = first_length,
-                                      .max_length = how.reservation - vtable_area,
-                                      .home = slot + vtable_area,
-                                      .tag = database_tag});
+  memory.create_segment(file, {.length = first_length,
+                               .max_length = how.reservation - vtable_area,
+                               .home = slot + vtable_area,
+                               .tag = database_tag});
 }
 
-database_state::database_state(store_state& of, std::string its_name, std::string its_file)
+database_state::database_state(database_set& of, std::string its_name, std::string its_file)
     : owner(of), name(std::move(its_name)), file(std::move(its_file)) {
-  const rvm::segment_info info = owner.memory->describe_segment(file);
+  const rvm::segment_info info = owner.memory().describe_segment(file);
   if (info.tag != database_tag) throw error(errc::not_a_segment, file + ": is a segment, but no database of a store");
   if (!info.is_of_this_log)
     throw error(errc::wrong_log,
-                file + ": its last changes were made under another log than " + owner.memory->log_path() +
+                file + ": its last changes were made under another log than " + owner.memory().log_path() +
                     ": one of the two belongs to another store; put the right one in place; or, if the store's log is "
                     "lost, `tenure log renew " +
-                    owner.memory->log_path() + "` makes a new one for the databases that are there");
+                    owner.memory().log_path() + "` makes a new one for the databases that are there");
   home = info.home;
   reservation = info.max_length + vtable_area;
   const auto taken = [&](const error& e) -> error {
     if (e.code() != errc::address_taken) return e;
-    for (const auto& other : owner.databases)
+    for (const auto& other : owner)
       if (home - vtable_area < other->home + other->reservation && other->home - vtable_area < home + info.max_length)
         return error(errc::address_taken, file + ": its home addresses are those of " + other->file);
     return error(errc::address_taken,
@@ -76,19 +76,19 @@ database_state::database_state(store_state& of, std::string its_name, std::strin
   };
   try {
     vtables.reset(static_cast<std::byte*>(os::map_anonymous(reinterpret_cast<void*>(home - vtable_area), vtable_area)));
-    region = owner.memory->map(file, {.address = reinterpret_cast<void*>(home),
-                                      .reserve = true,
-                                      .sparse = true,  // opening looks at a few pages; then read_ahead() is called
-                                      .fresh = rvm::fresh_space::huge_pages,
-                                      .tracking = rvm::tracking_mode::automatic,
-                                      .force_mechanism = owner.how.mechanism,
-                                      .tracking_strict = owner.how.strict_tracking});
+    region = owner.memory().map(file, {.address = reinterpret_cast<void*>(home),
+                                       .reserve = true,
+                                       .sparse = true,  // opening looks at a few pages; then read_ahead() is called
+                                       .fresh = rvm::fresh_space::huge_pages,
+                                       .tracking = rvm::tracking_mode::automatic,
+                                       .force_mechanism = owner.how().mechanism,
+                                       .tracking_strict = owner.how().strict_tracking});
   } catch (const error& e) {
     throw taken(e);
   }
   map = std::make_unique<block_map>(region.data(), region.capacity());
   types = std::make_unique<type_index>(file, vtables.get());
-  if (owner.read_only) return;  // nothing is tracked
+  if (owner.is_read_only()) return;  // nothing is tracked
   region.set_change_filter(this);
   region.on_stray_write(&database_state::is_not_recoverable, this);
 }
@@ -117,27 +117,28 @@ void database_state::read() {
                                          " of the format, or on a machine of another kind; this program has version " +
                                          std::to_string(database_header::right_version));
   if (h.checksum != header_checksum(h)) throw error(errc::damaged, file + ": its header fails its checksum");
-  if (h.incompatible != 0 || (h.read_only_compatible != 0 && !owner.read_only))
+  if (h.incompatible != 0 || (h.read_only_compatible != 0 && !owner.is_read_only()))
     throw error(errc::wrong_version, file + ": uses features that this version does not know");
   if (h.home != home || h.reservation != reservation)
     throw error(errc::damaged, file + ": its header was made for another address");
   require_sound_tables(*this);
-  nursery = std::make_unique<heap::nursery>(*map, region, owner.how.tune, [this](std::uint64_t bytes) {
+  nursery = std::make_unique<heap::nursery>(*map, region, owner.how().tune, [this](std::uint64_t bytes) {
     if (bytes <= region.size()) return;
     const std::uint64_t step = std::clamp<std::uint64_t>(region.size() / 4, 1 << 20, 64 << 20);
-    owner.memory->grow_segment(file, std::min<std::uint64_t>(std::max(bytes, region.size() + step), region.capacity()));
+    owner.memory().grow_segment(file,
+                                std::min<std::uint64_t>(std::max(bytes, region.size() + step), region.capacity()));
   });
   if (h.types != nullptr) types->read(type_table());
 }
 
-void database_state::initialize(const std::array<std::uint8_t, 16>& database_id) {
+void database_state::initialize(rvm::transaction& tx, const std::array<std::uint8_t, 16>& database_id) {
   database_header& h = header();
-  owner.tx.set_range(h);
+  tx.set_range(h);
   h.magic = database_header::right_magic;
   h.version = database_header::right_version;
   h.abi = database_header::this_abi;
   h.database_id = database_id;
-  h.store_id = owner.databases.front()->header().database_id;
+  h.store_id = owner.front().header().database_id;
   h.home = home;
   h.reservation = reservation;
   std::copy_n(name.data(), std::min(name.size(), h.name.size() - 1), h.name.begin());
@@ -160,8 +161,13 @@ found_object database_state::find_start(const void* at) const {
   return found;
 }
 
-address database_state::make(const type& of, std::uint64_t bytes) {
-  return nursery->make(types->index_of(of), bytes, of.alignment, owner.is_writer());
+address database_state::make(const type& of, std::uint64_t bytes, maker who) {
+  return nursery->make(types->index_of(of), bytes, of.alignment, who);
+}
+
+void database_state::retire(const void* object) {
+  const found_object found = find_start(object);
+  if (found) (found.is_persistent ? destroyed : retired).insert(found.at);
 }
 
 stored_text database_state::make_text(std::string_view text) {

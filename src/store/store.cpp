@@ -5,13 +5,13 @@
 #include <array>
 #include <mutex>
 
-#include "heap/object_text.hpp"
-#include "heap/store_state.hpp"
-#include "heap/verifier.hpp"
+#include "objects/object_text.hpp"
+#include "objects/verifier.hpp"
 #include "os/file.hpp"
 #include "os/process.hpp"
 #include "os/system_error.hpp"
 #include "segments/segment.hpp"
+#include "store/store_state.hpp"
 
 namespace tenure {
 
@@ -21,11 +21,9 @@ using namespace heap;
 
 namespace {
 
-// Also held where the databases of an open store become more or fewer: other threads look for addresses in them.
 std::mutex open_stores_mutex;
 std::vector<store_state*> open_stores;                // in the order of opening
 std::atomic<store_state*> newest_store{nullptr};      // the last of them
-std::atomic<std::size_t> stores_open{0};              // how many
 thread_local store_state* store_of_thread = nullptr;  // the others in which it has transactions: store_state::outer
 
 }  // namespace
@@ -35,13 +33,11 @@ store_state* current_store() noexcept {
 }
 store_state* store_at(const void* address) noexcept {
   if (address == nullptr) return nullptr;
-  if (store_state* const current = current_store(); current != nullptr && current->database_of(address) != nullptr)
+  if (store_state* const current = current_store(); current != nullptr && current->databases->at(address) != nullptr)
     return current;
-  if (stores_open.load(std::memory_order_relaxed) <= 1) return nullptr;
-  const std::scoped_lock lock(open_stores_mutex);
-  const auto found =
-      std::ranges::find_if(open_stores, [&](store_state* s) { return s->database_of(address) != nullptr; });
-  return found == open_stores.end() ? nullptr : *found;
+  if (open_sets() <= 1) return nullptr;
+  const database_set* const found = open_set_with(address);
+  return found == nullptr ? nullptr : &found->store();
 }
 void transaction_begun(store_state& in) noexcept { in.outer = std::exchange(store_of_thread, &in); }
 void transaction_ended(store_state& in) noexcept {
@@ -51,15 +47,14 @@ void transaction_ended(store_state& in) noexcept {
 }
 void store_opened(store_state& which) {
   const std::scoped_lock lock(open_stores_mutex);
+  which.databases->announce();
   open_stores.push_back(&which);
   newest_store = &which;
-  stores_open = open_stores.size();
 }
 void store_closed(store_state& which) noexcept {
   const std::scoped_lock lock(open_stores_mutex);
   std::erase(open_stores, &which);
   newest_store = open_stores.empty() ? nullptr : open_stores.back();
-  stores_open = open_stores.size();
 }
 
 // --- Opening and closing -------------------------------------------------------------------------------------------------
@@ -102,6 +97,7 @@ store_state::store_state(const std::string& in, const store_options& options)
   if (!exists) disk.make_directory(directory);
   how.memory.mode = how.mode;
   memory = std::make_unique<rvm::memory>(log, how.memory);
+  databases.emplace(*this, *memory, directory, how);
   // The default database is what makes a store: a crash may have come between. Then nothing was ever in the log.
   const bool has_main = disk.exists(main);
   if (!has_main && (read_only || log_was_used()))
@@ -133,8 +129,7 @@ store_state::~store_state() {
 }
 
 void store_state::open_databases() {
-  databases.push_back(std::make_unique<database_state>(*this, "main", file_of("main")));
-  database_state& main = *databases.front();
+  database_state& main = databases->add(std::make_unique<database_state>(*databases, "main", file_of("main")));
   if (main.is_blank() && log_was_used())
     throw error(errc::damaged, main.file +
                                    ": is empty, though the store's log was used: it is the file of another store, or "
@@ -157,20 +152,14 @@ void store_state::open_databases() {
         throw error(std::make_error_code(std::errc::no_such_file_or_directory),
                     file_of(name) + ": the store's database \"" + name + "\" is missing; put it back, or restore " +
                         directory + " from a backup, with all its files");
-      databases.push_back(std::make_unique<database_state>(*this, name, file_of(name)));
-      database_state& d = *databases.back();
+      database_state& d = databases->add(std::make_unique<database_state>(*databases, name, file_of(name)));
       d.read();
       if (!std::equal(std::begin(e.database_id), std::end(e.database_id), d.header().database_id.begin()))
         throw error(errc::wrong_log,
                     d.file + ": is not the database \"" + name + "\" of this store, but another one's file");
     }
   }
-  for (const auto& d : databases) d->types->compare_registered();
-}
-
-database_state* store_state::find_database(std::string_view name) const {
-  const auto found = std::ranges::find(databases, name, [](const auto& d) -> const std::string& { return d->name; });
-  return found == databases.end() ? nullptr : found->get();
+  for (const auto& d : *databases) d->types->compare_registered();
 }
 
 database_state& store_state::create_database(std::string_view name, const database_options& options) {
@@ -180,7 +169,7 @@ database_state& store_state::create_database(std::string_view name, const databa
   if (name.empty() || name.size() > 63 || !std::ranges::all_of(name, is_plain))
     throw error(errc::bad_option, directory + ": \"" + std::string(name) +
                                       "\" cannot name a database: 1 to 63 letters, digits, - and _ can");
-  if (find_database(name) != nullptr)
+  if (databases->find(name) != nullptr)
     throw error(std::make_error_code(std::errc::file_exists),
                 directory + ": has a database \"" + std::string(name) + "\" already");
   const std::string file = file_of(name);
@@ -193,18 +182,12 @@ database_state& store_state::create_database(std::string_view name, const databa
     disk.remove(file);
     disk.sync_directory_of(file);
   }
-  database_state::create_file(*this, file, options);
-  auto mapped = std::make_unique<database_state>(*this, std::string(name), file);
-  database_state& made = *mapped;
-  {
-    const std::scoped_lock lock(open_stores_mutex);
-    databases.push_back(std::move(mapped));
-  }
+  database_state::create_file(*memory, file, options);
+  database_state& made = databases->add(std::make_unique<database_state>(*databases, std::string(name), file));
   try {
     initialize(made, name);
   } catch (...) {
-    const std::scoped_lock lock(open_stores_mutex);
-    databases.pop_back();
+    databases->remove_last();
     throw;
   }
   return made;
@@ -216,8 +199,8 @@ void store_state::initialize(database_state& made, std::string_view name) {
   os::random_bytes(std::as_writable_bytes(std::span(id)));
   begin();
   try {
-    made.initialize(id);
-    if (&made != databases.front().get()) add_to_table(made, name);
+    made.initialize(tx, id);
+    if (&made != &databases->front()) add_to_table(made, name);
     memory->wait(*commit());
   } catch (...) {
     if (is_writer()) abort();
@@ -227,7 +210,7 @@ void store_state::initialize(database_state& made, std::string_view name) {
 }
 
 void store_state::add_to_table(const database_state& made, std::string_view name) {
-  database_state& main = *databases.front();
+  database_state& main = databases->front();
   if (main.header().databases == nullptr) {
     tx.set_range(main.header().databases);
     main.header().databases = main.make_array<database_table>(1);
@@ -237,7 +220,7 @@ void store_state::add_to_table(const database_state& made, std::string_view name
     const std::uint64_t capacity = std::max<std::uint64_t>(4, 2 * table.capacity);
     auto* const larger = main.make_array<database_entry>(capacity);
     std::copy_n(table.entries, table.count, larger);
-    if (table.entries != nullptr) detail::retire_object(*this, table.entries);
+    if (table.entries != nullptr) main.retire(table.entries);
     table.entries = larger;
     table.capacity = capacity;
   }
@@ -270,11 +253,11 @@ void store_state::close() {
   if (gate.in_use())
     throw error(errc::transactions_open, directory + ": has open transactions; end them before it is closed");
   if (!read_only)
-    for (const auto& d : databases) d->region.set_change_filter(nullptr);
+    for (const auto& d : *databases) d->region.set_change_filter(nullptr);
   memory->close();
   closed = true;
   store_closed(*this);
-  databases.clear();
+  databases->clear();
 }
 
 store::store(const std::string& directory, const store_options& how)
@@ -292,12 +275,12 @@ void store::close() { state_->close(); }
 
 database store::default_database() const {
   state_->require_usable();
-  return database(state_->databases.front().get());
+  return database(&state_->databases->front());
 }
 
 std::optional<database> store::find_database(std::string_view name) const {
   state_->require_usable();
-  database_state* const found = state_->find_database(name);
+  database_state* const found = state_->databases->find(name);
   return found != nullptr ? std::optional(database(found)) : std::nullopt;
 }
 
@@ -311,17 +294,13 @@ database store::create_database(std::string_view name, const database_options& h
 std::vector<database> store::databases() const {
   state_->require_usable();
   std::vector<database> all;
-  for (const auto& d : state_->databases) all.push_back(database(d.get()));
+  for (const auto& d : *state_->databases) all.push_back(database(d.get()));
   return all;
 }
 
-const std::string& database::name() const { return state_->name; }
-std::uint64_t database::home() const { return state_->home; }
-std::uint64_t database::reservation() const { return state_->reservation; }
-
 void store_state::read_ahead() {
   constexpr std::uint64_t least = 256 << 10;  // less is there as fast without
-  for (const auto& d : databases) {
+  for (const auto& d : *databases) {
     const std::uint64_t length = std::min<std::uint64_t>(d->header().blocks_end * block_size, d->region.size());
     d->region.read_ahead(length >= least && length <= how.read_ahead ? static_cast<std::size_t>(length) : 0);
   }
@@ -357,11 +336,13 @@ void store::wait(ticket until) { state_->memory->wait(until); }
 
 std::vector<std::string> store::verify() const {
   state_->require_usable();
-  return verify_store(*state_);
+  if (state_->is_writer()) return heap::verify(*state_->databases, verified_by::writer);
+  const reading_scope reading(*state_);
+  return heap::verify(*state_->databases, verified_by::reader);
 }
 
 bool store::is_persistent(const void* object) const {
-  const database_state* const in = state_->database_of(object);
+  const database_state* const in = state_->databases->at(object);
   if (in == nullptr) return false;
   return in->find(object).is_persistent;
 }
@@ -369,7 +350,7 @@ bool store::is_persistent(const void* object) const {
 store_statistics store::stats() const {
   std::unique_lock lock(state_->statistics_mutex);
   store_statistics s = state_->counts;
-  for (const auto& d : state_->databases) {
+  for (const auto& d : *state_->databases) {
     const auto made = d->nursery->made();
     s.objects_made += made.objects;
     s.bytes_made += made.bytes;

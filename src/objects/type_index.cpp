@@ -1,5 +1,5 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
-#include "heap/type_index.hpp"
+#include "objects/type_index.hpp"
 
 #include <cstring>
 

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "heap/stored_types.hpp"
+#include "objects/stored_types.hpp"
 
 namespace tenure::heap {
 

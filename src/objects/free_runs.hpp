@@ -15,7 +15,7 @@
 #include <map>
 #include <set>
 
-#include "heap/format.hpp"
+#include "objects/format.hpp"
 
 namespace tenure::heap {
 

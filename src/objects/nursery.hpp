@@ -19,10 +19,13 @@
 #include <tenure/rvm.hpp>
 #include <tenure/store.hpp>
 
-#include "heap/block_map.hpp"
-#include "heap/free_runs.hpp"
+#include "objects/block_map.hpp"
+#include "objects/free_runs.hpp"
 
 namespace tenure::heap {
+
+// Who makes an object: the thread that has the open write transaction, or another one.
+enum class maker { writer, other };
 
 class nursery {
  public:
@@ -34,8 +37,8 @@ class nursery {
   nursery(const nursery&) = delete;
   nursery& operator=(const nursery&) = delete;
 
-  // Zeroed memory behind a header. Any thread; `inside`: the caller's thread has the open write transaction.
-  [[nodiscard]] address make(std::uint32_t type, std::uint64_t size, std::uint64_t alignment, bool inside);
+  // Zeroed memory behind a header. Any thread.
+  [[nodiscard]] address make(std::uint32_t type, std::uint64_t size, std::uint64_t alignment, maker who);
   // Takes back a transient object. Any thread; nobody uses it any more.
   void unmake(address object);
   // The same for whatever lies at the address. Returns whether it was a transient object.

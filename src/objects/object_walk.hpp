@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "heap/store_state.hpp"
+#include "objects/database_set.hpp"
 
 namespace tenure::heap {
 
@@ -55,7 +55,7 @@ struct sound_object {
   // Elements of the type that it consists of.
   [[nodiscard]] std::uint64_t count() const { return type->of->size == 0 ? 1 : size / type->of->size; }
 };
-[[nodiscard]] sound_object find_sound(const store_state& store, const void* at);
+[[nodiscard]] sound_object find_sound(const database_set& store, const void* at);
 // The same for an address that is known to be the start of a persistent object.
 [[nodiscard]] sound_object sound_at(const database_state& in, address object);
 
@@ -63,7 +63,7 @@ struct sound_object {
 class reachable_objects {
  public:
   // Looks at `most` objects.
-  explicit reachable_objects(const store_state& store, std::size_t most = ~std::size_t{0})
+  explicit reachable_objects(const database_set& store, std::size_t most = ~std::size_t{0})
       : store_(store), most_(most) {}
 
   // Until `wanted` was found, or everything was.
@@ -85,7 +85,7 @@ class reachable_objects {
   void add(address object, step how);
   void follow_all(address wanted);
 
-  const store_state& store_;
+  const database_set& store_;
   const std::size_t most_;
   std::unordered_map<address, step> seen_;
   std::vector<address> order_;

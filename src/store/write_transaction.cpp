@@ -9,8 +9,8 @@
 
 #include <tenure/error.hpp>
 
-#include "heap/stabilizer.hpp"
-#include "heap/store_state.hpp"
+#include "objects/stabilizer.hpp"
+#include "store/store_state.hpp"
 
 namespace tenure {
 
@@ -38,7 +38,7 @@ void store_state::reopen() {
     gate.leave_writing();
     throw;
   }
-  for (const auto& d : databases)
+  for (const auto& d : *databases)
     if (d->nursery) d->nursery->begin();
   const std::scoped_lock lock(statistics_mutex);
   ++counts.write_transactions;
@@ -55,21 +55,21 @@ ticket store_state::finish(bool keep_gate) {
   if (doomed)
     throw error(errc::doomed,
                 directory + ": an inner transaction was aborted, so this one cannot commit; abort it too");
-  stabilizer work(*this, tx);
+  stabilizer work(*databases, tx, hidden);
   ticket done;
   try {
     work.run(tx.settle_changes());
     if (!label.empty()) tx.label(label);
     done = tx.commit(rvm::commit_mode::no_flush);
   } catch (...) {
-    put_back_transients();
+    hidden.put_back();
     tx.take_back_changes();
     work.undo();
     throw;
   }
-  work.committed();
   {
     const std::scoped_lock lock(statistics_mutex);
+    work.committed(counts);
     ++counts.commits;
   }
   ended();
@@ -80,12 +80,6 @@ ticket store_state::finish(bool keep_gate) {
   return done;
 }
 
-void store_state::put_back_transients() noexcept {
-  for (const transient_bytes& t : transients) std::memcpy(t.at, transients_saved.data() + t.saved, t.length);
-  transients.clear();
-  transients_saved.clear();
-}
-
 void store_state::abort() {
   require_transaction("abort");
   if (depth != 0) {
@@ -94,7 +88,7 @@ void store_state::abort() {
     return;
   }
   tx.abort();
-  for (const auto& d : databases) {
+  for (const auto& d : *databases) {
     if (d->nursery) d->nursery->abort();
     d->names->aborted();
   }
@@ -111,7 +105,7 @@ void store_state::ended() noexcept {
   label.clear();
   doomed = false;
   depth = 0;
-  for (const auto& d : databases) {
+  for (const auto& d : *databases) {
     d->names->committed();
     d->destroyed.clear();
     d->retired.clear();
@@ -138,7 +132,7 @@ transaction::~transaction() {
 
 transaction& transaction::operator=(transaction&& other) noexcept {
   if (this != &other) {
-    this->~transaction();
+    const transaction ended(std::move(*this));
     state_ = std::exchange(other.state_, nullptr);
   }
   return *this;

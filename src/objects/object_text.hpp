@@ -5,14 +5,14 @@
 
 #include <string>
 
-#include "heap/store_state.hpp"
+#include "objects/database_set.hpp"
 
 namespace tenure::heap {
 
 // "package at 0x200000000010", or "an array of 7 package* at ...".
-[[nodiscard]] std::string object_text(const store_state& store, address object);
+[[nodiscard]] std::string object_text(const database_set& store, address object);
 // ".depends[3].name": the field of the object that has the byte.
-[[nodiscard]] std::string field_text(const store_state& store, address object, std::uint64_t offset);
+[[nodiscard]] std::string field_text(const database_set& store, address object, std::uint64_t offset);
 // "on the stack, ", "in memory of malloc, ", "in ./program, ": where an address outside of the store lies. Empty if nowhere.
 [[nodiscard]] std::string describe_address(const void* at);
 

@@ -14,7 +14,7 @@
 #include <memory>
 #include <vector>
 
-#include "heap/format.hpp"
+#include "objects/format.hpp"
 #include "os/virtual_memory.hpp"
 
 namespace tenure::heap {

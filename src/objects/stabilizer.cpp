@@ -1,13 +1,13 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
-#include "heap/stabilizer.hpp"
+#include "objects/stabilizer.hpp"
 
 #include <algorithm>
 #include <cstring>
 
 #include <tenure/error.hpp>
 
-#include "heap/object_text.hpp"
-#include "heap/object_walk.hpp"
+#include "objects/object_text.hpp"
+#include "objects/object_walk.hpp"
 #include "os/system_error.hpp"
 
 namespace tenure::heap {
@@ -35,15 +35,15 @@ std::uint64_t guard_value(const std::byte* at) {
 }  // namespace
 
 void stabilizer::run(std::span<const rvm::memory_range> changes) {
-  freed_.resize(store_.databases.size());
-  for (const auto& d : store_.databases) {
+  freed_.resize(store_.size());
+  for (const auto& d : store_) {
     gone_.insert(d->destroyed.begin(), d->destroyed.end());
     gone_.insert(d->retired.begin(), d->retired.end());
   }
   const auto with_nurseries = [&](auto&& f) {
     const auto lock_from = [&](auto&& self, std::size_t n) -> void {
-      if (n == store_.databases.size()) return f();
-      store_.databases[n]->nursery->exclusively([&] { self(self, n + 1); });
+      if (n == store_.size()) return f();
+      store_[n].nursery->exclusively([&] { self(self, n + 1); });
     };
     lock_from(lock_from, 0);
   };
@@ -60,15 +60,14 @@ void stabilizer::run(std::span<const rvm::memory_range> changes) {
     });
   }
   with_nurseries([&] {
-    for (const auto& d : store_.databases) write_bookkeeping(*d);
+    for (const auto& d : store_) write_bookkeeping(*d);
   });
 }
 
 void stabilizer::look_at_changes(std::span<const rvm::memory_range> changes) {
   database_state* in = nullptr;
   for (const rvm::memory_range& range : changes) {
-    if (in == nullptr || !in->map->contains(reinterpret_cast<address>(range.address)))
-      in = store_.database_of(range.address);
+    if (in == nullptr || !in->map->contains(reinterpret_cast<address>(range.address))) in = store_.at(range.address);
     if (in == nullptr) continue;
     const auto from = reinterpret_cast<address>(range.address), to = from + range.length;
     if (from < in->home + zone_kinds_at) {
@@ -111,7 +110,7 @@ void stabilizer::look_at(database_state& in, address object, std::uint64_t from,
 
 void stabilizer::follow(const reference& r, bool ambiguous) {
   if (r.to == nullptr) return;
-  database_state* const in = store_.database_of(r.to);
+  database_state* const in = store_.at(r.to);
   if (in == nullptr) {
     if (ambiguous) return;
     refuse(r, outside);
@@ -164,7 +163,7 @@ void stabilizer::refuse(const reference& r, const objection& why) {
 
 // Costs about 20 ns an object, where that is in memory.
 void stabilizer::look_for_destroyed() {
-  const destroy_check check = store_.how.check_destroyed;
+  const destroy_check check = store_.how().check_destroyed;
 #ifdef NDEBUG
   if (check != destroy_check::always) return;
 #else
@@ -179,7 +178,7 @@ void stabilizer::look_for_destroyed() {
         std::ranges::upper_bound(gone, reinterpret_cast<address>(to), {}, [](const auto& g) { return g.first; });
     return at != gone.begin() && reinterpret_cast<address>(to) < std::prev(at)->second;
   };
-  for (const auto& d : store_.databases)
+  for (const auto& d : store_)
     d->map->for_each_persistent(0, d->header().blocks_end, [&](address object) {
       if (gone_.contains(object)) return;
       for_each_reference(d->types->at(header_of(object).type), object, [&](const reference_field& r) {
@@ -343,8 +342,8 @@ void stabilizer::write_block(database_state& in, young_block& y) {
 }
 
 void stabilizer::free_destroyed(database_state& in) {
-  auto& freed = freed_[static_cast<std::size_t>(
-      std::ranges::find(store_.databases, &in, &std::unique_ptr<database_state>::get) - store_.databases.begin())];
+  auto& freed = freed_[static_cast<std::size_t>(std::ranges::find(store_, &in, &std::unique_ptr<database_state>::get) -
+                                                store_.begin())];
   std::vector<std::uint64_t> emptier;  // zones
   for (const address object : in.destroyed) {
     const std::uint64_t block = in.map->block_of(object);
@@ -411,7 +410,7 @@ void stabilizer::declare_objects(database_state& in, young_block& y) {
 // --- Bulk --------------------------------------------------------------------------------------------------------------
 
 bool stabilizer::worth_bulk(database_state& in, std::span<young_block* const> blocks) const {
-  const std::uint64_t worth_it = store_.how.tune.bulk;
+  const std::uint64_t worth_it = store_.how().tune.bulk;
   std::uint64_t bytes = 0;
   for (const young_block* y : blocks) {
     if (y->is_large) {
@@ -483,9 +482,7 @@ void stabilizer::hide_transients(const known_type& of, address object) {
       auto* const at = reinterpret_cast<std::byte*>(object + element + w.offset);
       if (w.kind != field_kind::transient || !of.words->holds(w, reinterpret_cast<std::byte*>(object + element)))
         continue;
-      store_.transients.push_back({at, w.length, store_.transients_saved.size()});
-      store_.transients_saved.insert(store_.transients_saved.end(), at, at + w.length);
-      std::memset(at, 0, w.length);
+      hidden_.hide(at, w.length);
     }
 }
 
@@ -493,29 +490,28 @@ void stabilizer::undo() noexcept {
   for (auto w = writes_.rbegin(); w != writes_.rend(); ++w) std::memcpy(w->at, saved_.data() + w->saved, w->length);
   for (known_type* what : described_) what->stored = nullptr;
   for (const auto& [gone, table] : replaced_) gone->erase(table);
-  for (const auto& d : store_.databases) d->nursery->exclusively([&] { d->nursery->forget_promoted(); });
+  for (const auto& d : store_) d->nursery->exclusively([&] { d->nursery->forget_promoted(); });
 }
 
-void stabilizer::committed() {
+void stabilizer::committed(store_statistics& counts) {
   for (auto& blocks : freed_) {
     std::ranges::sort(blocks);
     blocks.erase(std::unique(blocks.begin(), blocks.end()), blocks.end());
   }
-  for (std::size_t n = 0; n < store_.databases.size(); ++n) {
-    database_state& d = *store_.databases[n];
+  for (std::size_t n = 0; n < store_.size(); ++n) {
+    database_state& d = store_[n];
     d.nursery->committed(d.retired, freed_[n]);
   }
-  const std::scoped_lock lock(store_.statistics_mutex);
-  store_.counts.objects_stabilized += objects_;
-  store_.counts.bytes_stabilized += bytes_;
-  store_.counts.conservative_objects += conservative_;
-  for (const auto& d : store_.databases) store_.counts.objects_destroyed += d->destroyed.size();
+  counts.objects_stabilized += objects_;
+  counts.bytes_stabilized += bytes_;
+  counts.conservative_objects += conservative_;
+  for (const auto& d : store_) counts.objects_destroyed += d->destroyed.size();
   if (tallies_.empty()) return;
-  store_.counts.last_commit.clear();
+  counts.last_commit.clear();
   for (const tally& t : tallies_) {
     t.of->objects += t.objects;
     t.of->bytes += t.bytes;
-    store_.counts.last_commit.push_back({t.of->of->name, t.objects, t.bytes});
+    counts.last_commit.push_back({t.of->of->name, t.objects, t.bytes});
   }
 }
 

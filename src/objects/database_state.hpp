@@ -12,27 +12,29 @@
 #include <tenure/rvm.hpp>
 #include <tenure/store.hpp>
 
-#include "heap/block_map.hpp"
-#include "heap/nursery.hpp"
-#include "heap/root_names.hpp"
-#include "heap/stored_types.hpp"
-#include "heap/type_index.hpp"
+#include "objects/block_map.hpp"
+#include "objects/nursery.hpp"
+#include "objects/root_names.hpp"
+#include "objects/stored_types.hpp"
+#include "objects/type_index.hpp"
 
 namespace tenure {
 
+class database_set;
+
 struct database_state final : rvm::change_filter {
   // Makes the file of a new database, all zero. Its header is written by the first transaction.
-  static void create_file(store_state& owner, const std::string& file, const database_options& how);
+  static void create_file(rvm::memory& memory, const std::string& file, const database_options& how);
   // Maps it. A new one is empty: initialize() makes it a database.
-  database_state(store_state& owner, std::string name, std::string file);
+  database_state(database_set& of, std::string name, std::string file);
   ~database_state() override;
 
   // Nothing was ever committed to it.
   [[nodiscard]] bool is_blank() const;
   // Checks the header and reads the type index.
   void read();
-  // Writes header, type table and root table of a new database. In a transaction.
-  void initialize(const std::array<std::uint8_t, 16>& database_id);
+  // Writes header, type table and root table of a new database. In this transaction.
+  void initialize(rvm::transaction& tx, const std::array<std::uint8_t, 16>& database_id);
 
   [[nodiscard]] heap::database_header& header() const { return map->header(); }
   [[nodiscard]] heap::type_table& type_table() const { return *static_cast<heap::type_table*>(header().types); }
@@ -42,13 +44,16 @@ struct database_state final : rvm::change_filter {
   [[nodiscard]] heap::found_object find(const void* at) const;
   [[nodiscard]] heap::found_object find_start(const void* at) const;
 
+  // The writer does not use this object any more, whatever starts there: it goes with the commit.
+  void retire(const void* object);
+
   // roots.cpp
   [[nodiscard]] heap::root_entry* find_root(std::string_view root_name) const;
   void add_root(std::string_view root_name, void* object);
   void remove_root(std::string_view root_name);
 
-  // A new transient object of a type of the program, constructed or of zeros.
-  [[nodiscard]] heap::address make(const type& of, std::uint64_t bytes);
+  // A new transient object of a type of the program, of zeros.
+  [[nodiscard]] heap::address make(const type& of, std::uint64_t bytes, heap::maker who = heap::maker::writer);
   template <class T>
   T* make_array(std::uint64_t count) {
     return reinterpret_cast<T*>(make(type_of<T>(), count * sizeof(T)));
@@ -61,7 +66,7 @@ struct database_state final : rvm::change_filter {
   // rvm::stray_write_judge
   static bool is_not_recoverable(void* self, const std::byte* at) noexcept;
 
-  store_state& owner;
+  database_set& owner;
   const std::string name, file;  // file: its path
   std::uint64_t home = 0, reservation = 0;
   struct unmapped {

@@ -17,8 +17,8 @@
 
 #include <tenure/type.hpp>
 
-#include "heap/block_map.hpp"
-#include "heap/stored_types.hpp"
+#include "objects/block_map.hpp"
+#include "objects/stored_types.hpp"
 
 namespace tenure::heap {
 

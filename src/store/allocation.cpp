@@ -12,17 +12,18 @@
 
 #include <tenure/error.hpp>
 
-#include "heap/object_text.hpp"
-#include "heap/store_state.hpp"
+#include "objects/object_text.hpp"
 #include "os/system_error.hpp"
+#include "store/store_state.hpp"
 
 namespace tenure::detail {
 
 using namespace heap;
 
 void* make_object(database_state& in, const type& of, std::uint64_t bytes) {
-  in.owner.require_writable();
-  return reinterpret_cast<void*>(in.make(of, bytes));
+  store_state& store = in.owner.store();
+  store.require_writable();
+  return reinterpret_cast<void*>(in.make(of, bytes, store.maker()));
 }
 
 void constructed(database_state& in, const type& of, void* object) noexcept {
@@ -34,38 +35,38 @@ void unmake_object(database_state& in, void* object) noexcept { in.nursery->unma
 
 void* require_object(store_state& in, const void* object, const type& of, const std::type_info* dynamic) {
   in.require_transaction("destroy an object");
-  const database_state* const d = in.database_of(object);
+  const database_state* const d = in.databases->at(object);
   const found_object found = d != nullptr ? d->find(object) : found_object{};
   const auto refuse = [&](const std::string& why) {
     throw error(errc::bad_free, "cannot destroy " + os::hexadecimal(object) + ": " + why);
   };
   if (!found) refuse(describe_address(object) + "it is no object of " + in.directory);
   if (d->destroyed.contains(found.at) || d->retired.contains(found.at))
-    refuse(object_text(in, found.at) + " has been destroyed already in this transaction");
+    refuse(object_text(*in.databases, found.at) + " has been destroyed already in this transaction");
   if (found.at != reinterpret_cast<address>(object))
-    refuse("it lies inside " + object_text(in, found.at) + ", and is no object of its own");
+    refuse("it lies inside " + object_text(*in.databases, found.at) + ", and is no object of its own");
   const known_type& is = d->types->at(header_of(found.at).type);
   if (is.of->tolerates_stale || size_of_object(found.at) > std::max<std::uint64_t>(is.of->size, 1))
-    refuse("it is the first element of an array, " + object_text(in, found.at) +
+    refuse("it is the first element of an array, " + object_text(*in.databases, found.at) +
            ", which belongs to a container: erase it there");
   const type_operations* const known = is.of->operations;
   const bool has_type = dynamic != nullptr ? known != nullptr && known->info != nullptr && *known->info == *dynamic
                                            : is.of->name == of.name;
   if (!has_type)
-    refuse("a " + of.name + " lies at the start of " + object_text(in, found.at) + ", and is no object of its own");
+    refuse("a " + of.name + " lies at the start of " + object_text(*in.databases, found.at) +
+           ", and is no object of its own");
   return reinterpret_cast<void*>(found.at);
 }
 
 void retire_object(store_state& in, void* object) noexcept {
-  database_state* const d = in.database_of(object);
+  database_state* const d = in.databases->at(object);
   if (d == nullptr) return;
   // A persistent object can be let go in a write transaction only; elsewhere it stays, and is found unreachable some day.
   if (!in.is_writer()) {
     (void)d->nursery->unmake_transient(reinterpret_cast<address>(object));
     return;
   }
-  const found_object found = d->find_start(object);
-  if (found) (found.is_persistent ? d->destroyed : d->retired).insert(found.at);
+  d->retire(object);
 }
 
 namespace {
@@ -102,7 +103,7 @@ void* allocate(const type& of, std::size_t count, const void* near) {
   store_state* store = store_at(near);
   database_state* in = nullptr;
   if (store != nullptr)
-    in = store->database_of(near);
+    in = store->databases->at(near);
   else
     store = current_store();
   if (store == nullptr || (in == nullptr && store->closed))
@@ -110,9 +111,9 @@ void* allocate(const type& of, std::size_t count, const void* near) {
   if (of.size != 0 && count > SIZE_MAX / of.size)
     throw error(errc::out_of_memory, "an array of " + std::to_string(count) + " x " + of.name + " is too large");
   if (in == nullptr && store->read_only) return allocate_own(of, count);
-  if (in == nullptr) in = store->databases.front().get();
+  if (in == nullptr) in = &store->databases->front();
   store->require_writable();
-  return reinterpret_cast<void*>(in->make(of, count * of.size));
+  return reinterpret_cast<void*>(in->make(of, count * of.size, store->maker()));
 }
 
 void deallocate(void* array) noexcept {

@@ -14,8 +14,9 @@
 
 #include <tenure/store.hpp>
 
-#include "heap/access_gate.hpp"
-#include "heap/database_state.hpp"
+#include "objects/database_set.hpp"
+#include "objects/hidden_fields.hpp"
+#include "store/access_gate.hpp"
 
 namespace tenure {
 
@@ -28,14 +29,8 @@ struct store_state final : rvm::participant {
   // The writer is this thread.
   void require_transaction(const char* what) const;
   [[nodiscard]] bool is_writer() const { return gate.is_writer(); }
+  [[nodiscard]] heap::maker maker() const { return is_writer() ? heap::maker::writer : heap::maker::other; }
 
-  [[nodiscard]] database_state* database_of(const void* at) const {
-    const auto address = reinterpret_cast<heap::address>(at);
-    for (const auto& d : databases)
-      if (d->map->contains(address)) return d.get();
-    return nullptr;
-  }
-  [[nodiscard]] database_state* find_database(std::string_view name) const;
   database_state& create_database(std::string_view name, const database_options& how);
   [[nodiscard]] std::string file_of(std::string_view database) const {
     return directory + "/" + std::string(database) + ".db";
@@ -59,8 +54,7 @@ struct store_state final : rvm::participant {
   // rvm::participant
   void prepare(rvm::commit_scope&) override {}
   void undo_prepare(rvm::commit_scope&) noexcept override {}
-  void captured(rvm::commit_scope&) noexcept override { put_back_transients(); }
-  void put_back_transients() noexcept;
+  void captured(rvm::commit_scope&) noexcept override { hidden.put_back(); }
   void committed(rvm::commit_scope&) noexcept override {}
   void aborted(rvm::commit_scope&) noexcept override {}
 
@@ -79,7 +73,7 @@ struct store_state final : rvm::participant {
   bool read_only = false, closed = false;
   std::uint32_t fork_generation;
   std::unique_ptr<rvm::memory> memory;
-  std::vector<std::unique_ptr<database_state>> databases;  // the default one is the first
+  std::optional<database_set> databases;
   mutable heap::access_gate gate;
 
   // Of the writer.
@@ -88,16 +82,27 @@ struct store_state final : rvm::participant {
   std::string label;
   std::uint32_t depth = 0;  // of nested begin
   bool doomed = false;
-  // Fields of objects that are becoming persistent which are not recoverable: logged as zero, and then put back.
-  struct transient_bytes {
-    std::byte* at;
-    std::size_t length, saved;
-  };
-  std::vector<transient_bytes> transients;
-  std::vector<std::byte> transients_saved;
+  heap::hidden_fields hidden;
 
   mutable std::mutex statistics_mutex;
   store_statistics counts;
+};
+
+// In the thread's transaction, or while nobody writes.
+class reading_scope {
+ public:
+  explicit reading_scope(store_state& store) : store_(store), inside_(store.is_writer() || store.gate.is_reader()) {
+    if (!inside_) store_.gate.enter_to_read();
+  }
+  ~reading_scope() {
+    if (!inside_) store_.gate.leave_reading();
+  }
+  reading_scope(const reading_scope&) = delete;
+  reading_scope& operator=(const reading_scope&) = delete;
+
+ private:
+  store_state& store_;
+  const bool inside_;
 };
 
 // What containers use: the store of the write transaction that the thread has begun last, else the one that was opened last.

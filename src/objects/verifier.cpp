@@ -1,13 +1,13 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
-#include "heap/verifier.hpp"
+#include "objects/verifier.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <optional>
 
-#include "heap/object_text.hpp"
-#include "heap/object_walk.hpp"
-#include "heap/store_state.hpp"
+#include "objects/database_set.hpp"
+#include "objects/object_text.hpp"
+#include "objects/object_walk.hpp"
 #include "os/system_error.hpp"
 #include "segments/format.hpp"
 
@@ -19,18 +19,18 @@ constexpr std::size_t most_complaints = 500;
 
 class verifier {
  public:
-  explicit verifier(store_state& store) : store_(store) {}
+  verifier(const database_set& store, verified_by who) : store_(store), by_writer_(who == verified_by::writer) {}
 
   std::vector<std::string> run() {
-    for (const auto& d : store_.databases) {
-      if (!store_.is_writer()) check_checksums(*d);
+    for (const auto& d : store_) {
+      if (!by_writer_) check_checksums(*d);
       check_blocks(*d);
       if (d->nursery)
         d->nursery->exclusively([&] {
           for (const std::string& wrong : d->nursery->check()) say(d->file + ": " + wrong);
         });
     }
-    for (const auto& d : store_.databases) {
+    for (const auto& d : store_) {
       check_roots(*d);
       check_objects(*d);
     }
@@ -56,7 +56,7 @@ class verifier {
   }
 
   void check_checksums(database_state& d) {
-    for (const std::uint64_t offset : store_.memory->verify_segment(d.file)) {
+    for (const std::uint64_t offset : store_.memory().verify_segment(d.file)) {
       std::string text = d.file + ": the page at offset " + std::to_string(offset) + " is damaged";
       const address page = d.home + offset;
       if (offset % zone_size < bookkeeping_size) {
@@ -156,7 +156,7 @@ class verifier {
     for (std::uint64_t n = 0; n < roots.count; ++n) {
       const void* const object = roots.entries[n].object;
       const sound_object found = find_sound(store_, object);
-      if (!found || found.at != reinterpret_cast<address>(object) || (!found.is_persistent && !store_.is_writer()))
+      if (!found || found.at != reinterpret_cast<address>(object) || (!found.is_persistent && !by_writer_))
         say(d.file + ": the root \"" + std::string(roots.entries[n].name.text, roots.entries[n].name.length) +
             "\" refers to " + os::hexadecimal(object) + ", where no object starts");
     }
@@ -171,9 +171,9 @@ class verifier {
       const known_type& type = *known.type;
       for_each_reference(type, object, [&](const reference_field& r) {
         if (r.is_ambiguous) return;
-        const database_state* const in = store_.database_of(r.to);
+        const database_state* const in = store_.at(r.to);
         const sound_object to = find_sound(store_, r.to);
-        if (to.is_persistent || (to && store_.is_writer())) return;
+        if (to.is_persistent || (to && by_writer_)) return;
         say(object_text(store_, object) + field_text(store_, object, r.offset) + " refers to " + os::hexadecimal(r.to) +
             ", " +
             (in == nullptr ? describe_address(r.to) + "which is not in the store"
@@ -186,7 +186,7 @@ class verifier {
   }
 
   void check_vtables(const database_state& d, const known_type& type, address object) {
-    if (!type.words->has_vtables() || store_.is_writer()) return;
+    if (!type.words->has_vtables() || by_writer_) return;
     const std::uint64_t size = size_of_object(object);
     std::vector<std::byte> copy(reinterpret_cast<std::byte*>(object), reinterpret_cast<std::byte*>(object) + size);
     if (d.types->canonicalize(type, copy.data(), size))
@@ -194,24 +194,14 @@ class verifier {
           how_reached(object));
   }
 
-  store_state& store_;
+  const database_set& store_;
+  const bool by_writer_;
   std::vector<std::string> found_;
   std::optional<reachable_objects> reached_;
 };
 
 }  // namespace
 
-std::vector<std::string> verify_store(store_state& store) {
-  const bool inside = store.is_writer() || store.gate.is_reader();
-  if (!inside) store.gate.enter_to_read();
-  struct leaving {
-    store_state& store;
-    bool inside;
-    ~leaving() {
-      if (!inside) store.gate.leave_reading();
-    }
-  } const leave{store, inside};
-  return verifier(store).run();
-}
+std::vector<std::string> verify(const database_set& store, verified_by who) { return verifier(store, who).run(); }
 
 }  // namespace tenure::heap

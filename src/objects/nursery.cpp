@@ -1,5 +1,5 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
-#include "heap/nursery.hpp"
+#include "objects/nursery.hpp"
 
 #include <algorithm>
 #include <cassert>
@@ -45,7 +45,7 @@ nursery::counts nursery::made() const {
 }
 
 // The segment grows and pages are opened without the lock: commits take it while they keep others from growing.
-address nursery::make(std::uint32_t type, std::uint64_t size, std::uint64_t alignment, bool inside) {
+address nursery::make(std::uint32_t type, std::uint64_t size, std::uint64_t alignment, maker who) {
   alignment = std::max(alignment, granule);
   size = std::max<std::uint64_t>(size, 1);
   // Aligned to a block it would begin in the one behind its header, where nobody looks for it.
@@ -53,7 +53,7 @@ address nursery::make(std::uint32_t type, std::uint64_t size, std::uint64_t alig
     throw error(errc::out_of_memory, "an object of " + std::to_string(size) + " bytes, aligned to " +
                                          std::to_string(alignment) + ", is too large for this database");
   std::unique_lock lock(mutex_);
-  const bool mine = inside && in_transaction_;
+  const bool mine = who == maker::writer && in_transaction_;
   const bool is_small = size + alignment <= largest_small;
   area& in = mine ? inside_ : outside_;
   address at = is_small ? try_small(in, size, alignment, mine) : 0;

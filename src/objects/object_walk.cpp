@@ -1,9 +1,9 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
-#include "heap/object_walk.hpp"
+#include "objects/object_walk.hpp"
 
 #include <algorithm>
 
-#include "heap/object_text.hpp"
+#include "objects/object_text.hpp"
 
 namespace tenure::heap {
 
@@ -16,8 +16,8 @@ sound_object sound_at(const database_state& in, address object) {
   return {&in, object, size, type, true};
 }
 
-sound_object find_sound(const store_state& store, const void* at) {
-  const database_state* const in = store.database_of(at);
+sound_object find_sound(const database_set& store, const void* at) {
+  const database_state* const in = store.at(at);
   const auto address_of = reinterpret_cast<address>(at);
   if (in == nullptr || address_of - in->map->home() >= in->region.size()) return {};
   const found_object found = in->map->find(address_of);
@@ -30,8 +30,8 @@ sound_object find_sound(const store_state& store, const void* at) {
 namespace {
 
 // Whether an object starts there, whatever its header says.
-bool is_damaged_object(const store_state& store, const void* at) {
-  const database_state* const in = store.database_of(at);
+bool is_damaged_object(const database_set& store, const void* at) {
+  const database_state* const in = store.at(at);
   const auto object = reinterpret_cast<address>(at);
   if (in == nullptr || object % granule != 0 || object - in->map->home() >= in->region.size()) return false;
   const std::uint64_t block = in->map->block_of(object);
@@ -51,7 +51,7 @@ void reachable_objects::search(address wanted) {
   const auto exists = [&](const void* object) {
     return find_sound(store_, object) || is_damaged_object(store_, object);
   };
-  for (const auto& d : store_.databases) {
+  for (const auto& d : store_) {
     if (d->header().roots == nullptr) continue;
     const auto add_internal = [&](const void* object, const char* name) {
       if (exists(object)) add(reinterpret_cast<address>(object), {0, 0, name + d->name});
@@ -111,7 +111,7 @@ std::string reachable_objects::path(address object) const {
   return text;
 }
 
-std::string path_to(const store_state& store, address object) {
+std::string path_to(const database_set& store, address object) {
   constexpr std::size_t most = 100'000;
   reachable_objects all(store, most);
   all.search(object);

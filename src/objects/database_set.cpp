@@ -1,0 +1,56 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "objects/database_set.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+
+namespace tenure {
+
+namespace {
+
+// Also held where the databases of a set become more or fewer: other threads look for addresses in them.
+std::mutex open_mutex;
+std::vector<database_set*> open;
+std::atomic<std::size_t> how_many{0};
+
+}  // namespace
+
+database_state* database_set::find(std::string_view name) const {
+  const auto found = std::ranges::find(all_, name, [](const auto& d) -> const std::string& { return d->name; });
+  return found == all_.end() ? nullptr : found->get();
+}
+
+database_state& database_set::add(std::unique_ptr<database_state> made) {
+  const std::scoped_lock lock(open_mutex);
+  all_.push_back(std::move(made));
+  return *all_.back();
+}
+
+void database_set::remove_last() {
+  const std::scoped_lock lock(open_mutex);
+  all_.pop_back();
+}
+
+void database_set::announce() {
+  const std::scoped_lock lock(open_mutex);
+  open.push_back(this);
+  how_many = open.size();
+}
+
+void database_set::clear() noexcept {
+  const std::scoped_lock lock(open_mutex);
+  std::erase(open, this);
+  how_many = open.size();
+  all_.clear();
+}
+
+database_set* open_set_with(const void* address) noexcept {
+  const std::scoped_lock lock(open_mutex);
+  const auto found = std::ranges::find_if(open, [&](database_set* s) { return s->at(address) != nullptr; });
+  return found == open.end() ? nullptr : *found;
+}
+
+std::size_t open_sets() noexcept { return how_many.load(std::memory_order_relaxed); }
+
+}  // namespace tenure

@@ -1,0 +1,69 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// The databases of an open store: which of them has an address, and what they share. Sets that are open know of each other,
+// so that the database of any address in the process can be found.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <tenure/rvm.hpp>
+#include <tenure/store.hpp>
+
+#include "objects/database_state.hpp"
+
+namespace tenure {
+
+// The list changes while no other thread uses the store, or looks for an address in any.
+class database_set {
+ public:
+  // `store`: whose databases they are. For public handles; nothing here looks into it.
+  database_set(store_state& store, rvm::memory& memory, std::string directory, const store_options& how)
+      : store_(store), memory_(memory), directory_(std::move(directory)), how_(how) {}
+  ~database_set() { clear(); }
+  database_set(const database_set&) = delete;
+  database_set& operator=(const database_set&) = delete;
+
+  [[nodiscard]] store_state& store() const { return store_; }
+  [[nodiscard]] rvm::memory& memory() const { return memory_; }
+  [[nodiscard]] const std::string& directory() const { return directory_; }
+  [[nodiscard]] const store_options& how() const { return how_; }
+  [[nodiscard]] bool is_read_only() const { return how_.mode == rvm::open_mode::read_only; }
+
+  // The database that has the address; nullptr: none.
+  [[nodiscard]] database_state* at(const void* address) const {
+    const auto where = reinterpret_cast<heap::address>(address);
+    for (const auto& d : all_)
+      if (d->map->contains(where)) return d.get();
+    return nullptr;
+  }
+  [[nodiscard]] database_state* find(std::string_view name) const;
+  // The default one is the first.
+  [[nodiscard]] database_state& front() const { return *all_.front(); }
+  [[nodiscard]] database_state& operator[](std::size_t n) const { return *all_[n]; }
+  [[nodiscard]] std::size_t size() const { return all_.size(); }
+  [[nodiscard]] auto begin() const { return all_.begin(); }
+  [[nodiscard]] auto end() const { return all_.end(); }
+
+  database_state& add(std::unique_ptr<database_state> made);
+  void remove_last();
+  // From now on open_set_with() finds it; not any more.
+  void announce();
+  void clear() noexcept;
+
+ private:
+  store_state& store_;
+  rvm::memory& memory_;
+  const std::string directory_;
+  const store_options& how_;
+  std::vector<std::unique_ptr<database_state>> all_;
+};
+
+// The set of an open store that has a database at the address; nullptr: none.
+[[nodiscard]] database_set* open_set_with(const void* address) noexcept;
+// How many are open.
+[[nodiscard]] std::size_t open_sets() noexcept;
+
+}  // namespace tenure

@@ -1,0 +1,35 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Fields of objects that are becoming persistent which are not recoverable: they are logged as zero, and then put back.
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <vector>
+
+namespace tenure::heap {
+
+// One thread at a time.
+class hidden_fields {
+ public:
+  void hide(std::byte* at, std::size_t length) {
+    fields_.push_back({at, length, saved_.size()});
+    saved_.insert(saved_.end(), at, at + length);
+    std::memset(at, 0, length);
+  }
+  void put_back() noexcept {
+    for (const field& f : fields_) std::memcpy(f.at, saved_.data() + f.saved, f.length);
+    fields_.clear();
+    saved_.clear();
+  }
+
+ private:
+  struct field {
+    std::byte* at;
+    std::size_t length, saved;
+  };
+  std::vector<field> fields_;
+  std::vector<std::byte> saved_;
+};
+
+}  // namespace tenure::heap

@@ -1,0 +1,42 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Named roots [PM3 §6.1]: ordinary persistent objects, changed in transactions like any others.
+#include <algorithm>
+
+#include <tenure/error.hpp>
+
+#include "objects/database_state.hpp"
+
+namespace tenure {
+
+using namespace heap;
+
+root_entry* database_state::find_root(std::string_view root_name) const { return names->find(root_table(), root_name); }
+
+void database_state::add_root(std::string_view root_name, void* object) {
+  heap::root_table& table = root_table();
+  if (table.count == table.capacity) {
+    const std::uint64_t capacity = std::max<std::uint64_t>(8, 2 * table.capacity);
+    auto* const larger = make_array<root_entry>(capacity);
+    std::copy_n(table.entries, table.count, larger);
+    if (table.entries != nullptr) retire(table.entries);
+    table.entries = larger;
+    table.capacity = capacity;
+  }
+  table.entries[table.count] = {make_text(root_name), object};
+  ++table.count;
+  names->added(table);
+}
+
+void database_state::remove_root(std::string_view root_name) {
+  heap::root_table& table = root_table();
+  root_entry* const found = find_root(root_name);
+  if (found == nullptr)
+    throw error(errc::no_such_root, file + ": has no root named \"" + std::string(root_name) + "\"");
+  retire(found->name.text);
+  names->removing(table, *found);
+  *found = table.entries[table.count - 1];
+  table.entries[--table.count] = {};
+}
+
+}  // namespace tenure

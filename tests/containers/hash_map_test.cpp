@@ -140,6 +140,7 @@ TEST_F(hash_maps, of_millions) {
   m.check();
 }
 
+// [types.containers.zero-slots]
 TEST_F(hash_maps, free_slots_are_zero) {
   tested_map<int, marked> m;
   tested_map<sturdy, sturdy> of_counted;

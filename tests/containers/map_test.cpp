@@ -323,6 +323,7 @@ TEST_F(maps, separators_of_text_are_short) {
   EXPECT_LT(texts, static_cast<std::size_t>(n) * 105 / 100);  // keys, and separators
 }
 
+// [types.containers.in-place]
 TEST_F(maps, new_keys_and_values_are_made_where_they_stay) {
   tested_map<text, text> m;
   m["x"];
@@ -339,6 +340,7 @@ TEST_F(maps, new_keys_and_values_are_made_where_they_stay) {
 
 // --- What is left behind ---
 
+// [types.containers.zero-slots]
 TEST_F(maps, free_slots_are_zero) {
   tested_map<int, marked> m;
   std::mt19937 random(3);

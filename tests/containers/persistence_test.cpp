@@ -66,6 +66,7 @@ std::set<std::uint64_t> references_of(const type& of) {
   return offsets;
 }
 
+// [types.containers.exact]
 TYPED_TEST(persistence, descriptions_are_exact_and_name_the_pointers) {
   static_assert(is_exact_v<TypeParam>);
   static_assert(is_persistable_v<TypeParam>);
@@ -104,6 +105,7 @@ TYPED_TEST(persistence, every_word_of_a_filled_container_that_is_an_address_is_d
   }
 }
 
+// [types.containers.relocatable]
 TYPED_TEST(persistence, bytes_may_be_moved_and_may_be_zero) {
   static_assert(is_relocatable<TypeParam>::value);
   alignas(TypeParam) std::byte there[sizeof(TypeParam)] = {};

@@ -168,6 +168,7 @@ TEST_F(store_damage, none_is_seen_where_there_is_none) {
             true);
 }
 
+// [heap.damage.said]
 TEST_F(store_damage, of_any_byte_that_means_something) {
   struct place {
     const file_layout* file;

@@ -91,6 +91,7 @@ class reachability : public reopened_store {
   }
 };
 
+// [heap.bytes.reachable-only]
 TEST_F(reachability, one_among_many_unreachable_ones_is_all_that_is_written) {
   holder& root = s().root<holder>("holder");
   const auto before = s().stats();
@@ -214,6 +215,7 @@ TEST_F(reachability, objects_of_all_sizes) {
   EXPECT_EQ(round, -1);
 }
 
+// [heap.space.after-commit]
 TEST_F(reachability, destroyed_memory_is_used_again_after_the_commit) {
   buffer& root = s().root<buffer>("buffers");
   s().transact([&] { root.next = s().make<buffer>(); });
@@ -420,6 +422,7 @@ TEST_F(reachability, transient_fields_are_zero_in_a_new_process_and_never_writte
   EXPECT_EQ(again.next->cached, 0);
 }
 
+// [heap.reference.persistent]
 TEST_F(reachability, pointers_out_of_the_store_abort_the_commit_and_name_the_path) {
   holder& root = s().root<holder>("holder");
   marked on_the_stack{};

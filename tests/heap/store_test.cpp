@@ -333,7 +333,7 @@ struct drawing {
 
 }  // namespace store_test_types
 
-// A process that only reads calls functions of a type that it never makes.
+// A process that only reads calls functions of a type that it never makes. [heap.vtable.canonical]
 TEST_F(store_test, virtual_functions_work_in_another_process) {
   s().transact([&] {
     drawing& d = s().root<drawing>("drawing");

@@ -99,6 +99,7 @@ TEST_F(pobj_anchors, no_more_than_the_variable_has) {
   expect_failure(POBJ_ERANGE, pobj_static_update(named, 16, two), {"16 bytes", "named", "has 8"});
 }
 
+// [pobj.static.extent]
 TEST_F(pobj_anchors, none_in_the_bytes_of_another) {
   start();
   EXPECT_OK(pobj_static_update(&table[2], 16, two));
@@ -261,6 +262,7 @@ class plugin {
   void* library_;
 };
 
+// [pobj.static.library]
 TEST_F(pobj_anchors, of_libraries_that_are_loaded_later) {
   start();
   {

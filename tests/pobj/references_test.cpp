@@ -88,6 +88,7 @@ TEST_F(pobj_references, to_what_is_unknown_are_null_and_counted) {
   EXPECT_EQ(report().null_unknown, 0u);
 }
 
+// [pobj.reference.waiting]
 TEST_F(pobj_references, to_a_transient_object_hold_when_it_becomes_persistent) {
   start();
   pointers* const p = new_pointers();

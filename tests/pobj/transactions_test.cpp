@@ -46,6 +46,7 @@ TEST_F(pobj_transactions, nest) {
   EXPECT_EQ(anchor->value, 5u);
 }
 
+// [pobj.free.deferred]
 TEST_F(pobj_transactions, aborted_ones_leave_everything_as_it_was) {
   start();
   node* const second = new_node(2);

@@ -58,6 +58,7 @@ TEST_F(pobj_types, flags_word_by_word) {
   for (std::size_t i = 2; i < count; i += 2) ASSERT_EQ(found[i]->value, i);
 }
 
+// [pobj.type.converted]
 TEST_F(pobj_types, a_word_that_becomes_a_reference_is_one_in_the_image) {
   start();
   auto* const p = static_cast<pair*>(pobj_malloc(sizeof(pair)));

@@ -232,7 +232,7 @@ TEST_F(pobj_updates, recursive_ones_skip_what_has_not_changed) {
   EXPECT_EQ(static_cast<node*>(anchor)->next->next->value, 77u);
 }
 
-// Saved in one transaction that is larger than the log is made: written straight to the segment.
+// Saved in one transaction that is larger than the log is made: written straight to the segment. [pobj.slot.bulk]
 TEST_F(pobj_updates, a_long_list) {
   start();
   constexpr std::uint64_t count = 300'000;

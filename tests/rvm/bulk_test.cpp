@@ -262,6 +262,7 @@ TEST_F(bulk, goes_through_the_log_with_an_archive) {
   EXPECT_EQ(data(disk, 16 * page, 4 * page), std::string(4 * page, 'b'));
 }
 
+// [rvm.bulk.checked]
 TEST_F(bulk, damage_of_an_extent_is_reported) {
   open();
   fill(16, 4, 'b');
@@ -361,6 +362,7 @@ TEST_F(bulk, on_a_full_disk_can_be_tried_again) {
   EXPECT_EQ(recovered(*disk.crash(1, sim::policy::drop_all), 16 * page, 8 * page), std::string(8 * page, 'b'));
 }
 
+// [rvm.segment.one-sync]
 TEST_F(bulk, failed_sync_ends_all_commits) {
   open();
   fill(0, 1, 'a');
@@ -488,7 +490,7 @@ TEST(bulk_extents, of_several_groups) {
   EXPECT_EQ(ranges, 1u);
 }
 
-// A commit with extents is never dropped because later commits cover it.
+// A commit with extents is never dropped because later commits cover it. [rvm.bulk.not-dropped]
 TEST_F(bulk, lazy_commits_with_extents_are_not_optimized_away) {
   open();
   m->transact(

@@ -281,6 +281,7 @@ TEST(growth, is_durable_step_by_step) {
 
 // --- Giving memory back ---
 
+// [rvm.region.anonymous]
 TEST(backing, fresh_memory_is_replaced_when_it_is_equal) {
   temp_dir dir;
   memory m(dir / "log", small_log());

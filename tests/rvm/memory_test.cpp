@@ -440,6 +440,7 @@ TEST(memory, many_threads) {
   for (std::size_t t = 0; t < threads; ++t) EXPECT_EQ(seen.at<std::uint64_t>(t * 8), each * 4 / 5);
 }
 
+// [rvm.log.torn-tail]
 TEST(memory, recovery_is_reported) {
   temp_dir dir;
   run_and_die([&] {

@@ -59,6 +59,7 @@ struct layers : ::testing::TestWithParam<tracking_mechanism> {
   [[nodiscard]] tracking_statistics counts() const { return m->stats().tracking; }
 };
 
+// [rvm.tracking.filter]
 TEST_P(layers, bytes_that_are_filtered_out_are_not_logged) {
   filtered();
   m->transact_automatically([&](transaction&) {
@@ -132,6 +133,7 @@ struct maker final : participant {
   void aborted(commit_scope&) noexcept override {}
 };
 
+// [rvm.tracking.untracked]
 TEST_P(layers, untracked_pages_are_logged_when_a_participant_says_so) {
   r.open_untracked(r.data() + 16 * page, 16 * page);
   EXPECT_TRUE(r.is_open_untracked(r.data() + 16 * page));

@@ -57,6 +57,7 @@ void expect_stray(const child_end& end, std::uint64_t offset) {
     EXPECT_NE(end.output.find(part), std::string::npos) << part << "\n" << end.output;
 }
 
+// [rvm.tracking.stray]
 TEST(stray_write, outside_of_transactions_ends_the_process) {
   child_process child([] {
     support::temp_dir dir;

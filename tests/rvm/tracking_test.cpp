@@ -185,6 +185,7 @@ TEST_F(tracking, any_thread_may_write_in_an_automatic_transaction) {
     for (std::size_t i = 0; i < pages; ++i) ASSERT_EQ(r.at<std::uint64_t>((i * 37 % pages) * 4096 + 8 * t), 4001 + i);
 }
 
+// [rvm.tracking.right]
 TEST_F(tracking, automatic_transactions_wait_for_each_other) {
   constexpr std::uint64_t threads = 4, times = 50;
   region beside = m->map(dir / "beside", {.create_length = mib});
@@ -259,6 +260,7 @@ TEST_F(tracking, many_twins_ask_for_truncation) {
 }
 
 // After a failed sync memory is ahead of the disk and stays so; everything can be ended and closed.
+// [rvm.tracking.settled]
 TEST(tracking_failure, leaves_a_transaction_that_can_only_be_aborted) {
   sim::disk disk;
   options how = small_log(&disk);

@@ -308,6 +308,7 @@ class damaged_archive : public testing::Test {
   std::vector<archive_reader::frame> frames_;
 };
 
+// [rvm.archive.self-describing]
 TEST_F(damaged_archive, at_any_byte_of_a_frame_loses_that_frame_only) {
   const frame_header& victim = frames_[frames_.size() / 2].header;
   const std::uint64_t length = sizeof victim + victim.index_length + victim.stretch_length;
@@ -359,6 +360,7 @@ TEST_F(damaged_archive, that_is_cut_off_says_where) {
       << all.gaps[0].reason;
 }
 
+// [rvm.archive.append-only]
 TEST_F(damaged_archive, is_written_on_without_touching_what_is_there) {
   flip(path_of(frames_.back().header),
        frames_.back().header.offset + sizeof(frame_header) + frames_.back().header.index_length + 9);

@@ -107,7 +107,7 @@ TEST(differences, are_never_silent) {
   expect_said("nested", [](type& t) { t.fields[2].of = &type_of<after::place>; });
 }
 
-// Stored for good: the same for every compiler and every build (docs/formats.md).
+// Stored for good: the same for every compiler and every build (docs/formats.md). [types.identity]
 TEST(fingerprint, is_what_it_always_was) {
   EXPECT_EQ(type_of<int>().fingerprint, 0x21f1c91d30b34743);
   EXPECT_EQ(type_of<before::place>().fingerprint, 0x27215c2055d6bf8c);

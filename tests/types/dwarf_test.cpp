@@ -96,6 +96,7 @@ struct tenure::persist<types_test::dwarf::with_forgotten_base> {
 
 namespace types_test::dwarf {
 
+// [types.exact]
 TEST(dwarf, agrees_with_aggregates) {
   EXPECT_EQ(dwarf_disagreements<address>(), agreement);
   EXPECT_EQ(dwarf_disagreements<everything>(), agreement);

@@ -38,6 +38,7 @@ std::uint64_t offset_of_base(T& object) {
                                     reinterpret_cast<char*>(&object));
 }
 
+// [types.vtable.words]
 TEST(vtables, are_found_where_the_compiler_puts_them) {
   zoo::duck d;
   zoo::city_duck c;
@@ -109,6 +110,7 @@ void expect_city_duck(zoo::city_duck* c) {
   EXPECT_TRUE(typeid(*l) == typeid(zoo::city_duck));
 }
 
+// [types.vtable.slot]
 TEST_F(stamped, objects_behave_as_before) {
   zoo::duck d;
   stamp(d, 2);

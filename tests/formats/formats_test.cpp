@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "classic/segment_header.hpp"
-#include "heap/format.hpp"
+#include "objects/format.hpp"
 #include "pobj/format.hpp"
-#include "rvm/archive_format.hpp"
-#include "rvm/format.hpp"
-#include "rvm/heap_format.hpp"
+#include "records/archive_format.hpp"
+#include "records/format.hpp"
+#include "recoverable_heap/format.hpp"
 
 namespace tenure {
 namespace {

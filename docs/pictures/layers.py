@@ -12,12 +12,12 @@ ROWS = [
           (1.3, "types", "where pointers are in C++\ntypes; vtables", "live"),
           (1.3, "recoverable_heap", "an allocator and a loader\nfor recoverable memory", "memory")]),
     (48, [(1, "rvm", "the face of recoverable memory: memory, region, transaction, statistics", "memory")]),
-    (40, [(1, "transactions", "what is declared, old values, commit and abort", "memory")]),
-    (40, [(1, "regions", "parts of segments in memory: mapping, growth, tracking", "memory")]),
-    (40, [(1, "replay", "moving changes from the log to segments: redo, recovery, truncation", "disk")]),
-    (40, [(1, "records", "commits as bytes: batches, groups, writing and parsing; the archive", "disk")]),
-    (40, [(1, "segments", "files of data: pages, headers, tables of checksums", "disk")]),
-    (40, [(1, "log", "the ring of blocks: files, head and tail, status, growth", "disk")]),
+    (48, [(1, "transactions", "what is declared, old values, commit and abort", "memory")]),
+    (48, [(1, "regions", "parts of segments in memory: mapping, growth, tracking", "memory")]),
+    (48, [(1, "replay", "moving changes from the log to segments: redo, recovery, truncation", "disk")]),
+    (48, [(1, "records", "commits as bytes: batches, groups, writing and parsing; the archive", "disk")]),
+    (48, [(1, "segments", "files of data: pages, headers, tables of checksums", "disk")]),
+    (48, [(1, "log", "the ring of blocks: files, head and tail, status, growth", "disk")]),
     (48, [(1, "os", "files, virtual memory, faults, process: the only layer with system calls", "plain")]),
 ]
 LEFT, WIDTH, GAP = 20, 860, 8

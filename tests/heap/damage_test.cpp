@@ -16,9 +16,9 @@
 
 #include "objects/object_text.hpp"
 #include "objects/object_walk.hpp"
-#include "store/store_state.hpp"
 #include "os/system_error.hpp"
 #include "records/format.hpp"
+#include "store/store_state.hpp"
 #include "support/expect_error.hpp"
 #include "support/model.hpp"
 #include "support/small_image.hpp"

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cassert>
 
+#include "log/invariant.hpp"
+
 namespace tenure::rvm {
 
 local_log::local_log(os::disk& disk, const std::string& path, os::access access, counters& count)
@@ -125,6 +127,18 @@ void local_log::grow(std::uint64_t needed) {
   }
   area_ = file_->area();
   owes_status_.store(false, std::memory_order_release);
+}
+
+void local_log::check() const {
+  const guard lock(status_mutex_);
+  const log_window now = window();
+  require_invariant(now.head <= now.tail && now.used() <= area(), "the log's live part fits into its area");
+  require_invariant(now.head % block() == 0 && now.tail % block() == 0, "head and tail are at the borders of blocks");
+  if (file_ == nullptr) return;
+  const status_block& said = file_->status();
+  // A crash finds everything that is live: what the status says begins no later.
+  require_invariant(said.head <= now.head && said.tail <= now.tail, "the status is not ahead of the log");
+  require_invariant(file_->area() == area() && area() <= max_area_, "the area is that of the file");
 }
 
 void local_log::let_go() noexcept {

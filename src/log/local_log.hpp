@@ -38,6 +38,8 @@ class local_log final : public durable_log {
   void close(const total_slots& totals);
   // Closes the file, and so gives the lock back. Nothing may be called afterwards.
   void let_go() noexcept;
+  // Throws if an invariant does not hold.
+  void check() const;
 
   [[nodiscard]] const identity& id() const override { return stamp_.log_id; }
   [[nodiscard]] const std::string& path() const override { return path_; }

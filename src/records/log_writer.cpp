@@ -6,6 +6,7 @@
 #include <chrono>
 #include <utility>
 
+#include "log/invariant.hpp"
 #include "segments/segment.hpp"
 
 namespace tenure::rvm {
@@ -344,6 +345,21 @@ void log_writer::set_spool_limit(std::uint64_t bytes) {
 std::uint64_t log_writer::spooled() const {
   const guard lock(mutex_);
   return spooled_;
+}
+
+void log_writer::check() const {
+  const guard lock(mutex_);
+  std::uint64_t number = durable_ + 1 + (writing_ ? 1 : 0), bytes = 0;
+  for (const auto& b : sealed_) {
+    require_invariant(failure_ || b->number() == number || b->number() == number - 1, "batches wait in order");
+    number = b->number() + 1;
+    bytes += b->bytes();
+  }
+  require_invariant(!open_ || open_->number() == next_number_, "the open batch is the newest");
+  if (open_) bytes += open_->bytes();
+  require_invariant(failure_ || bytes <= spooled_, "what waits is counted");
+  require_invariant(failure_ || writing_ || bytes == spooled_, "nothing else is counted");
+  require_invariant(durable_ < next_number_, "only batches that were sealed are durable");
 }
 
 }  // namespace tenure::rvm

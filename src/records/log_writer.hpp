@@ -72,6 +72,8 @@ class log_writer {
   // Runs f with the commit lock held and no batch being written: nothing is committed or logged meanwhile. What is spooled
   // has been written.
   void quiesce(const std::function<void()>& f);
+  // Throws if an invariant does not hold.
+  void check() const;
 
  private:
   using guard = std::unique_lock<std::mutex>;

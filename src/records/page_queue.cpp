@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "log/invariant.hpp"
 #include "segments/segment.hpp"
 
 namespace tenure::rvm {
@@ -83,6 +84,21 @@ void page_queue::put_back(const taken& what) {
 lsn page_queue::next_head(lsn at_most) const {
   const std::scoped_lock lock(mutex_);
   return queue_.empty() ? at_most : std::min(at_most, queue_.front().since);
+}
+
+void page_queue::check() const {
+  const std::scoped_lock lock(mutex_);
+  const log_window log = log_.window();
+  require_invariant(log.head <= end_ && end_ <= log.tail, "the queue covers a part of the log");
+  lsn before = 0;
+  for (const dirty_page& page : queue_) {
+    require_invariant(page.since >= before, "pages are queued in the order of their oldest records");
+    before = page.since;
+    // [rvm.queue.covers]
+    require_invariant(page.since < end_, "a queued page has a record in the log");
+    require_invariant(page.in->pages().dirty_since(page.page) == page.since, "a page is in the queue once");
+  }
+  require_invariant(queue_.empty() || queue_.front().since >= log.head, "the head stays before the oldest record");
 }
 
 }  // namespace tenure::rvm

@@ -70,6 +70,9 @@ class page_queue {
   // Where the log's head can be when the taken pages are durable in their segments.
   [[nodiscard]] lsn head_after(const taken& what) const { return next_head(what.log.to); }
 
+  // Throws if an invariant does not hold.
+  void check() const;
+
  private:
   [[nodiscard]] lsn next_head(lsn at_most) const;
 

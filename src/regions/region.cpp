@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "log/invariant.hpp"
 #include "os/virtual_memory.hpp"
 #include "regions/region_tracker.hpp"
 
@@ -19,6 +20,17 @@ void region_state::make_shadow() {
     std::memcpy(shadow, base, length);
   }
   os::exclude_from_fork(shadow, capacity);
+}
+
+void region_table::check() const {
+  const std::byte* end = nullptr;
+  for (const auto& r : all()) {
+    require_invariant(r->base >= end, "regions are in the order of their addresses, and disjoint");
+    require_invariant(r->length <= r->capacity, "a region fits into its address space");
+    require_invariant(r->owner != nullptr && r->in != nullptr, "regions in the table are mapped");
+    end = r->base + r->capacity;
+    if (r->tracker != nullptr) r->tracker->check();
+  }
 }
 
 }  // namespace tenure::rvm

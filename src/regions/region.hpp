@@ -76,6 +76,9 @@ class region_table {
     return found->contains(at) ? found : nullptr;
   }
 
+  // Throws if an invariant does not hold. While nobody maps or unmaps.
+  void check() const;
+
   [[nodiscard]] const table& all() const { return *current_.load(std::memory_order_acquire); }
   // One thread at a time.
   void publish(table next) {

@@ -7,6 +7,7 @@
 #include <cassert>
 #include <cstring>
 
+#include "log/invariant.hpp"
 #include "os/virtual_memory.hpp"
 
 namespace tenure::rvm {
@@ -360,6 +361,22 @@ bool region_tracker::aborted() noexcept {
   }
   end();
   return whole;
+}
+
+void region_tracker::check() const {
+  std::size_t twins = 0, untracked = 0;
+  for (page_number page = 0; page < pages_; ++page) {
+    const tracked_page& p = table_[page];
+    twins += p.twin != twin_store::none;
+    untracked += p.untracked;
+    if (bulk_ != bulk::none || !p.open || p.untracked) continue;
+    // [rvm.tracking.candidates]
+    require_invariant(p.listed || p.hot || std::ranges::find(open_, page) != open_.end(),
+                      "an open page is listed, and will be compared");
+  }
+  require_invariant(twins == twins_.used(), "every twin belongs to a page");
+  require_invariant(untracked == untracked_, "pages that are not tracked are counted");
+  for (const page_number page : hot_) require_invariant(table_[page].hot, "the list of hot pages has hot ones");
 }
 
 }  // namespace tenure::rvm

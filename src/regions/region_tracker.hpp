@@ -90,6 +90,8 @@ class region_tracker final : public os::write_trap {
   void give_back_written();
 
   [[nodiscard]] std::size_t twins() const noexcept { return twins_.used(); }  // with the right
+  // Throws if an invariant does not hold. Where nobody writes to the region, and no transaction of it is ending.
+  void check() const;
 
   void open_untracked(std::byte* from, std::size_t length);
   [[nodiscard]] bool is_open_untracked(const std::byte* at) const noexcept;

@@ -106,6 +106,8 @@ std::vector<open_transaction> memory::open_transactions(const region* in) const 
   return state.open_transactions(in != nullptr ? in->state_.get() : nullptr);
 }
 
+void memory::check() const { require(state_).check(); }
+
 statistics memory::stats() const { return require(state_).stats(); }
 log_totals memory::totals() const { return require(state_).totals(); }
 const recovery_report& memory::recovery() const { return require(state_).report(); }

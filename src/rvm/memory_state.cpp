@@ -156,6 +156,19 @@ void memory_state::set_tuning(const tuning& how) {
   writing_->truncation.set_threshold(how.truncation_threshold);
 }
 
+void memory_state::check() {
+  if (opening_.is_closed()) return;
+  segments_->check();
+  regions_.check();
+  if (!writing_) return;
+  writing_->truncation.exclusively([this] {  // the head, and the queue of pages, stay as they are
+    log_->check();
+    writing_->queue.check();
+  });
+  writing_->writer.check();
+  writing_->transactions.check();
+}
+
 void memory_state::pages_damaged(const std::vector<page_ref>& pages) noexcept {
   count_.damaged_pages += pages.size();
   try {

@@ -60,6 +60,9 @@ class memory_state final : public truncation_host {
   [[nodiscard]] tuning tune() const;
   void set_tuning(const tuning& how);
 
+  // Throws if an invariant of any part does not hold. While no other thread uses this memory.
+  void check();
+
   // statistics.cpp
   [[nodiscard]] statistics stats() const;
   [[nodiscard]] log_totals totals() const;

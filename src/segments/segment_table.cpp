@@ -1,6 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 #include "segments/segment_table.hpp"
 
+#include "log/invariant.hpp"
 #include "os/process.hpp"
 
 namespace tenure::rvm {
@@ -74,6 +75,16 @@ void segment_table::mark_in(status_block& status) const {
 
 void segment_table::note_not_in_log() {
   for (const auto& [logged, s] : segments_) s->note_not_in_log();
+}
+
+void segment_table::check() const {
+  const std::scoped_lock lock(mutex_);
+  for (const auto& [logged, s] : segments_) {
+    require_invariant(s->logged_path() == logged, "segments are found by the paths that records have");
+    require_invariant(s->length() <= s->max_length() || s->is_raw(), "a segment is no longer than it may become");
+    require_invariant(s->applied() <= log_.window().tail || !s->was_changed_under(log_.id()),
+                      "a segment has no changes that are not in the log");  // [rvm.segment.applied]
+  }
 }
 
 void segment_table::clear() {

@@ -41,6 +41,8 @@ class segment_table {
   void mark_in(status_block& status) const;
   // The log has no changes for them any more.
   void note_not_in_log();
+  // Throws if an invariant does not hold.
+  void check() const;
   void clear();
 
  private:

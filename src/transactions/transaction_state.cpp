@@ -7,6 +7,7 @@
 #include <cstring>
 #include <functional>
 
+#include "log/invariant.hpp"
 #include "os/asymmetric_fence.hpp"
 #include "os/process.hpp"
 #include "os/virtual_memory.hpp"
@@ -325,6 +326,24 @@ void transaction_state::reset() {
   ranges_declared_ = 0;
   bytes_declared_ = 0;
   reset_kind();
+}
+
+void transaction_state::check() const {
+  require_invariant(merged_ <= ranges_.size(), "the merged ranges are some of the declared ones");
+  for (std::size_t i = 0; i < ranges_.size(); ++i) {
+    const declared& d = ranges_[i];
+    require_invariant(d.length != 0 && d.in->contains(d.from) && d.end() <= d.in->base + d.in->length,
+                      "a declared range lies in its region");
+    require_invariant(i == 0 || i >= merged_ || ranges_[i - 1].end() < d.from || ranges_[i - 1].in != d.in,
+                      "merged ranges are in order, disjoint and not adjacent");
+  }
+  std::size_t saved = 0;
+  for (const old_value& old : undo_) {  // [rvm.transaction.undo-order]
+    require_invariant(old.saved == saved, "old values are kept in the order of declaration");
+    saved += old.length;
+  }
+  require_invariant(saved == saved_.size(), "all that is saved belongs to an old value");
+  require_invariant(prepared_ <= participants_.size(), "only participants are prepared");
 }
 
 // --- Explicit transactions ---

@@ -87,6 +87,9 @@ class transaction_state : public commit_source {
   void keep(std::shared_ptr<void> memory) { kept_ = std::move(memory); }
   [[nodiscard]] std::shared_ptr<void> take_kept() { return std::move(kept_); }
 
+  // Throws if an invariant does not hold. By its own thread.
+  void check() const;
+
   // commit_source
   commit_image prepare(bool lazy) final;
   void undo_prepare() noexcept final;

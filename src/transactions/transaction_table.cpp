@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "log/invariant.hpp"
 #include "os/fault.hpp"
 
 namespace tenure::rvm {
@@ -106,6 +107,14 @@ void transaction_table::add_to(statistics& s) const {
 void transaction_table::outlive(const std::shared_ptr<void>& memory) {
   const std::scoped_lock lock(list_mutex_);
   for_each_open([&](transaction_state& tx) { tx.keep(memory); });
+}
+
+void transaction_table::check() const {
+  const std::scoped_lock lock(list_mutex_);
+  for_each([&](const transaction_state& tx) {
+    if (tx.is_open()) tx.check();
+    require_invariant(tx.id() <= last_id_, "ids are given out in order");
+  });
 }
 
 std::size_t transaction_table::users_of(const region_state& what) const {

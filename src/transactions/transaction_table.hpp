@@ -55,6 +55,9 @@ class transaction_table final : public region_users {
   // The memory was let go while transactions are open: it goes with the last of them.
   void outlive(const std::shared_ptr<void>& memory);
 
+  // Throws if an invariant does not hold. While nobody uses a transaction.
+  void check() const;
+
   // region_users
   [[nodiscard]] std::size_t users_of(const region_state& what) const override;
   [[nodiscard]] page_set referenced_pages() override;

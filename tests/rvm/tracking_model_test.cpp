@@ -63,6 +63,7 @@ class user {
       transact();
       if (random_.one_in(10)) memory_->truncate();
       if (random_.one_in(10)) (void)memory_->truncate_incrementally(1 + random_.below(100'000));
+      memory_->check();
       if (random_.one_in(30)) use_explicitly();
       look();
     }

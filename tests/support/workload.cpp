@@ -20,6 +20,7 @@ void workload::run() {
   open();
   for (std::uint64_t i = 0; i < how_.steps; ++i) {
     step();
+    if (memory_) memory_->check();
     look();
   }
   collect();

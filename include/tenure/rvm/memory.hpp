@@ -104,6 +104,10 @@ class memory {
   // free or a page with uncommitted changes stands in the way [RVM §5.1.2]. Returns the bytes reclaimed.
   std::uint64_t truncate_incrementally(std::uint64_t bytes);
 
+  // Checks what is known in memory against everything else, for tests of this library and of layers above: throws
+  // errc::damaged if an invariant does not hold. While no other thread uses this memory.
+  void check() const;
+
   // [RVM §4.2 query]
   [[nodiscard]] std::vector<open_transaction> open_transactions(const region* in = nullptr) const;
   [[nodiscard]] statistics stats() const;

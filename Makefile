@@ -17,6 +17,10 @@ demo: dependencies-build  ## build the library and the example, and run it; ARGS
 test: dependencies-all  ## run all the tests, with sanitizers, fuzzers and lint too; scripts/test.sh STAGE runs one stage
 	@scripts/test.sh
 
+.PHONY: check
+check: dependencies-all  ## check what has changed since upstream/main, in a few minutes; scripts/check.sh COMMIT since a commit
+	@scripts/check.sh
+
 .PHONY: bench bench-quick
 bench: build-bench  ## run every benchmark in full; results for machines in build/bench.jsonl
 	@rm -f build/bench.jsonl
@@ -36,7 +40,7 @@ build-bench: dependencies-build dependencies-bench  ## build the benchmarks, wit
 	@cmake --build --preset bench
 
 .PHONY: bench-report
-bench-report: dependencies-bench  ## make docs/results.md and its plots of the last `make bench`
+bench-report: dependencies-bench  ## make docs/results.md and bench/results of the last `make bench`
 	@bench/report.py build/bench.jsonl
 
 .PHONY: format

@@ -6,8 +6,8 @@
 #include <cstdio>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
+#include "command_line.hpp"
 #include "harness/child.hpp"
 #include "harness/program.hpp"
 #include "harness/rounds.hpp"
@@ -158,12 +158,12 @@ int main(int argc, char** argv) {
   program_options how;
   how.repeat = 7;
   std::string child;
-  CLI::App app{"A linked list: saved, walked, updated"};
-  app.add_option("--nodes", how.nodes, "lengths of the list")->delimiter(',')->capture_default_str();
-  app.add_option("--contenders", how.contenders, "only these")->delimiter(',');
+  tenure::tools::command_line app{"A linked list: saved, walked, updated"};
+  app.option("--nodes", how.nodes, "lengths of the list").separated_by_commas().shows_default();
+  app.option("--contenders", how.contenders, "only these").separated_by_commas();
   add_common_options(app, how);
-  app.add_option("--child", child, "")->group("");
-  CLI11_PARSE(app, argc, argv);
+  app.option("--child", child, "").hidden();
+  if (const auto status = app.parse_or_print(argc, argv)) return *status;
   return run_program("bench_list", [&] {
     if (!child.empty()) {
       for (const auto& kind : list::all_contenders())

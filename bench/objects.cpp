@@ -7,8 +7,8 @@
 #include <cstdio>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
+#include "command_line.hpp"
 #include "harness/program.hpp"
 #include "harness/rounds.hpp"
 #include "objects/contender.hpp"
@@ -127,14 +127,12 @@ bool run_case(const program_options& how, const figure_case& one) {
 
 int main(int argc, char** argv) {
   program_options how;
-  CLI::App app{"Making objects and writing to them, by operations in a transaction"};
-  app.add_option("--operations", how.operations, "in a transaction")->delimiter(',')->capture_default_str();
-  app.add_option("--sizes", how.sizes, "of the large object, bytes; multiples of 8")
-      ->delimiter(',')
-      ->capture_default_str();
-  app.add_option("--contenders", how.contenders, "only these")->delimiter(',');
+  tenure::tools::command_line app{"Making objects and writing to them, by operations in a transaction"};
+  app.option("--operations", how.operations, "in a transaction").separated_by_commas().shows_default();
+  app.option("--sizes", how.sizes, "of the large object, bytes; multiples of 8").separated_by_commas().shows_default();
+  app.option("--contenders", how.contenders, "only these").separated_by_commas();
   add_common_options(app, how);
-  CLI11_PARSE(app, argc, argv);
+  if (const auto status = app.parse_or_print(argc, argv)) return *status;
   if (how.quick) {
     how.operations = {1, 100};
     how.sizes = {64, 1 << 20};

@@ -7,8 +7,8 @@
 #include <exception>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
+#include "command_line.hpp"
 #include "harness/child.hpp"
 #include "harness/object_cases.hpp"
 #include "harness/program.hpp"
@@ -229,25 +229,25 @@ bool run(program_options& how) {
 
 int main(int argc, char** argv) {
   program_options how;
-  CLI::App app{"OO1: lookups, traversals, insertions and updates of parts and connections"};
-  app.add_option("--parts", how.sizes, "numbers of parts")->delimiter(',')->capture_default_str();
-  app.add_option("--operations", how.operations, "only these: lookup, traversal, reverse, insert, update-p50, …, build")
-      ->delimiter(',');
-  app.add_option("--cases", how.cases, "only what these need; the beginning of a name up to a dash will do")
-      ->delimiter(',');
-  app.add_option("--contenders", how.contenders, "only these")->delimiter(',');
+  tenure::tools::command_line app{"OO1: lookups, traversals, insertions and updates of parts and connections"};
+  app.option("--parts", how.sizes, "numbers of parts").separated_by_commas().shows_default();
+  app.option("--operations", how.operations, "only these: lookup, traversal, reverse, insert, update-p50, …, build")
+      .separated_by_commas();
+  app.option("--cases", how.cases, "only what these need; the beginning of a name up to a dash will do")
+      .separated_by_commas();
+  app.option("--contenders", how.contenders, "only these").separated_by_commas();
   add_common_options(app, how, "runs of each contender (traversals of 20k: at least 15, unless quick)",
                      "a short form: 20k parts, four operations, three runs");
-  app.add_option("--child", how.child, "one run, as valgrind needs it: create, measure")->group("");
-  CLI11_PARSE(app, argc, argv);
+  app.option("--child", how.child, "one run, as valgrind needs it: create, measure").hidden();
+  if (const auto status = app.parse_or_print(argc, argv)) return *status;
   const auto work = [&] {
     if (!how.child.empty()) {
       run_child(how);
       return true;
     }
     if (how.quick) {
-      if (app.count("--parts") == 0) how.sizes = {"20k"};
-      if (app.count("--repeat") == 0) how.repeat = 3;
+      if (!app.has("--parts")) how.sizes = {"20k"};
+      if (!app.has("--repeat")) how.repeat = 3;
     }
     return run(how);
   };

@@ -8,8 +8,8 @@
 #include <exception>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
+#include "command_line.hpp"
 #include "harness/child.hpp"
 #include "harness/object_cases.hpp"
 #include "harness/program.hpp"
@@ -260,29 +260,30 @@ bool run(program_options& how) {
 
 int main(int argc, char** argv) {
   program_options how;
-  CLI::App app{"OO7: traversals, queries and changes of a design database, as in Hosking & Chen 1999, section 7"};
-  app.add_option("--configurations", how.configurations, "tiny, small3, small6, small9, medium3 … large9")
-      ->delimiter(',')
-      ->capture_default_str();
-  app.add_option("--operations", how.operations, "only these: T1, T2A, …, Q1, …, CU, WU, insert, delete")
-      ->delimiter(',');
-  app.add_option("--cases", how.cases, "only what these need; the beginning of a name up to a dash will do")
-      ->delimiter(',');
-  app.add_option("--contenders", how.contenders, "only these")->delimiter(',');
+  tenure::tools::command_line app{
+      "OO7: traversals, queries and changes of a design database, as in Hosking & Chen 1999, section 7"};
+  app.option("--configurations", how.configurations, "tiny, small3, small6, small9, medium3 … large9")
+      .separated_by_commas()
+      .shows_default();
+  app.option("--operations", how.operations, "only these: T1, T2A, …, Q1, …, CU, WU, insert, delete")
+      .separated_by_commas();
+  app.option("--cases", how.cases, "only what these need; the beginning of a name up to a dash will do")
+      .separated_by_commas();
+  app.option("--contenders", how.contenders, "only these").separated_by_commas();
   add_common_options(app, how, "runs of each contender (T1 and T6: at least 15, unless quick)",
                      "a short form: small3, four operations, three runs");
-  app.add_option("--child", how.child, "one run, as valgrind needs it: create, answers, measure")->group("");
-  app.add_option("--mode", how.mode, "one or many")->group("");
-  app.add_option("--expected", how.expected, "")->group("");
-  CLI11_PARSE(app, argc, argv);
+  app.option("--child", how.child, "one run, as valgrind needs it: create, answers, measure").hidden();
+  app.option("--mode", how.mode, "one or many").hidden();
+  app.option("--expected", how.expected, "").hidden();
+  if (const auto status = app.parse_or_print(argc, argv)) return *status;
   const auto work = [&] {
     if (!how.child.empty()) {
       run_child(how);
       return true;
     }
     if (how.quick) {
-      if (app.count("--configurations") == 0) how.configurations = {"small3"};
-      if (app.count("--repeat") == 0) how.repeat = 3;
+      if (!app.has("--configurations")) how.configurations = {"small3"};
+      if (!app.has("--repeat")) how.repeat = 3;
     }
     return run(how);
   };

@@ -5,8 +5,8 @@
 #include <cstdio>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
+#include "command_line.hpp"
 #include "paging/options.hpp"
 
 int main(int argc, char** argv) {
@@ -16,16 +16,16 @@ int main(int argc, char** argv) {
   how.repeat = 7;
   how.sizes = {10, 1024, 10 * 1024};
   std::uint64_t memory_mib = 256;
-  CLI::App app{"Opening and large databases"};
-  app.add_option("--sizes", how.sizes, "MiB of the databases that are opened")->delimiter(',')->capture_default_str();
-  app.add_option("--limit", memory_mib, "MiB of memory; the database that is walked has four times as many")
-      ->capture_default_str();
-  app.add_option("--cases", how.only, "only those whose names contain this");
+  tenure::tools::command_line app{"Opening and large databases"};
+  app.option("--sizes", how.sizes, "MiB of the databases that are opened").separated_by_commas().shows_default();
+  app.option("--limit", memory_mib, "MiB of memory; the database that is walked has four times as many")
+      .shows_default();
+  app.option("--cases", how.only, "only those whose names contain this");
   add_common_options(app, how, "runs of each");
-  app.add_option("--child", child.task, "")->group("");
-  app.add_option("--group", child.group, "")->group("");
-  app.add_option("--size", child.size, "")->group("");
-  CLI11_PARSE(app, argc, argv);
+  app.option("--child", child.task, "").hidden();
+  app.option("--group", child.group, "").hidden();
+  app.option("--size", child.size, "").hidden();
+  if (const auto status = app.parse_or_print(argc, argv)) return *status;
   if (how.quick) {
     how.repeat = 3;
     how.sizes = {10, 1024};

@@ -16,9 +16,11 @@ import matplotlib
 
 matplotlib.use("svg")
 matplotlib.rcParams["svg.hashsalt"] = "tenure"  # the same input gives the same file
+matplotlib.rcParams["svg.fonttype"] = "none"  # text as text: outlines take three times as many bytes
 import matplotlib.pyplot as plt  # noqa: E402
 
 DOCS = pathlib.Path(__file__).resolve().parents[1] / "docs"
+RESULTS = pathlib.Path(__file__).resolve().parent / "results"
 MAIN = {"tx_per_s": "transactions/s", "milliseconds": "ms", "seconds": "s", "ns_per_tx": "ns a transaction"}  # the metric that a case is about
 # Others, as columns: a heading, and digits.
 MORE = {
@@ -122,7 +124,7 @@ def objects(bench, cases, out, plots):
         ratios = {case: by for case, by in ratios.items() if by}
         if ratios:
             plot_ratios(bench, size, ratios, [who for who in contenders if who != "plain"], plots)
-            out += ["", f"![{bench} {size}](plots/{bench}-{size}.svg)"]
+            out += ["", f"![{bench} {size}](../bench/results/{bench}-{size}.svg)"]
         more(bench, size, [l for case in by_case for l in cases[case]], out)
         settings = sorted({(l["contender"], l["setting"]) for case in by_case for l in cases[case] if l.get("setting")})
         runs = sorted({l["n"] for by in by_case.values() for who, l in by.items() if who != "plain"})
@@ -217,7 +219,7 @@ def sweep(lines, out, plots):
         axes.legend(fontsize=7, frameon=False, ncols=2, loc="upper left", bbox_to_anchor=(1, 1))
         figure.savefig(plots / f"rvm-{name}.svg", metadata={"Date": None}, bbox_inches="tight")
         plt.close(figure)
-        out += ["", f"![{name}](plots/rvm-{name}.svg)", "",
+        out += ["", f"![{name}](../bench/results/rvm-{name}.svg)", "",
                 f"{name.replace('-', ' ').capitalize()}: {title}, {' and '.join(shown)} access."]
 
 
@@ -252,7 +254,7 @@ def pobj_figures(cases, out, plots):
         figure.savefig(plots / f"objects-{name}.svg", metadata={"Date": None}, bbox_inches="tight")
         plt.close(figure)
         settings = sorted({(l["contender"], l["setting"]) for x in xs for l in by[x].values()})
-        out += ["", f"![{name}](plots/objects-{name}.svg)", "", f"Figure {figure_number} of the paper. Settings: " +
+        out += ["", f"![{name}](../bench/results/objects-{name}.svg)", "", f"Figure {figure_number} of the paper. Settings: " +
                 "; ".join(f"{who}: {how}" for who, how in settings) + "."]
 
 
@@ -282,15 +284,15 @@ def main():
             tables_2.append(line)
         else:
             cases[(line["bench"], line["case"])].append(line)
-    plots = DOCS / "plots"
+    plots = RESULTS
     shutil.rmtree(plots, ignore_errors=True)
     plots.mkdir()
-    (DOCS / "results.jsonl").write_text(text)
+    (RESULTS / "results.jsonl").write_text(text)
     any_line = next(l for lines in cases.values() for l in lines if "kernel" in l)
     out = [
         "# Benchmark results",
         "",
-        "Made by `bench/report.py` from [the results for machines](results.jsonl). Medians, with the range of all runs;",
+        "Made by `bench/report.py` from [the results for machines](../bench/results/results.jsonl). Medians, with the range of all runs;",
         "ratios are medians of each run against the baseline's run next to it. What the cases are is in",
         "[benchmarks.md](benchmarks.md). The library is red, baselines are grey.",
         "",
@@ -307,7 +309,7 @@ def main():
         plot(case, metric, lines, plots / name)
         settings = sorted({(l["contender"], l["setting"]) for l in lines if l.get("setting")})
         discarded = max(l.get("discarded", 0) for l in lines)
-        out += ["", f"## {bench}: {case}", "", f"![{case}](plots/{name})", "", text, ""]
+        out += ["", f"## {bench}: {case}", "", f"![{case}](../bench/results/{name})", "", text, ""]
         if settings:
             out.append("Settings: " + "; ".join(f"{who}: {how}" for who, how in settings) + ".")
         if discarded:

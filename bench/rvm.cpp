@@ -6,8 +6,8 @@
 #include <cstdio>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
+#include "command_line.hpp"
 #include "evaluation/options.hpp"
 
 namespace tenure::bench::evaluation {
@@ -30,23 +30,21 @@ int main(int argc, char** argv) {
   how.ratios = {12.5, 25, 50, 75, 100, 125, 150, 175};
   how.contenders = {"tenure", "lmdb", "sqlite-wal", "rocksdb", "wiredtiger"};
   std::uint64_t memory_mib = 64;
-  CLI::App app{"The evaluation of the RVM paper"};
-  app.add_option("--seconds", how.seconds, "of each run, after as many to warm up")->capture_default_str();
-  app.add_option("--limit", memory_mib, "MiB of memory for each run")->capture_default_str();
-  app.add_option("--ratios", how.ratios, "of recoverable memory to it, per cent")
-      ->delimiter(',')
-      ->capture_default_str();
-  app.add_option("--contenders", how.contenders, "only these")->delimiter(',')->capture_default_str();
-  app.add_option("--exhibits", how.exhibits, "only these: table-1 (with both figures), table-2, history, interface")
-      ->delimiter(',');
+  tenure::tools::command_line app{"The evaluation of the RVM paper"};
+  app.option("--seconds", how.seconds, "of each run, after as many to warm up").shows_default();
+  app.option("--limit", memory_mib, "MiB of memory for each run").shows_default();
+  app.option("--ratios", how.ratios, "of recoverable memory to it, per cent").separated_by_commas().shows_default();
+  app.option("--contenders", how.contenders, "only these").separated_by_commas().shows_default();
+  app.option("--exhibits", how.exhibits, "only these: table-1 (with both figures), table-2, history, interface")
+      .separated_by_commas();
   add_common_options(app, how);
-  app.add_option("--child", child.task, "")->group("");
-  app.add_option("--contender", child.contender, "")->group("");
-  app.add_option("--pattern", child.pattern, "")->group("");
-  app.add_option("--group", child.group, "")->group("");
-  app.add_option("--accounts", child.accounts, "")->group("");
-  app.add_option("--memory", child.memory, "")->group("");
-  CLI11_PARSE(app, argc, argv);
+  app.option("--child", child.task, "").hidden();
+  app.option("--contender", child.contender, "").hidden();
+  app.option("--pattern", child.pattern, "").hidden();
+  app.option("--group", child.group, "").hidden();
+  app.option("--accounts", child.accounts, "").hidden();
+  app.option("--memory", child.memory, "").hidden();
+  if (const auto status = app.parse_or_print(argc, argv)) return *status;
   how.memory = memory_mib << 20;
   child.seconds = how.seconds;
   if (how.quick) {

@@ -7,8 +7,8 @@
 #include <exception>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
+#include "command_line.hpp"
 #include "harness/machine.hpp"
 #include "tpca/options.hpp"
 
@@ -39,34 +39,31 @@ int run(tpca::program_options& how) {
 int main(int argc, char** argv) {
   tpca::program_options how;
   how.directory = ".";
-  std::string json, child;
+  std::string child;
   std::uint64_t amount = 0;
   bool ordinary_priority = false;
-  CLI::App app{"TPC-A variant of the RVM paper, against bare logs and other systems"};
-  app.add_option("--accounts", how.accounts, "accounts of 128 bytes; the trail takes as much again")
-      ->capture_default_str();
-  app.add_option("--transactions", how.transactions, "transactions a run, instead of each case's own number");
-  app.add_option("--repeat", how.repeat, "runs of each contender (default 5, quick 3)");
-  app.add_option("--seconds", how.seconds, "a run ends after so long (default 10, quick 0.2)");
-  app.add_option("--log", how.log_mib, "MiB of log for durable commits")->capture_default_str();
-  app.add_option("--contenders", how.contenders, "only these")->delimiter(',');
-  app.add_option("--cases", how.cases, "only these; the beginning of a name up to a dash will do")->delimiter(',');
-  app.add_flag("--quick", how.quick, "everything in less than a minute, on little data");
-  app.add_flag("--no-restore", how.no_restore, "tenure's transactions cannot be aborted");
-  app.add_flag("--ordinary-priority", ordinary_priority, "do not ask for SCHED_RR");
-  app.add_option("--dir", how.directory, "where to put scratch files: this file system is measured")
-      ->capture_default_str();
-  app.add_option("--json", json, "append results to this file, an object a line");
-  app.add_option("--child", child, "")->group("");
-  app.add_option("--amount", amount, "")->group("");
-  CLI11_PARSE(app, argc, argv);
+  tenure::tools::command_line app{"TPC-A variant of the RVM paper, against bare logs and other systems"};
+  app.option("--accounts", how.accounts, "accounts of 128 bytes; the trail takes as much again").shows_default();
+  app.option("--transactions", how.transactions, "transactions a run, instead of each case's own number");
+  app.option("--repeat", how.repeat, "runs of each contender (default 5, quick 3)");
+  app.option("--seconds", how.seconds, "a run ends after so long (default 10, quick 0.2)");
+  app.option("--log", how.log_mib, "MiB of log for durable commits").shows_default();
+  app.option("--contenders", how.contenders, "only these").separated_by_commas();
+  app.option("--cases", how.cases, "only these; the beginning of a name up to a dash will do").separated_by_commas();
+  app.flag("--quick", how.quick, "everything in less than a minute, on little data");
+  app.flag("--no-restore", how.no_restore, "tenure's transactions cannot be aborted");
+  app.flag("--ordinary-priority", ordinary_priority, "do not ask for SCHED_RR");
+  app.option("--dir", how.directory, "where to put scratch files: this file system is measured").shows_default();
+  app.option("--json", how.json.path, "append results to this file, an object a line");
+  app.option("--child", child, "").hidden();
+  app.option("--amount", amount, "").hidden();
+  if (const auto status = app.parse_or_print(argc, argv)) return *status;
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a case may take minutes, also for who reads a file
   if (how.quick) {
-    if (app.count("--accounts") == 0) how.accounts = 16384;
-    if (app.count("--seconds") == 0) how.seconds = 0.2;
+    if (!app.has("--accounts")) how.accounts = 16384;
+    if (!app.has("--seconds")) how.seconds = 0.2;
   }
   how.raise_priority = !ordinary_priority;
-  how.json = json_lines{json};
   try {
     if (!child.empty()) {
       tpca::run_recovery_child(child, how.directory, amount);

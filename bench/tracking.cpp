@@ -15,10 +15,10 @@
 #include <sys/mman.h>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include <tenure/rvm.hpp>
 
+#include "command_line.hpp"
 #include "harness/machine.hpp"
 #include "harness/report.hpp"
 #include "harness/statistics.hpp"
@@ -223,14 +223,14 @@ int run(const program& how) {
 
 int main(int argc, char** argv) {
   tenure::bench::program how;
-  CLI::App app{"What automatic tracking costs"};
-  app.add_option("--repeat", how.repeat, "runs of each case")->capture_default_str();
-  app.add_option("--mib", how.mib, "size of the region")->capture_default_str();
-  app.add_option("--cases", how.only, "only those whose names contain this");
-  app.add_flag("--quick", how.quick, "less than a minute");
-  app.add_option("--dir", how.directory, "where to put scratch files")->capture_default_str();
-  app.add_option("--json", how.json, "append results to this file, an object a line");
-  CLI11_PARSE(app, argc, argv);
+  tenure::tools::command_line app{"What automatic tracking costs"};
+  app.option("--repeat", how.repeat, "runs of each case").shows_default();
+  app.option("--mib", how.mib, "size of the region").shows_default();
+  app.option("--cases", how.only, "only those whose names contain this");
+  app.flag("--quick", how.quick, "less than a minute");
+  app.option("--dir", how.directory, "where to put scratch files").shows_default();
+  app.option("--json", how.json, "append results to this file, an object a line");
+  if (const auto status = app.parse_or_print(argc, argv)) return *status;
   if (how.quick) how.repeat = 1, how.mib = std::min<std::uint64_t>(how.mib, 256);
   try {
     return tenure::bench::run(how);

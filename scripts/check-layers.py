@@ -8,7 +8,8 @@
    header has always brought them in.
 3. No source file has more than 650 lines.
 
-Prints FILE:LINE: MESSAGE for everything it finds, and fails if there was anything. --self-test checks the checker.
+Prints FILE:LINE: MESSAGE for everything it finds, and fails if there was anything. --self-test checks the checker;
+--layer-of HEADER says which layer a public header belongs to.
 """
 import argparse
 import pathlib
@@ -261,8 +262,12 @@ def self_test():
 def main():
     parser = argparse.ArgumentParser(description="Checks the shape of the source tree.")
     parser.add_argument("--self-test", action="store_true", help="check the checker instead")
+    parser.add_argument("--layer-of", metavar="HEADER", help="print the layer of include/HEADER instead")
     arguments = parser.parse_args()
     root = pathlib.Path(__file__).resolve().parent.parent
+    if arguments.layer_of:
+        print(public_layer(arguments.layer_of.removeprefix("include/")) or "")
+        return 0
     found = self_test() if arguments.self_test else Checker(root).run()
     for line in found:
         print(line)

@@ -105,8 +105,8 @@ try_source() {  # SUITE TYPE COMPILER
     inside "cd /root/tenure; CXX=$compiler CC=$c make install"
   else
     inside "cd /root/tenure; cmake -S . -B build/plain -DCMAKE_BUILD_TYPE=${type/None/} -DCMAKE_C_COMPILER=$c \
-        -DCMAKE_CXX_COMPILER=$compiler -DTENURE_BUILD_TESTS=OFF -DTENURE_BUILD_BENCH=OFF
-      cmake --build build/plain -j2; cmake --install build/plain"
+        -DCMAKE_CXX_COMPILER=$compiler -DTENURE_BUILD_TESTS=OFF
+      cmake --build build/plain -j$(nproc); cmake --install build/plain"
   fi
   grep -E 'warning:' build/debian/last.log | sort | uniq -c || true
   use_it

@@ -6,19 +6,20 @@
 #include <string>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
+#include "command_line.hpp"
 #include "log_command.hpp"
 #include "log_shell.hpp"
 #include "output.hpp"
 
 int main(int argc, char** argv) {
   using namespace tenure;
-  CLI::App app("Makes, shows and recovers logs. Reads commands from the standard input. See rvmutl(1).", "rvmutl");
+  tools::command_line app("Makes, shows and recovers logs. Reads commands from the standard input. See rvmutl(1).",
+                          "rvmutl");
   std::string log;
-  app.add_option("LOG", log, "A log to open");
-  app.set_version_flag("--version", "rvmutl, of tenure " TENURE_VERSION);
-  CLI11_PARSE(app, argc, argv);
+  app.option("LOG", log, "A log to open");
+  app.version("rvmutl, of tenure " TENURE_VERSION);
+  if (const auto status = app.parse_or_print(argc, argv)) return *status;
   try {
     tools::output out(stdout);
     tools::log_shell shell(os::real_disk());

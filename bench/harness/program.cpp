@@ -5,7 +5,6 @@
 #include <exception>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 namespace tenure::bench {
 
@@ -18,14 +17,12 @@ std::string with_hyphens(std::string program) {
 
 }  // namespace
 
-void add_common_options(CLI::App& app, common_options& how, const std::string& repeat, const std::string& quick) {
-  app.add_option("--repeat", how.repeat, repeat)->capture_default_str();
-  app.add_flag("--quick", how.quick, quick);
-  app.add_option("--dir", how.directory, "where to put scratch files: this file system is measured")
-      ->capture_default_str();
-  app.add_option_function<std::string>(
-      "--json", [&how](const std::string& path) { how.json = json_lines{path}; },
-      "append results to this file, an object a line");
+void add_common_options(tools::command_line& app, common_options& how, const std::string& repeat,
+                        const std::string& quick) {
+  app.option("--repeat", how.repeat, repeat).shows_default();
+  app.flag("--quick", how.quick, quick);
+  app.option("--dir", how.directory, "where to put scratch files: this file system is measured").shows_default();
+  app.option("--json", how.json.path, "append results to this file, an object a line");
 }
 
 benchmark_run::benchmark_run(const std::string& program, common_options& how)

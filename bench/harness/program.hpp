@@ -8,12 +8,9 @@
 #include <functional>
 #include <string>
 
+#include "command_line.hpp"
 #include "harness/machine.hpp"
 #include "harness/report.hpp"
-
-namespace CLI {
-class App;
-}
 
 namespace tenure::bench {
 
@@ -25,7 +22,8 @@ struct common_options {
   machine_report machine;  // known once there is a benchmark_run
 };
 // --repeat, --quick, --dir and --json; the texts say what the first two do.
-void add_common_options(CLI::App& app, common_options& how, const std::string& repeat = "runs of each contender",
+void add_common_options(tools::command_line& app, common_options& how,
+                        const std::string& repeat = "runs of each contender",
                         const std::string& quick = "less than a minute");
 
 // From here on the program measures: in a scratch directory of its own below how.directory, which that becomes, on a machine

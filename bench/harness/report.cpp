@@ -51,7 +51,7 @@ std::string number(double value) {
 std::string range(const summary& of) { return fmt::format("[{} .. {}]", number(of.min), number(of.max)); }
 
 void json_lines::add(const result& line) const {
-  if (path_.empty()) return;
+  if (path.empty()) return;
   nlohmann::json object = line.extra;
   object["bench"] = line.bench;
   object["contender"] = line.contender;
@@ -66,10 +66,10 @@ void json_lines::add(const result& line) const {
   object["n"] = line.value.n;
   object["min"] = line.value.min;
   object["max"] = line.value.max;
-  if (path_.has_parent_path()) std::filesystem::create_directories(path_.parent_path());
-  std::ofstream out{path_, std::ios::app};
+  if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path());
+  std::ofstream out{path, std::ios::app};
   out << object.dump() << '\n';
-  if (!out.flush()) throw std::runtime_error(fmt::format("cannot write {}", path_.string()));
+  if (!out.flush()) throw std::runtime_error(fmt::format("cannot write {}", path.string()));
 }
 
 }  // namespace tenure::bench

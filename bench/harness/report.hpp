@@ -38,15 +38,10 @@ struct result {
   nlohmann::json extra = nlohmann::json::object();
 };
 
-// Appends one JSON object a line to a file; does nothing without a path.
-class json_lines {
- public:
-  json_lines() = default;
-  explicit json_lines(std::filesystem::path path) : path_(std::move(path)) {}
+// Appends one JSON object a line to a file; does nothing if its path is empty.
+struct json_lines {
+  std::filesystem::path path;
   void add(const result& line) const;
-
- private:
-  std::filesystem::path path_;
 };
 
 }  // namespace tenure::bench

@@ -16,14 +16,15 @@ export TENURE_TEST_SCALE=${TENURE_TEST_SCALE:-0.2}
 
 # Which tests a changed file asks for: directories below tests/, without the rest of a path whose every file asks for the same. A
 # layer is tested with those that stand on it. What has no line asks for all tests.
-all_tests="os rvm classic types containers heap pobj tools benchmarks fuzz docs"
+all_tests="os rvm classic types containers heap pobj tools formats benchmarks fuzz docs"
 tests_of() {  # PATH
   case $1 in
+    src/*/format.hpp | docs/formats.md) echo "$all_tests" ;;
     src/os/*) echo os rvm classic heap pobj tools fuzz ;;
-    src/rvm/*) echo rvm classic heap pobj tools fuzz ;;
+    src/@(log|segments|records|replay|regions|transactions|rvm|recoverable_heap)/*) echo rvm classic heap pobj tools fuzz ;;
     src/classic/*) echo classic tools ;;
     src/types/*) echo types containers heap benchmarks ;;
-    src/heap/*) echo heap containers tools fuzz ;;
+    src/@(objects|store)/*) echo heap containers tools fuzz ;;
     src/pobj/*) echo pobj ;;
     include/*) tests_of "src/$(scripts/check-layers.py --layer-of "$1")/" ;;
     tools/*) echo tools docs ;;

@@ -32,7 +32,7 @@ class gauge : public counter {
 };
 
 // Written by one thread at a time: no locked instruction.
-class own_counter {
+class single_writer_counter {
  public:
   void operator+=(std::uint64_t n) noexcept { *this = get() + n; }
   void operator++() noexcept { *this += 1; }
@@ -44,14 +44,14 @@ class own_counter {
 };
 
 // Counts the nanoseconds of a scope.
-class time_counted {
+class scoped_timer {
  public:
-  explicit time_counted(counter& in) : in_(in) {}
-  ~time_counted() {
+  explicit scoped_timer(counter& in) : in_(in) {}
+  ~scoped_timer() {
     in_ += static_cast<std::uint64_t>((std::chrono::steady_clock::now() - began_) / std::chrono::nanoseconds(1));
   }
-  time_counted(const time_counted&) = delete;
-  time_counted& operator=(const time_counted&) = delete;
+  scoped_timer(const scoped_timer&) = delete;
+  scoped_timer& operator=(const scoped_timer&) = delete;
 
  private:
   counter& in_;

@@ -32,7 +32,7 @@ inline constexpr std::uint64_t log_area_offset = 2 * status_copy_size;
 inline constexpr std::uint64_t min_log_area = 64 * 1024;
 
 // status_block::incompatible: the live part may have extents records.
-inline constexpr std::uint32_t feature_extents = 1;
+inline constexpr std::uint32_t feature_bulk_runs = 1;
 
 // Counters over a log's life; see log_total.
 using total_slots = std::array<std::uint64_t, 64>;

@@ -37,7 +37,7 @@ void local_log::start(lsn end, const total_slots& totals, const status_notes& no
   notes(status);
   status.head = status.tail = end;
   status.clean = 0;
-  status.incompatible &= ~feature_extents;
+  status.incompatible &= ~feature_bulk_runs;
   // Left-overs of a torn batch are told from what is written now by their generation [rvm.log.generation].
   stamp_.generation = ++status.generation;
   status.totals = totals;
@@ -48,7 +48,7 @@ void local_log::start(lsn end, const total_slots& totals, const status_notes& no
     file_->sync_name();
     file_->write_status(status);
   }
-  owes_status_ = clean;
+  status_is_stale_ = clean;
   head_ = tail_ = end;
 }
 
@@ -62,9 +62,9 @@ void local_log::write_status(const guard&, lsn head) {
   if (notes_) notes_(status);
   try {
     // As in start().
-    if (owes_status_) file_->sync_name();
+    if (status_is_stale_) file_->sync_name();
     file_->write_status(status);
-    owes_status_.store(false, std::memory_order_release);
+    status_is_stale_.store(false, std::memory_order_release);
   } catch (const error& e) {
     throw error(
         errc::outcome_unknown,
@@ -74,16 +74,16 @@ void local_log::write_status(const guard&, lsn head) {
 }
 
 void local_log::note_use() {
-  if (!owes_status_.load(std::memory_order_acquire)) return;
+  if (!status_is_stale_.load(std::memory_order_acquire)) return;
   const guard lock(status_mutex_);
-  if (owes_status_) write_status(lock, head_);
+  if (status_is_stale_) write_status(lock, head_);
 }
 
 bool local_log::append(lsn seen, std::span<const os::const_bytes> blocks) {
   if (tail_ != seen) return false;
   std::uint64_t length = 0;
   for (const os::const_bytes part : blocks) length += part.size();
-  assert(!owes_status_ && length % block() == 0 && length <= area() - window().used());
+  assert(!status_is_stale_ && length % block() == 0 && length <= area() - window().used());
   file_->write_durably(seen, blocks);
   tail_.store(seen + length, std::memory_order_release);
   return true;
@@ -124,7 +124,7 @@ void local_log::grow(std::uint64_t needed) {
             e.what());
   }
   area_ = file_->area();
-  owes_status_.store(false, std::memory_order_release);
+  status_is_stale_.store(false, std::memory_order_release);
 }
 
 void local_log::let_go() noexcept {
@@ -135,11 +135,11 @@ void local_log::let_go() noexcept {
 void local_log::close(const total_slots& totals) {
   const guard lock(status_mutex_);
   assert(window().used() == 0);
-  if (owes_status_) return;
+  if (status_is_stale_) return;
   status_block status = file_->status();
   status.head = status.tail = tail_;
   status.clean = 1;
-  status.incompatible &= ~feature_extents;
+  status.incompatible &= ~feature_bulk_runs;
   status.totals = totals;
   if (notes_) notes_(status);
   file_->write_status(status);

@@ -71,8 +71,8 @@ class local_log final : public durable_log {
   mutable std::mutex status_mutex_;  // the status lock; guards what follows
   std::unique_ptr<log_file> file_;   // replaced by grow(), which excludes readers
   status_notes notes_;
-  std::atomic<bool> owes_status_{false};  // the file says that it was closed cleanly, and that is not so any more
-  std::uint32_t features_ = 0;            // that its live part needs
+  std::atomic<bool> status_is_stale_{false};  // the file says that it was closed cleanly, and that is not so any more
+  std::uint32_t features_ = 0;                // that its live part needs
 };
 
 }  // namespace tenure::rvm

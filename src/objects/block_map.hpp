@@ -31,7 +31,7 @@ class start_bits {
   void reset(std::uint64_t at) { bits_[at / 64] &= ~(std::uint64_t{1} << (at % 64)); }
   // The last set bit at or before `at`; none if there is none.
   static constexpr std::uint64_t none = ~std::uint64_t{0};
-  [[nodiscard]] std::uint64_t last_until(std::uint64_t at) const {
+  [[nodiscard]] std::uint64_t find_last(std::uint64_t at) const {
     std::uint64_t word = at / 64;
     std::uint64_t bits = bits_[word] & (~std::uint64_t{0} >> (63 - at % 64));
     while (bits == 0) {
@@ -61,7 +61,7 @@ class start_bits {
 static_assert(sizeof(start_bits) == granules_in_block / 8);
 
 // The transient objects of a block, or of a run of blocks that one large object has.
-struct young_block {
+struct transient_block {
   start_bits starts;           // transient objects
   start_bits starts_at_begin;  // as they were when the open transaction first made one here
   start_bits promoted;         // of `starts`, those that the commit under way has reached
@@ -77,7 +77,7 @@ struct young_block {
 struct found_object {
   address at = 0;  // 0: nothing there
   bool is_persistent = false;
-  young_block* young = nullptr;  // if transient
+  transient_block* within = nullptr;  // if transient
   [[nodiscard]] explicit operator bool() const { return at != 0; }
 };
 
@@ -103,10 +103,10 @@ class block_map {
       : home_(reinterpret_cast<address>(home)),
         capacity_(capacity),
         blocks_(capacity / block_size),
-        table_length_(static_cast<std::size_t>((blocks_ * sizeof(young_block*) + os::page_size() - 1) /
+        table_length_(static_cast<std::size_t>((blocks_ * sizeof(transient_block*) + os::page_size() - 1) /
                                                os::page_size() * os::page_size())),
-        young_(static_cast<young_block**>(os::map_anonymous(nullptr, table_length_))) {}
-  ~block_map() { os::unmap(young_, table_length_); }
+        transient_blocks_(static_cast<transient_block**>(os::map_anonymous(nullptr, table_length_))) {}
+  ~block_map() { os::unmap(transient_blocks_, table_length_); }
   block_map(const block_map&) = delete;
   block_map& operator=(const block_map&) = delete;
 
@@ -131,13 +131,13 @@ class block_map {
     return reinterpret_cast<start_bits*>(zone_start(block / blocks_in_zone) + starts_at)[block % blocks_in_zone];
   }
 
-  // Other threads may be setting it; what it refers to is theirs but for the one with the nursery's lock.
-  [[nodiscard]] young_block* young(std::uint64_t block) const {
-    return std::atomic_ref(young_[block]).load(std::memory_order_relaxed);
+  // Other threads may be setting it; what it refers to is theirs but for the thread with the lock of births.
+  [[nodiscard]] transient_block* find_transient_block(std::uint64_t block) const {
+    return std::atomic_ref(transient_blocks_[block]).load(std::memory_order_relaxed);
   }
-  void set_young(std::uint64_t first, std::uint64_t span, young_block* to) {
+  void set_transient_block(std::uint64_t first, std::uint64_t span, transient_block* to) {
     for (std::uint64_t b = first; b < first + span; ++b)
-      std::atomic_ref(young_[b]).store(to, std::memory_order_relaxed);
+      std::atomic_ref(transient_blocks_[b]).store(to, std::memory_order_relaxed);
   }
   // Whether a persistent object, or a part of one, may lie in the block; not for bookkeeping.
   [[nodiscard]] bool holds_persistent(std::uint64_t block) const {
@@ -175,7 +175,7 @@ class block_map {
   address home_;
   std::uint64_t capacity_, blocks_;
   std::size_t table_length_;
-  young_block** young_;
+  transient_block** transient_blocks_;
 };
 
 inline std::uint64_t block_map::head_of(std::uint64_t block) const {
@@ -197,17 +197,17 @@ inline std::uint64_t block_map::head_of(std::uint64_t block) const {
 inline found_object block_map::find(address at) const {
   if (!contains(at)) return {};
   const std::uint64_t block = block_of(at);
-  if (const young_block* const y = young(block); y != nullptr) [[unlikely]] {
+  if (const transient_block* const y = find_transient_block(block); y != nullptr) [[unlikely]] {
     const std::uint64_t in = y->is_large ? granules_in_block - 1 : (at - start_of(block)) / granule;
-    if (const std::uint64_t start = y->starts.last_until(in); start != start_bits::none) {
+    if (const std::uint64_t start = y->starts.find_last(in); start != start_bits::none) {
       const address object = start_of(y->first) + start * granule;
-      if (at >= object && at - object < size_of_object(object)) return {object, false, const_cast<young_block*>(y)};
+      if (at >= object && at - object < size_of_object(object)) return {object, false, const_cast<transient_block*>(y)};
     }
   }
   const std::uint64_t head = head_of(block);
   if (head == start_bits::none) return {};
   const std::uint64_t in = head == block ? (at - start_of(block)) / granule : granules_in_block - 1;
-  const std::uint64_t start = starts(head).last_until(in);
+  const std::uint64_t start = starts(head).find_last(in);
   if (start == start_bits::none) return {};
   const address object = start_of(head) + start * granule;
   if (at < object || at - object >= size_of_object(object)) return {};
@@ -226,7 +226,7 @@ void block_map::for_each_persistent_in(address from, address to, F&& f) const {
   if (head == start_bits::none) return;
   const start_bits& bits = starts(head);
   if (head != block_of(from) || entry(head).kind == block_kind::large) {
-    const std::uint64_t start = bits.last_until(granules_in_block - 1);
+    const std::uint64_t start = bits.find_last(granules_in_block - 1);
     if (start == start_bits::none) return;
     const address object = start_of(head) + start * granule;
     if (object < to + 16 && object + size_of_object(object) > from) f(object);
@@ -236,7 +236,7 @@ void block_map::for_each_persistent_in(address from, address to, F&& f) const {
   const address base = start_of(head);
   const std::uint64_t last = std::min<std::uint64_t>((to - base) / granule, granules_in_block - 1);
   std::uint64_t g = (from - base) / granule;
-  if (const std::uint64_t before = bits.last_until(g); before != start_bits::none) g = before;
+  if (const std::uint64_t before = bits.find_last(g); before != start_bits::none) g = before;
   for (std::size_t word = g / 64; word <= last / 64; ++word) {
     std::uint64_t mask = bits.word(word);
     if (word == g / 64) mask &= ~std::uint64_t{0} << (g % 64);

@@ -12,8 +12,8 @@
 #include <tenure/rvm.hpp>
 #include <tenure/store.hpp>
 
+#include "objects/birth.hpp"
 #include "objects/block_map.hpp"
-#include "objects/nursery.hpp"
 #include "objects/root_names.hpp"
 #include "objects/stored_types.hpp"
 #include "objects/type_index.hpp"
@@ -75,7 +75,7 @@ struct database_state final : rvm::change_filter {
   std::unique_ptr<std::byte, unmapped> vtables;  // the area of slots
   rvm::region region;
   std::unique_ptr<heap::block_map> map;
-  std::unique_ptr<heap::nursery> nursery;
+  std::unique_ptr<heap::birth> birth;
   std::unique_ptr<heap::type_index> types;
   const std::unique_ptr<heap::root_names> names = std::make_unique<heap::root_names>();
 

@@ -9,7 +9,7 @@
 // A zone's bookkeeping: page 0 (the database's header in zone 0), zone kinds (zone 0), an entry for each block, a bit for each
 // 16 bytes that says whether a persistent object starts there. Below home is the area of vtable slots, which is in no file.
 //
-// Everything here is committed: objects that are not persistent are known to the process only (nursery.hpp).
+// Everything here is committed: objects that are not persistent are known to the process only (birth.hpp).
 #pragma once
 
 #include <array>

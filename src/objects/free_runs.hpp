@@ -2,7 +2,7 @@
 //
 // Runs of blocks that hold nothing. No run goes over the end of a zone, and none that touch in one zone are apart.
 //
-// Not thread-safe: the nursery's lock is held.
+// Not thread-safe: the lock of births is held.
 #pragma once
 
 #include <algorithm>

@@ -25,7 +25,7 @@ class stabilizer {
   // object is not in the store or was destroyed; the transaction is as before then, after undo().
   void run(std::span<const rvm::memory_range> changes);
   // Why a reference cannot persist, and what to do about it.
-  struct objection {
+  struct refusal_reason {
     const char* what;
     const char* advice;
   };
@@ -45,37 +45,37 @@ class stabilizer {
     std::size_t length, saved;
   };
 
-  void look_at_changes(std::span<const rvm::memory_range> changes);
+  void trace_changes(std::span<const rvm::memory_range> changes);
   // Follows the references of an object that lie in [from, to) of it.
-  void look_at(database_state& in, address object, std::uint64_t from, std::uint64_t to);
+  void trace_object(database_state& in, address object, std::uint64_t from, std::uint64_t to);
   void follow(const reference& r, bool ambiguous);
-  void promote(database_state& in, young_block& y, address object);
-  void drain();
-  [[noreturn]] void refuse(const reference& r, const objection& why);
+  void promote(database_state& in, transient_block& y, address object);
+  void trace_pending();
+  [[noreturn]] void refuse(const reference& r, const refusal_reason& why);
   // Refuses references to what was destroyed, in whatever object, if the store was opened so.
-  void look_for_destroyed();
+  void refuse_destroyed_references();
   // Descriptions of the types of what was promoted.
   void describe_types();
   void describe(database_state& in, known_type& what);
   void promote_tables();
 
   void write_bookkeeping(database_state& in);
-  void write_block(database_state& in, young_block& y);
+  void write_block(database_state& in, transient_block& y);
   void open_zone(database_state& in, std::uint64_t zone);
   void free_destroyed(database_state& in);
-  void declare_objects(database_state& in, young_block& y);
+  void declare_objects(database_state& in, transient_block& y);
   // Large volumes of new blocks go straight to the segment.
-  [[nodiscard]] bool worth_bulk(database_state& in, std::span<young_block* const> blocks) const;
-  void write_in_bulk(database_state& in, young_block& y);
+  [[nodiscard]] bool worth_bulk(database_state& in, std::span<transient_block* const> blocks) const;
+  void write_in_bulk(database_state& in, transient_block& y);
   void flush_bulk();
   void hide_transients(const known_type& of, address object);
   // About to write there: the old bytes are kept, the new ones logged.
   template <class T>
   T& write(T& object) {
-    note_write(&object, sizeof object);
+    declare_write(&object, sizeof object);
     return object;
   }
-  void note_write(void* at, std::size_t length);
+  void declare_write(void* at, std::size_t length);
 
   database_set& store_;
   rvm::transaction& tx_;
@@ -95,7 +95,7 @@ class stabilizer {
     address from = 0, to = 0;
     std::vector<std::span<const std::byte>> pieces;
   } bulk_;
-  std::unordered_set<address> gone_;  // destroyed or retired in this transaction
+  std::unordered_set<address> destroyed_;  // destroyed or retired in this transaction
   struct tally {
     known_type* of;
     std::uint64_t objects, bytes;
@@ -106,6 +106,6 @@ class stabilizer {
 
 // How the object can be reached: "root by-name -> map<...>.root_ -> ...". Empty if it cannot, or if that is not found out with
 // a bounded effort: among 10^7 objects the full search took 9 s and 1.8 GiB.
-[[nodiscard]] std::string path_to(const database_set& store, address object);
+[[nodiscard]] std::string find_path(const database_set& store, address object);
 
 }  // namespace tenure::heap

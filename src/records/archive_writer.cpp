@@ -38,9 +38,9 @@ class index_maker {
     std::vector<std::vector<std::uint64_t>*> pages_of;
     for (const segment_name& name : group.segments()) pages_of.push_back(&pages_[name]);
     for (const transaction_view& tx : group.transactions()) {
-      for (const extent_view& extent : tx.extents)
-        for (std::uint64_t page = 0; page < extent.pages(); ++page)
-          pages_of[extent.segment]->push_back(extent.offset / redo_page + page);
+      for (const bulk_run_view& run : tx.runs)
+        for (std::uint64_t page = 0; page < run.pages(); ++page)
+          pages_of[run.segment]->push_back(run.offset / redo_page + page);
       for (const range_view& range : tx.ranges) {
         auto& pages = *pages_of[range.segment];
         if (range.value.empty()) continue;

@@ -67,7 +67,7 @@ group_pool::group_pool(std::uint32_t group_length, std::size_t kept)
 group_pool::~group_pool() {
   for (const auto& slab : slabs_) os::unmap(slab->memory, slab_length_);
 }
-std::size_t group_pool::memory() const {
+std::size_t group_pool::memory_used() const {
   const std::scoped_lock lock(mutex_);
   return slabs_.size() * slab_length_;
 }
@@ -117,18 +117,18 @@ class batch::appender {
   }
 
   // Before the values.
-  void add(const bulk_extent& extent) {
+  void add(const bulk_run& run) {
     constexpr std::uint32_t width = sizeof(std::uint32_t);
-    for (std::uint64_t done = 0; done < extent.checksums.size();) {
-      const auto number = place_for(*extent.in, record_type::extents);
+    for (std::uint64_t done = 0; done < run.checksums.size();) {
+      const auto number = place_for(*run.in, record_type::runs);
       if (!number) continue;
-      const std::uint32_t room = limit() - group().used - static_cast<std::uint32_t>(sizeof(extent_header));
-      const auto part = static_cast<std::uint32_t>(
-          std::min<std::uint64_t>(extent.checksums.size() - done, round_down(room, 8) / width));
+      const std::uint32_t room = limit() - group().used - static_cast<std::uint32_t>(sizeof(bulk_run_header));
+      const auto part =
+          static_cast<std::uint32_t>(std::min<std::uint64_t>(run.checksums.size() - done, round_down(room, 8) / width));
       std::byte* at = group().bytes + group().used;
-      put(at, extent_header{(extent.page + done) * redo_page, part, previous_range_, *number, 0});
-      put_padded(at + sizeof(extent_header), extent.checksums.data() + done, part * width);
-      advance(sizeof(extent_header) + padded(std::uint64_t{part} * width));
+      put(at, bulk_run_header{(run.page + done) * redo_page, part, previous_range_, *number, 0});
+      put_padded(at + sizeof(bulk_run_header), run.checksums.data() + done, part * width);
+      advance(sizeof(bulk_run_header) + padded(std::uint64_t{part} * width));
       done += part;
     }
   }
@@ -151,7 +151,7 @@ class batch::appender {
   }
   void finish() {
     close(record_last);
-    const bool whole = parts_ == 1 && commit_.extents.empty();
+    const bool whole = parts_ == 1 && commit_.runs.empty();
     to_.commits_.push_back({static_cast<std::uint32_t>(to_.groups_.size() - 1), start_,
                             whole ? group().used - start_ : 0, ranges_, payload_, commit_.lazy});
     to_.lazy_ += commit_.lazy;
@@ -241,9 +241,9 @@ std::uint64_t batch::bound(const commit_image& commit, std::uint32_t block, std:
     bytes += sizeof(range_header) + round_up(value.length, 8);
     most_names = std::max<std::uint64_t>(most_names, segment_record_length(*value.in));
   }
-  for (const auto& extent : commit.extents) {
-    bytes += sizeof(extent_header) + round_up(extent.checksums.size() * sizeof(std::uint32_t), 8);
-    most_names = std::max<std::uint64_t>(most_names, segment_record_length(*extent.in));
+  for (const auto& run : commit.runs) {
+    bytes += sizeof(bulk_run_header) + round_up(run.checksums.size() * sizeof(std::uint32_t), 8);
+    most_names = std::max<std::uint64_t>(most_names, segment_record_length(*run.in));
   }
   const std::uint64_t head = transaction_head_length(commit.label);
   // Each group repeats names and heads; a record is closed and opened again when another segment is named.
@@ -257,7 +257,7 @@ std::uint64_t batch::bound(const commit_image& commit, std::uint32_t block, std:
     if (change.in != last) names += segment_record_length(*change.in) + head;
     last = change.in;
   };
-  std::ranges::for_each(commit.extents, count_name);
+  std::ranges::for_each(commit.runs, count_name);
   last = nullptr;                                    // another type: another record
   std::ranges::for_each(commit.values, count_name);  // sorted by segment
   return round_up(bytes + names + groups * per_group, block) + (groups - 1) * block;
@@ -280,7 +280,7 @@ void batch::append(const commit_image& commit, std::span<const page_ref> pages) 
   try {
     if (const auto most = pages_.size() + pages.size(); most > pages_.capacity()) pages_.reserve(2 * most);
     appender to(*this, commit);
-    for (const auto& extent : commit.extents) to.add(extent);
+    for (const auto& run : commit.runs) to.add(run);
     for (const auto& value : commit.values) to.add(value);
     to.finish();
   } catch (...) {  // out of memory: as if it had not been tried

@@ -26,7 +26,7 @@ struct new_value {
 };
 
 // Pages that were written straight to their segment.
-struct bulk_extent {
+struct bulk_run {
   segment* in;
   std::uint64_t page;
   std::vector<std::uint32_t> checksums;  // CRC32C of each
@@ -38,8 +38,8 @@ struct commit_image {
   std::string_view label;
   bool lazy;
   std::span<const new_value> values;
-  std::span<const bulk_extent> extents = {};
-  [[nodiscard]] bool is_empty() const { return values.empty() && extents.empty(); }
+  std::span<const bulk_run> runs = {};
+  [[nodiscard]] bool is_empty() const { return values.empty() && runs.empty(); }
 };
 
 // A page that a batch changes.
@@ -77,7 +77,7 @@ class group_pool {
   // Bytes that a group may have, header included.
   [[nodiscard]] std::uint32_t group_length() const { return group_length_; }
   // Bytes of memory that it has.
-  [[nodiscard]] std::size_t memory() const;
+  [[nodiscard]] std::size_t memory_used() const;
 
  private:
   const std::uint32_t group_length_;

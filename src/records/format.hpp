@@ -43,7 +43,7 @@ static_assert(sizeof(group_header) == 64);
 inline constexpr std::uint32_t group_last = 1;  // the last group of its batch
 
 // Record types 4 to 6 are reserved: prepare, outcome, snapshot.
-enum class record_type : std::uint16_t { segment = 1, transaction = 2, extents = 3 };
+enum class record_type : std::uint16_t { segment = 1, transaction = 2, runs = 3 };
 
 struct record_header {
   record_type type;        //    0
@@ -89,13 +89,13 @@ static_assert(sizeof(range_header) == 24);
 // An extents record has a transaction's body and label, then extents: pages that were written straight to the segment, and
 // durable there, before the record. Each is this header, then the CRC32C of every page, padded to 8. A transaction's
 // extents come before its ranges.
-struct extent_header {
+struct bulk_run_header {
   std::uint64_t offset;    //    0  in the segment's data, bytes; a multiple of redo_page
   std::uint32_t pages;     //    8  of redo_page bytes; not 0
   std::uint32_t previous;  //   12  from the extent before it in this record to this one, bytes; 0: none
   std::uint32_t segment;   //   16  number in this group
   std::uint32_t reserved;  //   20
 };
-static_assert(sizeof(extent_header) == sizeof(range_header));
+static_assert(sizeof(bulk_run_header) == sizeof(range_header));
 
 }  // namespace tenure::rvm

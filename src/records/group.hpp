@@ -41,7 +41,7 @@ struct range_view {
   os::const_bytes value;
 };
 
-struct extent_view {
+struct bulk_run_view {
   std::uint32_t segment;      // index into group_view::segments
   std::uint64_t offset;       // in the segment's data; whole pages
   os::const_bytes checksums;  // CRC32C, 4 bytes a page
@@ -61,7 +61,7 @@ struct transaction_view {
   std::uint16_t flags;  // record_first, record_last, record_lazy
   std::string_view label;
   std::vector<range_view> ranges;
-  std::vector<extent_view> extents;
+  std::vector<bulk_run_view> runs;
 };
 
 // A group whose checksum has been verified, taken apart. Refers to the bytes it was made from.

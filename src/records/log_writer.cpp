@@ -82,7 +82,7 @@ std::uint64_t log_writer::capture(guard& lock, commit_source& source, commit_mod
       }
       spooled_ += open_->bytes() - before;
       number = open_->number();
-      if (!image.extents.empty()) queue_.mask_until(image.id, number);
+      if (!image.runs.empty()) queue_.mask_until(image.id, number);
       if (open_->bytes() >= limit) seal_full(lock);
     }
     source.captured();
@@ -161,7 +161,7 @@ void log_writer::end_turn(const guard&) noexcept {
   changed_.notify_all();
 }
 
-void log_writer::await_companions(guard& lock) {
+void log_writer::wait_for_commits(guard& lock) {
   if (waiting_.all_here()) return;
   const auto limit = std::chrono::steady_clock::now() + waiting_.patience();
   lock.unlock();  // the writer's role keeps others from changing whom is waited for
@@ -172,7 +172,7 @@ void log_writer::await_companions(guard& lock) {
 bool log_writer::write_next(guard& lock) {
   assert(writing_);
   if (failure_ || (sealed_.empty() && !open_)) return false;
-  if (sealed_.empty()) await_companions(lock);
+  if (sealed_.empty()) wait_for_commits(lock);
   if (failure_) return false;
   if (sealed_.empty()) seal(lock);
   const std::size_t waited = waiting_.leave();
@@ -205,10 +205,10 @@ bool log_writer::write_next(guard& lock) {
 }
 
 void log_writer::write(batch& b) {
-  const time_counted timing(count_.write_ns);
+  const scoped_timer timing(count_.write_ns);
   // Inter-transaction optimization. Where it has found nothing for a while it is tried now and then only.
   const bool possible = b.lazy_commits() != 0 && b.commits() > 1;
-  if (possible && (fruitless_ < 4 || fruitless_ % 16 == 0)) {
+  if (possible && (batches_without_savings_ < 4 || batches_without_savings_ % 16 == 0)) {
     batch_savings saved;
     try {
       saved = b.drop_overwritten();
@@ -216,9 +216,9 @@ void log_writer::write(batch& b) {
     }
     count_.inter_transactions_saved += saved.transactions;
     count_.inter_bytes_saved += saved.bytes;
-    fruitless_ = saved.transactions * 100 < b.commits() ? fruitless_ + 1 : 0;
+    batches_without_savings_ = saved.transactions * 100 < b.commits() ? batches_without_savings_ + 1 : 0;
   } else if (possible) {
-    ++fruitless_;
+    ++batches_without_savings_;
   }
   const std::uint32_t block = log_.block();
   const std::uint64_t length = b.length(block);
@@ -277,7 +277,7 @@ void log_writer::grow(guard& lock, std::uint64_t needed, std::uint64_t payload) 
   ++count_.log_grown;
 }
 
-void log_writer::quiesce(const std::function<void()>& f) {
+void log_writer::with_log_idle(const std::function<void()>& f) {
   guard lock(mutex_);
   const role writer(*this, lock);
   while (write_next(lock)) {

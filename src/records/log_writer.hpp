@@ -20,7 +20,7 @@
 #include "log/counters.hpp"
 #include "log/durable_log.hpp"
 #include "records/batch.hpp"
-#include "records/companions.hpp"
+#include "records/commit_gathering.hpp"
 #include "records/page_queue.hpp"
 #include "records/thresholds.hpp"
 
@@ -71,7 +71,7 @@ class log_writer {
   void between_commits(const std::function<void()>& f);
   // Runs f with the commit lock held and no batch being written: nothing is committed or logged meanwhile. What is spooled
   // has been written.
-  void quiesce(const std::function<void()>& f);
+  void with_log_idle(const std::function<void()>& f);
 
  private:
   using guard = std::unique_lock<std::mutex>;
@@ -90,7 +90,7 @@ class log_writer {
   void grow(guard& lock, std::uint64_t needed, std::uint64_t payload);
   void seal(const guard&);
   void seal_full(const guard&);
-  void await_companions(guard& lock);
+  void wait_for_commits(guard& lock);
   void run();
 
   durable_log& log_;
@@ -112,14 +112,14 @@ class log_writer {
   std::uint64_t next_number_ = 1;  // of batches
   std::atomic<std::uint64_t> durable_{0};
   std::uint64_t spooled_ = 0, spool_limit_;
-  companions waiting_;
+  commit_gathering waiting_;
   const error interrupted_;  // made before memory is short
   std::optional<error> failure_;
   std::atomic<bool> failed_{false};  // whether failure_ is set
 
   // Of the writer alone.
-  std::uint32_t previous_group_ = 0;  // length on disk
-  std::uint32_t fruitless_ = 0;       // batches in which the inter-transaction optimization found nothing
+  std::uint32_t previous_group_ = 0;           // length on disk
+  std::uint32_t batches_without_savings_ = 0;  // batches in which the inter-transaction optimization found nothing
 
   std::thread thread_;
 };

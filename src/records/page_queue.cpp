@@ -27,15 +27,14 @@ void page_queue::publish(const batch& written, lsn at, lsn tail, lsn last_group)
   published_.store(written.number(), std::memory_order_release);
   std::erase_if(masks_, [&](const bulk_mask& m) {
     if (m.batch == 0 || m.batch > written.number()) return false;
-    m.run.in->settled(m.transaction, m.generation);
+    m.run.in->note_bulk_logged(m.transaction, m.generation);
     return true;
   });
 }
 
-void page_queue::mask(std::uint64_t transaction, std::uint32_t generation, std::span<const bulk_extent> extents) {
+void page_queue::mask(std::uint64_t transaction, std::uint32_t generation, std::span<const bulk_run> runs) {
   const std::scoped_lock lock(mutex_);
-  for (const bulk_extent& e : extents)
-    masks_.push_back({{e.in, e.page, e.checksums.size()}, transaction, generation, 0});
+  for (const bulk_run& e : runs) masks_.push_back({{e.in, e.page, e.checksums.size()}, transaction, generation, 0});
 }
 
 void page_queue::mask_until(std::uint64_t transaction, std::uint64_t batch) {

@@ -49,7 +49,7 @@ class page_queue {
 
   // The transaction is writing these pages straight to their segments: until its extents are in the log's live part, what
   // older records say of them must not be written any more [rvm.bulk.masked].
-  void mask(std::uint64_t transaction, std::uint32_t generation, std::span<const bulk_extent> extents);
+  void mask(std::uint64_t transaction, std::uint32_t generation, std::span<const bulk_run> runs);
   // It commits in this batch.
   void mask_until(std::uint64_t transaction, std::uint64_t batch);
   // It does not commit: nothing of it is in any batch.

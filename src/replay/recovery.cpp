@@ -41,12 +41,12 @@ class recovering {
     replay(log_, {status_.head, end.tail, end.last_group},
            {.resolve = [this](const segment_name& name) { return resolve(name); },
             .memory = how_.memory,
-            .may_have_extents = (status_.incompatible & feature_extents) != 0,
+            .may_have_extents = (status_.incompatible & feature_bulk_runs) != 0,
             .progress = how_.progress,
             .damaged = [this](const std::vector<page_ref>& pages) { accept_damage(pages); }},
            report_);
     for (const auto& [name, s] : opened_)
-      if (s != nullptr) s->mend();
+      if (s != nullptr) s->repair_checksums();
   }
 
   // The segment that a record names; nullptr where it is given up.
@@ -61,7 +61,7 @@ class recovering {
     }
     // Before changes of a segment are logged its header says so [rvm.segment.in-log]. If it does not, they must not be
     // applied: this is another state of the segment than the one they were made on.
-    if (!s->waits_in(log_.id()))
+    if (!s->may_have_changes_in(log_.id()))
       return give_up(file, errc::wrong_log,
                      "but the segment does not know of them: another log has taken it over, or it is an older copy; "
                      "put the right file back, or open the log with give_up_segments");
@@ -71,7 +71,7 @@ class recovering {
           errc::wrong_log,
           log_.path() + ": the log has committed changes for a segment that was at " + s->path() +
               ", but another segment is there now; put the right one back and open the log again; nothing is lost");
-    if (const std::string why = s->why_of_another_moment(status_, log_.path(), report_.tail); !why.empty())
+    if (const std::string why = s->find_mismatch(status_, log_.path(), report_.tail); !why.empty())
       return give_up(file, errc::wrong_log, "which " + why + ", or open the log with give_up_segments");
     return s.get();
   }
@@ -115,11 +115,11 @@ class recovering {
     if (report_.needed) ++totals[static_cast<std::size_t>(log_total::recovered)];
     log_.start(report_.tail, totals, [this](status_block& next) {
       for (const auto& [name, s] : opened_)
-        if (s != nullptr) s->mark_in(next);
+        if (s != nullptr) s->add_mark_to(next);
     });
     // Only now: before, another log must not be used on them.
     for (const auto& [name, s] : opened_)
-      if (s != nullptr && s->waits_in(log_.id())) s->note_not_in_log();
+      if (s != nullptr && s->may_have_changes_in(log_.id())) s->note_not_in_log();
   }
 
   local_log& log_;
@@ -145,7 +145,7 @@ redo changes_in_log(const readable_log& log, const log_part& live, segment& of) 
   redo values([&](const segment_name& name) {
     const bool same = name.raw == of.is_raw() && (name.raw ? name.path == of.logged_path() : name.id == of.id());
     // As in recovery: these are not changes of what is there.
-    if (same && !of.waits_in(log.id()))
+    if (same && !of.may_have_changes_in(log.id()))
       throw error(errc::wrong_log,
                   of.path() + ": the log " + log.path() +
                       " has changes for this segment, but the segment does not know of them: another log has taken it "

@@ -46,10 +46,10 @@ void redo::add(const group_view& group) {
   for (auto transaction = transactions.rbegin(); transaction != transactions.rend(); ++transaction) {
     if (transaction->flags & record_last) ++transactions_;
     ranges_ += transaction->ranges.size();
-    for (auto extent = transaction->extents.rbegin(); extent != transaction->extents.rend(); ++extent)
-      if (const std::uint32_t in = numbers[extent->segment]; in != none) {
-        segments_[in]->settled(transaction->id, group.header().generation);
-        add_extent(in, *extent);
+    for (auto run = transaction->runs.rbegin(); run != transaction->runs.rend(); ++run)
+      if (const std::uint32_t in = numbers[run->segment]; in != none) {
+        segments_[in]->note_bulk_logged(transaction->id, group.header().generation);
+        add_bulk_run(in, *run);
       }
     // What a truncation writes is of records before the LSN that the segment says first [rvm.segment.applied].
     const auto early = [&](std::uint32_t in) {
@@ -70,21 +70,21 @@ void redo::require_in_segment(std::uint32_t in, std::uint64_t offset, std::uint6
                                              " bytes; it is not the file that the log was written for, or was cut off");
 }
 
-void redo::add_extent(std::uint32_t in, const extent_view& extent) {
-  require_in_segment(in, extent.offset, extent.length());
-  const std::uint64_t first = extent.offset / redo_page;
-  if (restricted_ && nodes_.size() < extent.pages()) {
+void redo::add_bulk_run(std::uint32_t in, const bulk_run_view& run) {
+  require_in_segment(in, run.offset, run.length());
+  const std::uint64_t first = run.offset / redo_page;
+  if (restricted_ && nodes_.size() < run.pages()) {
     for (node& n : nodes_)
-      if (n.key.segment == in && n.key.page >= first && n.key.page < first + extent.pages()) n.masked = true;
+      if (n.key.segment == in && n.key.page >= first && n.key.page < first + run.pages()) n.masked = true;
     return;
   }
-  if (!restricted_) extents_.push_back({segments_[in], first, extent.pages()});
-  for (std::uint64_t i = 0; i < extent.pages(); ++i) {
+  if (!restricted_) bulk_runs_.push_back({segments_[in], first, run.pages()});
+  for (std::uint64_t i = 0; i < run.pages(); ++i) {
     const std::uint32_t at = node_of({in, first + i});
     if (at == page_index::none) continue;
     // What is newer may have been written to the segment already: then it has neither the one nor the other.
     if (!restricted_ && !nodes_[at].masked && nodes_[at].covered == 0 && !segments_[in]->is_raw())
-      checks_.push_back({at, extent.checksum(i)});
+      checks_.push_back({at, run.checksum(i)});
     nodes_[at].masked = true;
   }
 }
@@ -101,7 +101,7 @@ bool redo::makes_sound(segment& in, std::uint64_t page) const {
   if (number == segments_.end()) return false;
   const std::uint32_t at = index_.find({static_cast<std::uint32_t>(number - segments_.begin()), page});
   if (at == page_index::none || nodes_[at].covered == 0) return false;
-  return nodes_[at].covered == redo_page || (nodes_[at].early && !in.is_kept_apart(page));
+  return nodes_[at].covered == redo_page || (nodes_[at].early && !in.is_marked_damaged(page));
 }
 
 std::vector<page_ref> redo::damaged_pages() const {
@@ -119,7 +119,8 @@ std::vector<page_ref> redo::damaged_pages() const {
     const auto bytes = os::bytes(buffer).first(run * redo_page);
     in.read(key(i).page * redo_page, bytes);
     for (std::size_t n = 0; n < run; ++n)
-      if (crc32c(bytes.subspan(n * redo_page, redo_page)) != order[i + n].checksum && !in.is_unsettled(key(i + n).page))
+      if (crc32c(bytes.subspan(n * redo_page, redo_page)) != order[i + n].checksum &&
+          !in.is_bulk_unlogged(key(i + n).page))
         damaged.push_back({&in, key(i + n).page});
   }
   return damaged;
@@ -213,7 +214,7 @@ void redo::clear() {
   nodes_.clear();
   pieces_.clear();
   checks_.clear();
-  extents_.clear();
+  bulk_runs_.clear();
   masked_.clear();
   bitmaps_.clear();
   blocks_used_ = block_at_ = 0;
@@ -237,7 +238,7 @@ void redo::apply(std::vector<recovery_report::segment>& report) {
 }
 
 // What is not overwritten keeps its damage, and a new checksum would hide it.
-std::vector<std::uint64_t> redo::keep_damage_apart(std::span<const node* const> pages, os::bytes bytes) {
+std::vector<std::uint64_t> redo::mark_damaged_pages(std::span<const node* const> pages, os::bytes bytes) {
   segment& in = *segments_[pages.front()->key.segment];
   std::vector<std::uint64_t> all, found;
   for (std::size_t n = 0; n < pages.size(); ++n) {
@@ -260,7 +261,7 @@ std::vector<std::uint64_t> redo::keep_damage_apart(std::span<const node* const> 
     else
       found.push_back(page);
   }
-  if (!found.empty()) in.keep_apart(found);
+  if (!found.empty()) in.mark_damaged(found);
   for (const std::uint64_t page : found) findings_.damaged.push_back({&in, page});
   return all;
 }
@@ -290,7 +291,7 @@ void redo::write(std::vector<recovery_report::segment>& report, std::set<segment
         segments_[n.key.segment]->read_ahead(n.key.page * redo_page, redo_page);
     if (!is_partial) return;
     in.read(pages.front()->key.page * redo_page, bytes);
-    for (const std::uint64_t page : keep_damage_apart(pages, bytes)) damaged.emplace(&in, page);
+    for (const std::uint64_t page : mark_damaged_pages(pages, bytes)) damaged.emplace(&in, page);
   });
   // When all damage is known, and before any page of any segment: should a note fail, all pages are as they were.
   for (const node* n : order)
@@ -309,7 +310,7 @@ void redo::write(std::vector<recovery_report::segment>& report, std::set<segment
     }
     in.write_pages(first, bytes);
     for (const node* n : pages)
-      if (damaged.contains({&in, n->key.page})) in.stays_apart(n->key.page);
+      if (damaged.contains({&in, n->key.page})) in.mark_still_damaged(n->key.page);
   });
 }
 
@@ -319,10 +320,10 @@ void redo::for_each(const std::function<void(segment&, std::uint64_t, os::const_
       f(*segments_[n->key.segment], n->key.page * redo_page + pieces_[p].from, {pieces_[p].value, pieces_[p].length});
 }
 
-std::size_t redo::memory() const {
+std::size_t redo::memory_used() const {
   std::size_t values = blocks_used_ == 0 ? 0 : block_at_;
   for (std::size_t i = 0; i + 1 < blocks_used_; ++i) values += arena_[i].get_deleter().length;
-  return index_.memory() + nodes_.size() * sizeof(node) + pieces_.size() * sizeof(piece) +
+  return index_.memory_used() + nodes_.size() * sizeof(node) + pieces_.size() * sizeof(piece) +
          checks_.size() * sizeof(check) + bitmaps_.size() * sizeof(page_bytes) + values;
 }
 
@@ -339,27 +340,27 @@ log_part collect(redo& values, const readable_log& log, const log_part& from, st
     left.to = group.header().lsn;
     left.last_group = left.to - group.header().previous;
     if (++groups % 64 == 0) on_read(from.to - left.to);
-    return values.memory() <= memory;
+    return values.memory_used() <= memory;
   });
   report.groups += groups;
   report.bytes_read += from.to - left.to;
   return left;
 }
 
-struct known_extent {
+struct known_bulk_run {
   lsn at;  // of its group
   page_run pages;
 };
 // Those of a part of the log. Needed where the log is replayed in parts, oldest first: what an old record says must not be
 // written over an extent that only a newer part tells of.
-std::vector<known_extent> find_extents(const readable_log& log, const log_part& older,
-                                       const segment_resolver& resolve) {
-  std::vector<known_extent> all;
+std::vector<known_bulk_run> find_bulk_runs(const readable_log& log, const log_part& older,
+                                           const segment_resolver& resolve) {
+  std::vector<known_bulk_run> all;
   read_backwards(log, older, [&](const group_view& group) {
     for (const transaction_view& tx : group.transactions())
-      for (const extent_view& extent : tx.extents)
-        if (segment* const in = resolve(group.segments()[extent.segment]))
-          all.push_back({group.header().lsn, {in, extent.offset / redo_page, extent.pages()}});
+      for (const bulk_run_view& run : tx.runs)
+        if (segment* const in = resolve(group.segments()[run.segment]))
+          all.push_back({group.header().lsn, {in, run.offset / redo_page, run.pages()}});
     return true;
   });
   return all;
@@ -389,8 +390,8 @@ void replay(const readable_log& log, const log_part& all, const replay_settings&
   };
   std::set<segment*> written;
   const auto write = [&](redo& values) {
-    values.after_a_crash();
-    values.through(all.to);
+    values.expect_torn_pages();
+    values.set_through(all.to);
     values.write(report.segments, written);
     for (const page_ref& page : values.findings().damaged)
       report.damaged.push_back({page.in->path(), page.page * redo_page});
@@ -401,8 +402,8 @@ void replay(const readable_log& log, const log_part& all, const replay_settings&
   redo newest(how.resolve);
   const log_part older = collect(newest, log, all, how.memory / 2, report, on_read);
   if (const auto pages = newest.damaged_pages(); !pages.empty()) how.damaged(pages);
-  std::vector<known_extent> extents;
-  if (older.length() != 0 && how.may_have_extents) extents = find_extents(log, older, how.resolve);
+  std::vector<known_bulk_run> runs;
+  if (older.length() != 0 && how.may_have_extents) runs = find_bulk_runs(log, older, how.resolve);
   std::uint64_t length = (all.to - older.to) / 2;
   redo values(how.resolve);
   for (lsn at = all.from; at < older.to;) {
@@ -412,9 +413,9 @@ void replay(const readable_log& log, const log_part& all, const replay_settings&
       if (const auto cut = find_group(log, round_up(at + length, log.block()), part.to))
         part = {at, cut->at, cut->previous};
     values.clear();
-    for (const known_extent& e : extents)
+    for (const known_bulk_run& e : runs)
       if (e.at >= part.to) values.mask(*e.pages.in, e.pages.page, e.pages.pages);
-    for (const page_run& pages : newest.extents()) values.mask(*pages.in, pages.page, pages.pages);
+    for (const page_run& pages : newest.runs()) values.mask(*pages.in, pages.page, pages.pages);
     recovery_report tried = report;
     if (collect(values, log, part, how.memory / 2, tried, on_read).length() != 0) {
       length = std::max<std::uint64_t>(length / 2, log.block());

@@ -28,8 +28,8 @@ using segment_resolver = std::function<segment*(const segment_name&)>;
 
 // What was found where part of a page was overwritten: the rest was read, and compared with the page's checksum.
 struct page_findings {
-  std::vector<page_ref> damaged;    // found now; kept apart from now on
-  std::uint64_t known_damaged = 0;  // kept apart before
+  std::vector<page_ref> damaged;    // found now, and marked
+  std::uint64_t known_damaged = 0;  // marked before
   std::uint64_t unproven =
       0;  // a truncation that a crash interrupted may have been writing them; their checksums are new
 };
@@ -51,14 +51,14 @@ class redo {
   // had its bytes: these are in the segment [rvm.bulk.masked].
   void add(const group_view& group);
   // The extents that were added; not if restricted.
-  [[nodiscard]] const std::vector<page_run>& extents() const { return extents_; }
+  [[nodiscard]] const std::vector<page_run>& runs() const { return bulk_runs_; }
   // Of the pages in them that nothing newer changes: those that do not match their checksum. Reads the segments.
   [[nodiscard]] std::vector<page_ref> damaged_pages() const;
   // The changes are written after a crash: pages that a truncation may have been writing then need not match their checksums.
   // Not if restricted.
-  void after_a_crash() { after_crash_ = true; }
+  void expect_torn_pages() { after_crash_ = true; }
   // Segments say, durably, that they may have changes up to this LSN, before they get any.
-  void through(lsn end) { through_ = end; }
+  void set_through(lsn end) { through_ = end; }
   [[nodiscard]] const page_findings& findings() const { return findings_; }
   // Whether recovery makes the page sound: what it has now may be wrong then.
   [[nodiscard]] bool makes_sound(segment& in, std::uint64_t page) const;
@@ -72,7 +72,7 @@ class redo {
   // Calls f(segment, offset, bytes) for each newest value.
   void for_each(const std::function<void(segment&, std::uint64_t, os::const_bytes)>& f) const;
 
-  [[nodiscard]] std::size_t memory() const;
+  [[nodiscard]] std::size_t memory_used() const;
   [[nodiscard]] std::uint64_t transactions() const { return transactions_; }
   [[nodiscard]] std::uint64_t ranges() const { return ranges_; }
   [[nodiscard]] std::uint64_t pages() const { return nodes_.size(); }
@@ -101,11 +101,11 @@ class redo {
   // none: it is not wanted.
   std::uint32_t node_of(page_key key);
   void require_in_segment(std::uint32_t in, std::uint64_t offset, std::uint64_t length) const;
-  void add_extent(std::uint32_t in, const extent_view& extent);
+  void add_bulk_run(std::uint32_t in, const bulk_run_view& run);
   void add_range(std::uint32_t in, std::uint64_t offset, os::const_bytes value, bool early);
   void add_piece(node& page, std::uint32_t from, std::uint32_t to, const std::byte* value);
   // Which of the pages are damaged, of which only part is overwritten. `bytes`: what the segment has of them.
-  [[nodiscard]] std::vector<std::uint64_t> keep_damage_apart(std::span<const node* const> pages, os::bytes bytes);
+  [[nodiscard]] std::vector<std::uint64_t> mark_damaged_pages(std::span<const node* const> pages, os::bytes bytes);
   const std::byte* keep(const std::byte* value, std::size_t length);
   [[nodiscard]] std::vector<const node*> in_order() const;
 
@@ -118,7 +118,7 @@ class redo {
   std::vector<node> nodes_;
   std::vector<piece> pieces_;
   std::vector<check> checks_;
-  std::vector<page_run> extents_;
+  std::vector<page_run> bulk_runs_;
   std::map<segment*, part_set> masked_;
   std::vector<page_bytes> bitmaps_;
   // Values lie in blocks: a small one, then huge pages. A log of 1 GiB spent a fifth of its recovery on page faults.

@@ -29,8 +29,8 @@ namespace tenure::rvm {
 
 struct truncator_settings {
   double threshold;
-  std::uint64_t memory;      // bytes for collected values
-  std::size_t fewest_pages;  // taken at a time
+  std::uint64_t value_bytes;  // bytes for collected values
+  std::size_t fewest_pages;   // taken at a time
   bool background;
   archive_writer* archive;  // nullptr: what is truncated is forgotten
 };
@@ -63,7 +63,7 @@ class truncator final : public log_space {
 
   // log_space
   void make_room(std::uint64_t bytes) override;
-  void appended() override { consider(); }
+  void appended() override { wake_if_due(); }
   void empty(const std::function<void()>& f) override;
 
   // Incremental steps until `bytes` more of log are free, or a page is in the way. Returns what was reclaimed.
@@ -78,13 +78,13 @@ class truncator final : public log_space {
     if (const guard lock(mutex_, std::try_to_lock); lock) f();
   }
   // Has everything truncated that is synced: in the background, or here. Errors are reported by whoever next needs room.
-  void request_everything() noexcept;
+  void request_truncation() noexcept;
   // The same, for who writes extents to segments: the log says first, durably, that it may have records of them.
-  void writing_extents(const std::function<void()>& f);
+  void with_lock_for_bulk(const std::function<void()>& f);
 
   void set_threshold(double part);
   // An open transaction has ended that may have been in the way.
-  void unblocked() noexcept {
+  void note_unblocked() noexcept {
     if (blocked_.load(std::memory_order_relaxed)) wake();
   }
   void stop();
@@ -95,7 +95,7 @@ class truncator final : public log_space {
 
   void wake() noexcept;
   // Truncates, or has the background do it, if that is due.
-  void consider();
+  void wake_if_due();
   void run(const std::stop_token& stop);
   std::uint64_t incremental(const guard&, lsn until, outcome& how);
   void epoch(const guard&);
@@ -107,7 +107,7 @@ class truncator final : public log_space {
   // Takes as many pages up to `until` as memory suffices for, and writes them.
   progress step(lsn until, bool even_referenced);
   // What the background does: down from above the threshold.
-  void relieve(const guard&);
+  void truncate_in_background(const guard&);
   segment_resolver resolver();
 
   durable_log& log_;

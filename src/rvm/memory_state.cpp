@@ -85,7 +85,7 @@ void memory_state::open_log() {
   report_ = recover(*log_, {disk_, how_.recovery_memory, how_.give_up_segments, how_.on_progress, archive});
   count_.damaged_pages += report_.damaged.size();
   make_mapper();
-  log_->keep_notes([this](status_block& status) { segments_->mark_in(status); });
+  log_->keep_notes([this](status_block& status) { segments_->add_mark_to(status); });
   writing_.emplace(*this, archive);
   mapper_->write_with(
       {writing_->queue, writing_->truncation, writing_->writer, writing_->tracked, writing_->transactions});
@@ -187,7 +187,7 @@ void memory_state::close() {
   } const release{*this};
   if (!writing_) return;
   writing_->writer.require_usable();
-  writing_->writer.quiesce([] {});
+  writing_->writer.with_log_idle([] {});
   writing_->truncation.stop();
   writing_->writer.stop();
   writing_->truncation.everything();

@@ -59,7 +59,7 @@ static_assert(sizeof(segment_header) == 4096 && offsetof(segment_header, log_pat
               offsetof(segment_header, checksum) == 4092);
 inline constexpr std::uint64_t segment_alignment = 64 * 1024;
 // In place of the checksum of a page that failed it before part of the page was overwritten: nothing but overwriting it as a
-// whole makes it sound again [rvm.segment.kept-apart].
+// whole makes it sound again [rvm.segment.marked-damaged].
 inline constexpr std::uint32_t damaged_page_mark = 0x21444142;  // "BAD!"
 inline constexpr std::uint64_t segment_checksums_offset = segment_alignment;
 

@@ -96,7 +96,7 @@ class page_index {
     std::ranges::fill(slots_, slot{});
     size_ = 0;
   }
-  [[nodiscard]] std::size_t memory() const { return slots_.size() * sizeof(slot); }
+  [[nodiscard]] std::size_t memory_used() const { return slots_.size() * sizeof(slot); }
 
  private:
   struct slot {

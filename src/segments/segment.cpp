@@ -148,8 +148,8 @@ segment::segment(os::disk& disk, const std::string& path, std::string logged_pat
                                              "; it was cut off: restore it from a backup");
   if (header_.applied_sequence != header_.sequence) header_.applied = 0;
   applied_ = applied_at_open_ = header_.applied;
-  unsettled_.assign(header_.bulk.begin(), header_.bulk.begin() + header_.bulk_count);
-  mended_ = unsettled_.empty();
+  unlogged_bulk_.assign(header_.bulk.begin(), header_.bulk.begin() + header_.bulk_count);
+  checksums_repaired_ = unlogged_bulk_.empty();
 }
 
 void segment::require_log(const identity& log) const {
@@ -191,9 +191,9 @@ void segment::note_in_log(const identity& log, const std::string& log_path, lsn 
 void segment::note_not_in_log() {
   if (raw_ || (header_.in_log == 0 && header_.bulk_count == 0)) return;
   const std::scoped_lock lock(header_mutex_);
-  if (mended_) {  // no record of the log is there that could disagree
-    const std::scoped_lock unsettled(unsettled_mutex_);
-    unsettled_.clear();
+  if (checksums_repaired_) {  // no record of the log is there that could disagree
+    const std::scoped_lock unlogged(unlogged_bulk_mutex_);
+    unlogged_bulk_.clear();
   }
   noted_ = false;
   header_.in_log = 0;
@@ -208,7 +208,7 @@ void segment::note_applied(lsn through) {
   write_header();
 }
 
-void segment::retract(lsn end) {
+void segment::move_back_applied(lsn end) {
   if (raw_ || applied() <= end) return;
   const std::scoped_lock lock(header_mutex_);
   header_.applied = end;
@@ -216,7 +216,7 @@ void segment::retract(lsn end) {
   write_header();  // nor does the older copy say more
 }
 
-void segment::mark_in(status_block& log) const {
+void segment::add_mark_to(status_block& log) const {
   if (raw_) return;
   if (const std::scoped_lock lock(header_mutex_); !held_is_durable_) return;
   const auto known = std::span(log.marks).first(log.mark_count);
@@ -240,7 +240,7 @@ bool segment::marks(const segment_mark& mark) const {
 
 // Copies of files that were made at different times, or while they were written, are told by how far each of them says that
 // the log's changes are in the segment [rvm.segment.applied].
-std::string segment::why_of_another_moment(const status_block& log, const std::string& log_path, lsn tail) const {
+std::string segment::find_mismatch(const status_block& log, const std::string& log_path, lsn tail) const {
   if (raw_ || was_changed_elsewhere(log.log_id)) return "";
   const bool is_known = was_changed_under(log.log_id);
   const lsn has = applied();
@@ -261,7 +261,7 @@ std::string segment::why_of_another_moment(const status_block& log, const std::s
   return "";
 }
 
-void segment::disown() {
+void segment::detach_from_log() {
   if (raw_) return;
   const std::scoped_lock lock(header_mutex_);
   noted_ = false;
@@ -282,7 +282,7 @@ void segment::write_header() {
   held_is_durable_ = true;
   header_.sequence = stored_.sequence + 1;
   header_.applied_sequence = header_.sequence;
-  note_unsettled();
+  note_unlogged_bulk();
   header_.checksum = header_checksum(header_, offsetof(segment_header, checksum));
   write_copy(1 - held_, header_);  // should it fail, it is this copy again that the next attempt writes
   held_ = 1 - held_;
@@ -328,11 +328,11 @@ void segment::grow(std::uint64_t length) {
 
 // If there are too many, the last ones become one, with what lies between them: nothing is lost but the proof that a page
 // there is damaged, should it be.
-void segment::note_unsettled() {
-  const std::scoped_lock lock(unsettled_mutex_);
+void segment::note_unlogged_bulk() {
+  const std::scoped_lock lock(unlogged_bulk_mutex_);
   header_.bulk = {};
   header_.bulk_count = 0;
-  for (const bulk_note& each : unsettled_) {
+  for (const bulk_note& each : unlogged_bulk_) {
     if (header_.bulk_count < max_bulk_notes) {
       header_.bulk[header_.bulk_count++] = each;
       continue;
@@ -344,25 +344,25 @@ void segment::note_unsettled() {
   }
 }
 
-void segment::settled(std::uint64_t transaction, std::uint32_t generation) noexcept {
-  const std::scoped_lock lock(unsettled_mutex_);
-  std::erase_if(unsettled_,
+void segment::note_bulk_logged(std::uint64_t transaction, std::uint32_t generation) noexcept {
+  const std::scoped_lock lock(unlogged_bulk_mutex_);
+  std::erase_if(unlogged_bulk_,
                 [&](const bulk_note& n) { return n.transaction == transaction && n.generation == generation; });
 }
 
-bool segment::is_unsettled(std::uint64_t page) const {
-  const std::scoped_lock lock(unsettled_mutex_);
-  return std::ranges::any_of(unsettled_, [&](const bulk_note& n) { return page - n.page < n.pages; });
+bool segment::is_bulk_unlogged(std::uint64_t page) const {
+  const std::scoped_lock lock(unlogged_bulk_mutex_);
+  return std::ranges::any_of(unlogged_bulk_, [&](const bulk_note& n) { return page - n.page < n.pages; });
 }
 
 // The bytes are written, too: after a failed sync what is read may be in the page cache only [rvm.log.no-retry], and the
 // checksums would outlive it.
-void segment::mend() {
-  if (mended_) return;
+void segment::repair_checksums() {
+  if (checksums_repaired_) return;
   std::vector<bulk_note> notes;
   {
-    const std::scoped_lock lock(unsettled_mutex_);
-    notes = unsettled_;
+    const std::scoped_lock lock(unlogged_bulk_mutex_);
+    notes = unlogged_bulk_;
   }
   constexpr std::uint64_t at_once = 256;  // pages: 1 MiB
   std::vector<std::byte> buffer(at_once * redo_page);
@@ -372,12 +372,12 @@ void segment::mend() {
       read(page * redo_page, bytes);
       std::vector<std::uint64_t> apart;
       for (std::uint64_t n = page; n < page + bytes.size() / redo_page; ++n)
-        if (is_kept_apart(n)) apart.push_back(n);
+        if (is_marked_damaged(n)) apart.push_back(n);
       write_pages(page, bytes);
-      for (const std::uint64_t n : apart) stays_apart(n);
+      for (const std::uint64_t n : apart) mark_still_damaged(n);
     }
   if (!checksums_.empty()) finish_writes();
-  mended_ = true;
+  checksums_repaired_ = true;
 }
 
 namespace {
@@ -428,11 +428,11 @@ std::vector<std::uint32_t> page_checksums(std::span<const os::const_bytes> piece
 }  // namespace
 
 void segment::write_bulk(std::span<bulk_write> writes, std::uint64_t transaction, std::uint32_t generation, lsn tail) {
-  mend();
+  repair_checksums();
   for (bulk_write& w : writes) {
     w.checksums = page_checksums(w.from);
-    const std::scoped_lock lock(unsettled_mutex_);
-    unsettled_.push_back({w.page, w.checksums.size(), transaction, generation, 0});
+    const std::scoped_lock lock(unlogged_bulk_mutex_);
+    unlogged_bulk_.push_back({w.page, w.checksums.size(), transaction, generation, 0});
   }
   if (!raw_) {
     const std::scoped_lock lock(header_mutex_);
@@ -445,7 +445,7 @@ void segment::write_bulk(std::span<bulk_write> writes, std::uint64_t transaction
           path_ + ": the segment's header could not be written; close this memory and open it again: " + e.what());
     }
   }
-  mended_ = false;
+  checksums_repaired_ = false;
   try {
     constexpr std::size_t at_once = 4 << 20;
     for (const bulk_write& w : writes) {
@@ -465,13 +465,13 @@ void segment::write_bulk(std::span<bulk_write> writes, std::uint64_t transaction
   } catch (const error& e) {
     if (e.code() != errc::outcome_unknown) {
       try {
-        mend();
+        repair_checksums();
       } catch (const error&) {  // before the next writing
       }
     }
     throw;
   }
-  mended_ = true;
+  checksums_repaired_ = true;
 }
 
 void segment::read(std::uint64_t offset, os::bytes into) {
@@ -548,13 +548,13 @@ segment::page_state segment::check(std::uint64_t page, os::const_bytes bytes) {
   if (stored == stored_checksum(bytes)) return page_state::sound;
   if (stored == damaged_page_mark) return page_state::known_damaged;
   // Free pages that a bulk write has left half-written, or that this process has.
-  if (half_written_.contains(page) || (!mended_ && is_unsettled(page))) return page_state::sound;
+  if (half_written_.contains(page) || (!checksums_repaired_ && is_bulk_unlogged(page))) return page_state::sound;
   return page_state::damaged;
 }
 
 // Alone, and synced: if the page were overwritten at the same time, a crash could leave the new bytes with the old checksum,
 // and recovery would take that for a truncation that the crash has interrupted.
-void segment::keep_apart(std::span<const std::uint64_t> pages) {
+void segment::mark_damaged(std::span<const std::uint64_t> pages) {
   for (const std::uint64_t page : pages) {
     const std::uint64_t block = page / checksums_per_block;
     std::vector<std::uint32_t> stored = read_checksum_block(block);
@@ -603,7 +603,7 @@ std::vector<std::uint64_t> segment::verify(const progress_callback& progress) {
     read_checksums(at / redo_page * sizeof(std::uint32_t), expected);
     for (std::size_t page = 0; page * redo_page < part.size(); ++page)
       if (stored_checksum(part.subspan(page * redo_page, redo_page)) != expected[page] &&
-          (mended_ || expected[page] == damaged_page_mark || !is_unsettled(at / redo_page + page)))
+          (checksums_repaired_ || expected[page] == damaged_page_mark || !is_bulk_unlogged(at / redo_page + page)))
         bad.push_back(at + page * redo_page);
   }
   return bad;

@@ -51,7 +51,7 @@ class segment {
   // Refuses a segment that may have changes in another log (errc::wrong_log).
   void require_log(const identity& log) const;
   // Whether its header says that changes may wait in this log; true for a raw one, which cannot say.
-  [[nodiscard]] bool waits_in(const identity& log) const {
+  [[nodiscard]] bool may_have_changes_in(const identity& log) const {
     return raw_ || (header_.in_log != 0 && header_.log_id == log);
   }
   // Records durably that this log may hold changes, before it does, and makes the file's name durable; or that it holds
@@ -69,15 +69,15 @@ class segment {
   // Says so, durably, before such a change is written [rvm.segment.applied].
   void note_applied(lsn through);
   // Puts it into the list of segments in the status of the log that it belongs to; where there is room.
-  void mark_in(status_block& log) const;
+  void add_mark_to(status_block& log) const;
   [[nodiscard]] bool marks(const segment_mark& mark) const;  // it is this one's
   // Why this segment and the log that is there cannot be of the same moment; "": nothing speaks against it. `tail`: the log's.
-  [[nodiscard]] std::string why_of_another_moment(const status_block& log, const std::string& log_path, lsn tail) const;
+  [[nodiscard]] std::string find_mismatch(const status_block& log, const std::string& log_path, lsn tail) const;
   // It belongs to no log any more: whatever waits for it somewhere is given up.
-  void disown();
+  void detach_from_log();
   // Its log was cut: it ends at this LSN.
-  void retract(lsn end);
-  [[nodiscard]] bool waits_in_a_log() const { return !raw_ && header_.in_log != 0; }
+  void move_back_applied(lsn end);
+  [[nodiscard]] bool may_have_logged_changes() const { return !raw_ && header_.in_log != 0; }
   // By this object: a note that was found in the file may not be durable, if who wrote it was killed.
   [[nodiscard]] bool is_noted_in_log() const { return noted_; }
 
@@ -89,22 +89,22 @@ class segment {
   }
   // Whether these bytes, read from a page, match its checksum. Of a page whose writing has failed before in this process, they
   // are taken to: it was looked at then.
-  enum class page_state { sound, damaged, known_damaged };  // known: it was kept apart before
+  enum class page_state { sound, damaged, known_damaged };  // known: it was marked before
   [[nodiscard]] page_state check(std::uint64_t page, os::const_bytes bytes);
-  // Keeps pages apart that are damaged, durably, before part of them is overwritten [rvm.segment.kept-apart].
-  void keep_apart(std::span<const std::uint64_t> pages);
-  [[nodiscard]] bool is_kept_apart(std::uint64_t page) { return stored_checksum_of(page) == damaged_page_mark; }
+  // Keeps pages apart that are damaged, durably, before part of them is overwritten [rvm.segment.marked-damaged].
+  void mark_damaged(std::span<const std::uint64_t> pages);
+  [[nodiscard]] bool is_marked_damaged(std::uint64_t page) { return stored_checksum_of(page) == damaged_page_mark; }
   // Writes whole pages from `page` on, and updates their checksums. Durable after finish_writes(). A raw segment's last page
   // is written to the segment's end only: its file stays as long as it is [rvm.segment.raw-end].
   void write_pages(std::uint64_t page, os::const_bytes from);
   void finish_writes();
   // Of a page that write_pages() has written: only part of it was known, and the rest is damaged.
-  void stays_apart(std::uint64_t page) { set_stored_checksum(page, damaged_page_mark); }
+  void mark_still_damaged(std::uint64_t page) { set_stored_checksum(page, damaged_page_mark); }
   // Makes it longer: to whole pages, at most max_length(). Durable on return. Throws errc::outcome_unknown where that could
   // not be made sure; else, if it throws, nothing has changed.
   void grow(std::uint64_t length);
   // Writes whole pages from where they are, one piece after the other, and makes them and their checksums durable; returns
-  // CRC32C of each. Before, it notes in the header, durably, that these pages are being written: until settled() says that
+  // CRC32C of each. Before, it notes in the header, durably, that these pages are being written: until note_bulk_logged() says that
   // the log has a record of it, nobody who finds them otherwise than an older record says takes them for damaged
   // [rvm.bulk.noted].
   struct bulk_write {
@@ -115,17 +115,17 @@ class segment {
   // `tail`: of the log's durable part, in which the pages are free [rvm.segment.applied]; 0: it is another log than before.
   void write_bulk(std::span<bulk_write> writes, std::uint64_t transaction, std::uint32_t generation, lsn tail);
   // Any thread.
-  void settled(std::uint64_t transaction, std::uint32_t generation) noexcept;
-  [[nodiscard]] bool is_unsettled(std::uint64_t page) const;
+  void note_bulk_logged(std::uint64_t transaction, std::uint32_t generation) noexcept;
+  [[nodiscard]] bool is_bulk_unlogged(std::uint64_t page) const;
   // Makes the checksums of such pages anew that a crash, or an error, has left with checksums of another moment.
-  void mend();
+  void repair_checksums();
   // Offsets of the pages whose checksum does not match; none if raw.
   [[nodiscard]] std::vector<std::uint64_t> verify(const progress_callback& progress);
 
  private:
   // Makes header_ the next in sequence, and durable, in one copy; the other one holds until then [rvm.segment.header-twice].
   void write_header();
-  void note_unsettled();
+  void note_unlogged_bulk();
   void sync();
   void set_checksum(std::uint64_t page, std::uint32_t crc);
   // What the table has, or will have after finish_writes().
@@ -146,9 +146,9 @@ class segment {
   std::atomic<lsn> applied_{0};  // what the copy says that holds
   lsn applied_at_open_ = 0;
   bool noted_ = false;
-  mutable std::mutex unsettled_mutex_;  // innermost
-  std::vector<bulk_note> unsettled_;    // pages written in bulk of which the log has no record; in every header
-  bool mended_ = true;                  // their checksums are right
+  mutable std::mutex unlogged_bulk_mutex_;  // innermost
+  std::vector<bulk_note> unlogged_bulk_;    // pages written in bulk of which the log has no record; in every header
+  bool checksums_repaired_ = true;          // their checksums are right
   page_vector pages_;
   // Parts of the checksum table that were changed since finish_writes(), by their place in the table.
   static constexpr std::uint64_t checksum_block = 4096;

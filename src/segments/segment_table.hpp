@@ -38,7 +38,7 @@ class segment_table {
   [[nodiscard]] bool is_of_this_log(const segment& in) const { return !in.was_changed_elsewhere(log_.id()); }
 
   // Puts into the log's status how far each segment has the log's changes.
-  void mark_in(status_block& status) const;
+  void add_mark_to(status_block& status) const;
   // The log has no changes for them any more.
   void note_not_in_log();
   void clear();

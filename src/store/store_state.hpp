@@ -2,7 +2,7 @@
 //
 // An open store.
 //
-// Locks, in the order in which they may be taken [heap.locks]: the gate (one writer, or readers); a nursery's; the type
+// Locks, in the order in which they may be taken [heap.locks]: the access lock (one writer, or readers); that of births; the type
 // index's; those of rvm. The writer needs no lock for persistent objects.
 #pragma once
 
@@ -16,7 +16,7 @@
 
 #include "objects/database_set.hpp"
 #include "objects/hidden_fields.hpp"
-#include "store/access_gate.hpp"
+#include "store/access_lock.hpp"
 
 namespace tenure {
 
@@ -28,7 +28,7 @@ struct store_state final : rvm::participant {
   void require_writable() const;
   // The writer is this thread.
   void require_transaction(const char* what) const;
-  [[nodiscard]] bool is_writer() const { return gate.is_writer(); }
+  [[nodiscard]] bool is_writer() const { return access.is_writer(); }
   [[nodiscard]] heap::maker maker() const { return is_writer() ? heap::maker::writer : heap::maker::other; }
 
   database_state& create_database(std::string_view name, const database_options& how);
@@ -44,8 +44,8 @@ struct store_state final : rvm::participant {
   void begin();
   // What to wait for; nothing if the transaction is an inner one.
   std::optional<ticket> commit();
-  // Commits and ends the transaction; with `keep_gate` nobody gets in before reopen() begins the next one.
-  ticket finish(bool keep_gate);
+  // Commits and ends the transaction; with `keep_access` nobody gets in before reopen() begins the next one.
+  ticket finish(bool keep_access);
   void reopen();
   void abort();
   // Forgets what the transaction that has just ended knew.
@@ -58,7 +58,7 @@ struct store_state final : rvm::participant {
   void committed(rvm::commit_scope&) noexcept override {}
   void aborted(rvm::commit_scope&) noexcept override {}
 
-  // Called inside the gate, before objects are touched. Starts reading, the first time [heap.read-ahead].
+  // Called with the access lock held, before objects are touched. Starts reading, the first time [heap.read-ahead].
   void use() {
     if (!used.load(std::memory_order_relaxed) && !used.exchange(true)) [[unlikely]]
       read_ahead();
@@ -74,7 +74,7 @@ struct store_state final : rvm::participant {
   std::uint32_t fork_generation;
   std::unique_ptr<rvm::memory> memory;
   std::optional<database_set> databases;
-  mutable heap::access_gate gate;
+  mutable heap::access_lock access;
 
   // Of the writer.
   store_state* outer = nullptr;  // in which the thread has begun another transaction before
@@ -91,11 +91,11 @@ struct store_state final : rvm::participant {
 // In the thread's transaction, or while nobody writes.
 class reading_scope {
  public:
-  explicit reading_scope(store_state& store) : store_(store), inside_(store.is_writer() || store.gate.is_reader()) {
-    if (!inside_) store_.gate.enter_to_read();
+  explicit reading_scope(store_state& store) : store_(store), inside_(store.is_writer() || store.access.is_reader()) {
+    if (!inside_) store_.access.lock_shared();
   }
   ~reading_scope() {
-    if (!inside_) store_.gate.leave_reading();
+    if (!inside_) store_.access.unlock_shared();
   }
   reading_scope(const reading_scope&) = delete;
   reading_scope& operator=(const reading_scope&) = delete;

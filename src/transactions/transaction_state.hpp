@@ -74,7 +74,7 @@ class transaction_state : public commit_source {
   void add_touched_to(page_set& pages) { touched_.add_to(pages); }  // with the list's lock held
   // Of all committed transactions that this object has been.
   struct totals {
-    own_counter flush_commits, no_flush_commits, ranges_declared, bytes_declared, ranges_merged, bytes_merged;
+    single_writer_counter flush_commits, no_flush_commits, ranges_declared, bytes_declared, ranges_merged, bytes_merged;
   };
   [[nodiscard]] const totals& all_committed() const { return totals_; }
 
@@ -166,8 +166,8 @@ class transaction_state : public commit_source {
   std::size_t undo_before_prepare_ = not_prepared, saved_before_prepare_ = not_prepared;
   std::vector<new_value> values_;  // while committing
   std::vector<bulk_write> bulk_;   // in checking mode changed under the list's lock
-  std::vector<bulk_extent> extents_;
-  own_counter ranges_declared_, bytes_declared_;
+  std::vector<bulk_run> bulk_runs_;
+  single_writer_counter ranges_declared_, bytes_declared_;
   totals totals_;
   std::shared_ptr<void> kept_;
 };

@@ -27,22 +27,22 @@ namespace tenure::heap {
 // Who makes an object: the thread that has the open write transaction, or another one.
 enum class maker { writer, other };
 
-class nursery {
+class birth {
  public:
   // Makes sure that the segment has space up to here, in bytes from home; throws if it cannot.
   using grower = std::function<void(std::uint64_t)>;
 
-  nursery(block_map& map, rvm::region& region, const store_tuning& tune, grower grow);
-  ~nursery();
-  nursery(const nursery&) = delete;
-  nursery& operator=(const nursery&) = delete;
+  birth(block_map& map, rvm::region& region, const store_tuning& tune, grower grow);
+  ~birth();
+  birth(const birth&) = delete;
+  birth& operator=(const birth&) = delete;
 
   // Zeroed memory behind a header. Any thread.
   [[nodiscard]] address make(std::uint32_t type, std::uint64_t size, std::uint64_t alignment, maker who);
   // Takes back a transient object. Any thread; nobody uses it any more.
-  void unmake(address object);
+  void discard(address object);
   // The same for whatever lies at the address. Returns whether it was a transient object.
-  bool unmake_transient(address at);
+  bool discard_transient(address at);
 
   // For the write transaction.
   void begin();
@@ -52,12 +52,12 @@ class nursery {
   void committed(const std::unordered_set<address>& retired, const std::vector<std::uint64_t>& freed);
 
   // Blocks that hold objects that the commit under way has promoted. In exclusively().
-  void note_promoted(young_block& in) {
+  void note_promoted(transient_block& in) {
     if (in.has_promoted) return;
     in.has_promoted = true;
     promoted_.push_back(&in);
   }
-  [[nodiscard]] const std::vector<young_block*>& promoted() const { return promoted_; }
+  [[nodiscard]] const std::vector<transient_block*>& promoted() const { return promoted_; }
   void forget_promoted();
 
   struct counts {
@@ -66,12 +66,12 @@ class nursery {
   [[nodiscard]] counts made() const;
   // Runs f while nobody makes or unmakes objects.
   template <class F>
-  void exclusively(F&& f) {
+  void with_lock(F&& f) {
     const std::scoped_lock lock(mutex_);
     f();
   }
   // All transient objects.
-  void for_each_young(const std::function<void(address)>& f) const;
+  void for_each_transient(const std::function<void(address)>& f) const;
   // Blocks that have two owners, or none of those that they should have: what is wrong, a line each. In exclusively().
   [[nodiscard]] std::vector<std::string> check() const;
 
@@ -84,34 +84,34 @@ class nursery {
   struct area {
     address next = 0, limit = 0;                     // free memory in the current block, or hole
     run blocks;                                      // the current block and those behind it
-    young_block* young = nullptr;                    // the current block's
+    transient_block* within = nullptr;               // the current block's
     run spare;                                       // opened, to be used next
     std::uint64_t wanted = 4;                        // blocks to take next time
     std::vector<std::pair<address, address>> holes;  // more of them, if the current block is one that is filled again
   };
 
   // With the lock held; 0: there is no room.
-  address try_small(area& in, std::uint64_t size, std::uint64_t alignment, bool inside);
-  address place_large(const run& in, std::uint64_t size, std::uint64_t alignment, bool inside);
+  address try_allocate_small(area& in, std::uint64_t size, std::uint64_t alignment, bool inside);
+  address allocate_large(const run& in, std::uint64_t size, std::uint64_t alignment, bool inside);
   bool next_hole(area& in);
   bool next_block(area& in, bool inside);
-  bool fill_again(area& in);
-  void leave_block(area& in, bool inside);
+  bool take_sparse_block(area& in);
+  void close_block(area& in, bool inside);
   // Blocks that nobody has; they are the caller's.
-  run choose(std::uint64_t least, std::uint64_t most);
-  run choose_zones(std::uint64_t blocks);
-  run choose_fresh(std::uint64_t least, std::uint64_t most);
+  run take_blocks(std::uint64_t least, std::uint64_t most);
+  run take_zones(std::uint64_t blocks);
+  run take_never_used(std::uint64_t least, std::uint64_t most);
   // Without the lock: memory for the blocks.
   void open(const run& which);
   void give_back(std::uint64_t first, std::uint64_t blocks);
   void give_back(run& which);
   // Looks at some more of the blocks that earlier processes have left.
-  void look_at_old_blocks();
-  young_block& young_at(std::uint64_t block, std::uint64_t span, bool is_large);
-  void touch(young_block& y);
+  void scan_old_blocks();
+  transient_block& make_transient_block(std::uint64_t block, std::uint64_t span, bool is_large);
+  void touch(transient_block& y);
   void forget(address object);
-  void drop_if_empty(young_block& y);
-  void drop(young_block& y);
+  void release_if_empty(transient_block& y);
+  void drop(transient_block& y);
 
   block_map& map_;
   rvm::region& region_;
@@ -119,17 +119,17 @@ class nursery {
   const std::uint64_t worth_filling_;  // granules in use, at most
   grower grow_;
   mutable std::mutex mutex_;
-  area inside_, outside_, inside_at_begin_;
+  area transaction_area_, other_area_, area_at_begin_;
   bool in_transaction_ = false;
-  std::vector<young_block*> touched_, promoted_;
-  std::unordered_set<young_block*> all_;
+  std::vector<transient_block*> touched_, promoted_;
+  std::unordered_set<transient_block*> all_;
   // Blocks without transient objects, but with persistent ones beside which other threads have had some: since the last
-  // begin(), and before it. They are dropped when the tracker has compared their pages [heap.young.shared].
-  std::vector<young_block*> emptied_, compared_;
+  // begin(), and before it. They are dropped when the tracker has compared their pages [heap.transient.shared].
+  std::vector<transient_block*> emptied_, compared_;
   free_runs free_;
   std::set<std::uint64_t> sparse_;          // small blocks that may be worth filling again
-  std::uint64_t fresh_;                     // no commit has used the blocks from here on
-  std::uint64_t look_from_ = 0, look_end_;  // old blocks that were not looked at
+  std::uint64_t unused_from_;               // no commit has used the blocks from here on
+  std::uint64_t scan_from_ = 0, scan_end_;  // old blocks that were not looked at
   // Blocks from here on are zero: the segment did not reach them when it was opened. Before that, a crash may have left what a
   // bulk write had brought there [heap.bulk.leftovers].
   std::uint64_t zero_from_;

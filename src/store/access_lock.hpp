@@ -11,14 +11,14 @@
 
 namespace tenure::heap {
 
-class access_gate {
+class access_lock {
  public:
   // Both throw errc::bad_transaction where waiting would never end: a reader that wants to write.
-  void enter_to_write();
-  void leave_writing() noexcept;
+  void lock_exclusive();
+  void unlock_exclusive() noexcept;
   // A thread that reads or writes already enters at once.
-  void enter_to_read();
-  void leave_reading() noexcept;
+  void lock_shared();
+  void unlock_shared() noexcept;
 
   // Whether the calling thread is the writer.
   [[nodiscard]] bool is_writer() const noexcept {

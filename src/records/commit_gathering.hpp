@@ -13,7 +13,7 @@
 
 namespace tenure::rvm {
 
-class companions {
+class commit_gathering {
  public:
   using duration = std::chrono::steady_clock::duration;
   // A disk that has stalled says nothing about the next write. The wait is of use for syncs of up to 20 ms.

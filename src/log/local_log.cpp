@@ -20,7 +20,7 @@ status_block local_log::status() const {
 }
 
 log_window local_log::window() const noexcept {
-  // In this order: the head never passes a tail that was seen later.
+  // The order matters: the head must never pass the tail that is read after it.
   const lsn head = head_.load(std::memory_order_acquire);
   return {head, tail_.load(std::memory_order_acquire)};
 }
@@ -38,13 +38,13 @@ void local_log::start(lsn end, const total_slots& totals, const status_notes& no
   status.head = status.tail = end;
   status.clean = 0;
   status.incompatible &= ~feature_bulk_runs;
-  // Left-overs of a torn batch are told from what is written now by their generation [rvm.log.generation].
+  // Groups left from a torn batch have an older generation than the groups written now [rvm.log.generation].
   stamp_.generation = ++status.generation;
   status.totals = totals;
   if (clean) {
     file_->set_status(status);
   } else {
-    // Whoever made the log may have been killed, or have failed, before its name was durable.
+    // The process that made the log may have been killed, or have failed, before the log's name was durable.
     file_->sync_name();
     file_->write_status(status);
   }
@@ -111,12 +111,12 @@ void local_log::grow(std::uint64_t needed) {
   status.clean = 0;
   status.area_length = std::min(round_up(std::max(needed + needed / 4, 2 * area_), block()), max_area_);
   ++status.totals[static_cast<std::size_t>(log_total::grown)];
-  // The old log is empty, so either file is right after a crash. The name moves to the new one atomically.
+  // The old log is empty, so after a crash either file is right. The name moves to the new one atomically.
   try {
     file_ = log_file::create(disk_, path_, status);
   } catch (const error& e) {
     if (file_->has_its_name()) throw;
-    // The new log has the name already, durably or not: what went to the old one could be lost.
+    // The new log has the name already, durably or not. Appends to the old file could be lost.
     throw error(
         errc::outcome_unknown,
         std::string(

@@ -11,7 +11,7 @@ namespace tenure::rvm {
 
 namespace {
 
-// Takes structures off the front of a byte range, and refuses to go past its end.
+// Takes structures from the front of a byte range, and refuses to read beyond its end.
 class cursor {
  public:
   cursor(os::const_bytes bytes, const std::string& place) : bytes_(bytes), place_(place) {}

@@ -21,7 +21,7 @@ void page_queue::publish(const batch& written, lsn at, lsn tail, lsn last_group)
       since = at;
     }
   }
-  // Together with the pages: whoever sees the end sees what is dirty below it.
+  // Set together with the pages, so that a thread that sees the new end also sees what is dirty below it.
   end_ = tail;
   last_group_ = last_group;
   published_.store(written.number(), std::memory_order_release);
@@ -74,7 +74,7 @@ page_queue::taken page_queue::take(lsn until, std::size_t most, const page_set& 
 void page_queue::put_back(const taken& what) {
   const std::scoped_lock lock(mutex_);
   for (const dirty_page& page : what.pages) page.in->pages().dirty_since(page.page) = page.since;
-  // Dirtied again meanwhile: the older entry replaces the newer.
+  // The page became dirty again meanwhile: the older entry replaces the newer one.
   std::erase_if(queue_, [](const dirty_page& p) { return p.in->pages().dirty_since(p.page) != p.since; });
   queue_.insert(queue_.begin(), what.pages.begin(), what.pages.end());
 }

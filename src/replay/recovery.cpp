@@ -35,8 +35,9 @@ class recovering {
     report_.torn_bytes = end.torn_bytes;
     if (end.tail == status_.head) return;
     report_.needed = true;
-    // The last batch may be in the page cache only: its writer was killed before the sync, or the sync failed. It must not
-    // reach some segments and then be lost with the power. A sync would not do [rvm.log.no-retry].
+    // The last batch may be in the page cache only, because its writer was killed before the sync, or because the sync
+    // failed. It must not reach some segments and then be lost when the power fails. Another sync would not help
+    // [rvm.log.no-retry].
     log_.make_durable(end.last_batch, end.tail);
     replay(log_, {status_.head, end.tail, end.last_group},
            {.resolve = [this](const segment_name& name) { return resolve(name); },
@@ -49,7 +50,7 @@ class recovering {
       if (s != nullptr) s->repair_checksums();
   }
 
-  // The segment that a record names; nullptr where it is given up.
+  // The segment that a record names; nullptr if it is given up.
   segment* resolve(const segment_name& name) {
     const std::string file = absolute_segment_path(log_.path(), name.path);
     auto& s = opened_[name.path];
@@ -59,13 +60,14 @@ class recovering {
                        "which does not exist; put it back where it was and open the log again; nothing is lost");
       s = std::make_unique<segment>(how_.disk, file, name.path, os::access::read_write, name.raw);
     }
-    // Before changes of a segment are logged its header says so [rvm.segment.in-log]. If it does not, they must not be
-    // applied: this is another state of the segment than the one they were made on.
+    // A segment's header names the log before the log gets changes for it [rvm.segment.in-log]. If this header does not
+    // name it, the changes were made on another state of the segment and must not be applied.
     if (!s->may_have_changes_in(log_.id()))
       return give_up(file, errc::wrong_log,
                      "but the segment does not know of them: another log has taken it over, or it is an older copy; "
                      "put the right file back, or open the log with give_up_segments");
-    // Also of a segment that is open already: a faulty record must not reach the header of another kind of segment.
+    // Also checked for a segment that is open already: a faulty record must not reach the header of another kind of
+    // segment.
     if (s->is_raw() != name.raw || (!name.raw && s->id() != name.id))
       throw error(
           errc::wrong_log,
@@ -117,7 +119,7 @@ class recovering {
       for (const auto& [name, s] : opened_)
         if (s != nullptr) s->add_mark_to(next);
     });
-    // Only now: before, another log must not be used on them.
+    // Not earlier: until now no other log may be used on them.
     for (const auto& [name, s] : opened_)
       if (s != nullptr && s->may_have_changes_in(log_.id())) s->note_not_in_log();
   }
@@ -144,7 +146,7 @@ log_part find_live_part(local_log& log, const progress_callback& progress) {
 redo changes_in_log(const readable_log& log, const log_part& live, segment& of) {
   redo values([&](const segment_name& name) {
     const bool same = name.raw == of.is_raw() && (name.raw ? name.path == of.logged_path() : name.id == of.id());
-    // As in recovery: these are not changes of what is there.
+    // As in recovery: these changes were not made on this state of the segment.
     if (same && !of.may_have_changes_in(log.id()))
       throw error(errc::wrong_log,
                   of.path() + ": the log " + log.path() +

@@ -51,7 +51,7 @@ void redo::add(const group_view& group) {
         segments_[in]->note_bulk_logged(transaction->id, group.header().generation);
         add_bulk_run(in, *run);
       }
-    // What a truncation writes is of records before the LSN that the segment says first [rvm.segment.applied].
+    // A truncation writes only records before the LSN that the segment has noted [rvm.segment.applied].
     const auto early = [&](std::uint32_t in) {
       const lsn applied = segments_[in]->applied_at_open();
       return applied == 0 || group.header().lsn < applied;
@@ -82,7 +82,7 @@ void redo::add_bulk_run(std::uint32_t in, const bulk_run_view& run) {
   for (std::uint64_t i = 0; i < run.pages(); ++i) {
     const std::uint32_t at = node_of({in, first + i});
     if (at == page_index::none) continue;
-    // What is newer may have been written to the segment already: then it has neither the one nor the other.
+    // Newer values may have been written to the segment already. Then the page has neither checksum.
     if (!restricted_ && !nodes_[at].masked && nodes_[at].covered == 0 && !segments_[in]->is_raw())
       checks_.push_back({at, run.checksum(i)});
     nodes_[at].masked = true;
@@ -160,7 +160,7 @@ void redo::add_piece(node& page, std::uint32_t from, std::uint32_t to, const std
     bitmaps_[page.bitmap].insert(from, to);
     return;
   }
-  // Cut the range by each piece; what is left is new. A range is cut into at most one part more than there are pieces.
+  // Cuts the range by each piece; the rest is new. A range is cut into at most one part more than there are pieces.
   struct part {
     std::uint32_t from, to;
   };
@@ -237,7 +237,7 @@ void redo::apply(std::vector<recovery_report::segment>& report) {
   for (segment* s : written) s->finish_writes();
 }
 
-// What is not overwritten keeps its damage, and a new checksum would hide it.
+// Bytes that are not overwritten keep their damage, and a new checksum would hide it.
 std::vector<std::uint64_t> redo::mark_damaged_pages(std::span<const node* const> pages, os::bytes bytes) {
   segment& in = *segments_[pages.front()->key.segment];
   std::vector<std::uint64_t> all, found;
@@ -280,8 +280,8 @@ void redo::write(std::vector<recovery_report::segment>& report, std::set<segment
       f(*segments_[order[i]->key.segment], i, pages, os::bytes(buffer).first(run * redo_page), is_partial);
     }
   };
-  // Pages are read for what the log does not have of them. Asked for well ahead they come many at a time: on a cold disk
-  // that is most of a recovery's time.
+  // Pages of which the log has only a part are read. When they are requested well ahead, many are read at a time. On a
+  // cold disk these reads are most of a recovery's time.
   constexpr std::size_t pages_ahead = 1024;
   std::size_t ahead = 0;
   std::set<std::pair<segment*, std::uint64_t>> damaged;
@@ -293,7 +293,8 @@ void redo::write(std::vector<recovery_report::segment>& report, std::set<segment
     in.read(pages.front()->key.page * redo_page, bytes);
     for (const std::uint64_t page : mark_damaged_pages(pages, bytes)) damaged.emplace(&in, page);
   });
-  // When all damage is known, and before any page of any segment: should a note fail, all pages are as they were.
+  // Done when all damage is known, and before any page of any segment is written. If a note fails, all pages are as
+  // they were.
   for (const node* n : order)
     if (segment& in = *segments_[n->key.segment]; written.insert(&in).second) in.note_applied(through_);
   for_each_run([&](segment& in, std::size_t, auto pages, os::bytes bytes, bool is_partial) {
@@ -329,8 +330,8 @@ std::size_t redo::memory_used() const {
 
 namespace {
 
-// Adds the groups of a part of the log to `values`, last to first, until they take more than `memory`. Returns what was not
-// taken. A single group is taken in any case.
+// Adds the groups of a part of the log to `values`, last to first, until they take more than `memory`. Returns the part
+// that was not added. It always adds at least one group.
 log_part collect(redo& values, const readable_log& log, const log_part& from, std::uint64_t memory,
                  recovery_report& report, const std::function<void(std::uint64_t)>& on_read) {
   log_part left = from;
@@ -351,8 +352,8 @@ struct known_bulk_run {
   lsn at;  // of its group
   page_run pages;
 };
-// Those of a part of the log. Needed where the log is replayed in parts, oldest first: what an old record says must not be
-// written over an extent that only a newer part tells of.
+// The bulk runs of a part of the log. They are needed when the log is replayed in parts, oldest first: an old record
+// must not overwrite pages of a bulk run that only a newer part contains.
 std::vector<known_bulk_run> find_bulk_runs(const readable_log& log, const log_part& older,
                                            const segment_resolver& resolve) {
   std::vector<known_bulk_run> all;
@@ -366,7 +367,7 @@ std::vector<known_bulk_run> find_bulk_runs(const readable_log& log, const log_pa
   return all;
 }
 
-// Takes the pages out that a newer part of the log changes: a truncation that a crash interrupted may have written them.
+// Removes the pages that a newer part of the log changes. A truncation that a crash interrupted may have written them.
 void leave_out_changed(std::vector<page_ref>& pages, const readable_log& log, const log_part& newer,
                        const segment_resolver& resolve) {
   redo values(resolve);
@@ -381,8 +382,8 @@ void leave_out_changed(std::vector<page_ref>& pages, const readable_log& log, co
 
 }  // namespace
 
-// What the newest part of the log takes tells how much of the rest fits. That part is kept and written last, so that a log
-// whose changes all fit is read once and each page written once.
+// The memory that the newest part of the log takes tells how much of the rest fits. The newest part is kept and written
+// last. So a log whose changes all fit is read once, and each page is written once.
 void replay(const readable_log& log, const log_part& all, const replay_settings& how, recovery_report& report) {
   std::uint64_t read = 0;
   const auto on_read = [&](std::uint64_t now) {

@@ -33,8 +33,8 @@ segment_resolver truncator::resolver() {
   return [this](const segment_name& name) { return host_.find_segment(name); };
 }
 
-// If it fails, the pages are dirty as before. A failed sync fails the whole memory: what the kernel still holds of the
-// segment is not known, but the log has it all, and reopening repeats it [rvm.log.no-retry].
+// If the step fails, the pages are dirty as before. A failed sync makes the whole memory fail. Nobody knows then what
+// the kernel still holds of the segment, but the log has it all, and opening again repeats it [rvm.log.no-retry].
 truncator::progress truncator::step(lsn until, bool even_referenced) {
   const scoped_timer timing(count_.truncation_ns);
   const auto take = [&](std::size_t most) {
@@ -44,15 +44,15 @@ truncator::progress truncator::step(lsn until, bool even_referenced) {
   try {
     redo values(resolver());
     for (bool fits = false; !fits;) {
-      // A log that fits into memory whole needs no care.
+      // A log that fits into memory as a whole needs no limit.
       const bool all_fits = log_.window().used() <= how_.value_bytes / 4;
       what = take(all_fits ? ~std::size_t{0} : pages_at_once_);
-      // A transaction that is about to commit is in the way for a microsecond only; a long one is worth no wait.
+      // A transaction that is about to commit blocks only for a microsecond. It is not worth waiting for a long one.
       for (int tries = 0; what.blocked && what.pages.empty() && tries < 100; ++tries) {
         std::this_thread::yield();
         what = take(pages_at_once_);
       }
-      // Without pages there may still be records of extents, which the head can move over.
+      // Even without pages the log may have records of bulk runs, over which the head can move.
       if (what.pages.empty() && (what.blocked || !queue_.can_advance(what.log)))
         return {.blocked = what.blocked, .done = true};
       for (const page_run& run : what.masked) values.mask(*run.in, run.page, run.pages);
@@ -79,7 +79,7 @@ truncator::progress truncator::step(lsn until, bool even_referenced) {
     values.set_through(what.log.to);
     try {
       values.apply(report);
-    } catch (...) {  // what was found until then is marked, and will not be found again
+    } catch (...) {  // pages found until then are marked, and will not be reported again
       host_.pages_damaged(values.findings().damaged);
       throw;
     }
@@ -146,9 +146,9 @@ void truncator::make_room(std::uint64_t bytes) {
   if (fits()) return;
   ++count_.truncation_waits;
   const guard lock(mutex_);
-  if (fits()) return;  // the background was faster
+  if (fits()) return;  // the background thread was faster
   try {
-    // A quarter of the log more than is needed, so that the next batch finds room too.
+    // Frees a quarter of the log more than is needed, so that the next batch has room too.
     const log_window window = log_.window();
     const std::uint64_t area = log_.area();
     const lsn until = std::min(window.tail, window.tail - std::min(window.used(), area - bytes) + area / 4);
@@ -200,7 +200,7 @@ void truncator::wake_if_due() {
   try {
     truncate_in_background(lock);
   } catch (const error&) {
-    // Said by whoever next needs the room; a failed sync has been recorded already.
+    // The next caller that needs room reports the error. A failed sync is recorded already.
   }
 }
 
@@ -208,11 +208,11 @@ void truncator::truncate_in_background(const guard& lock) {
   const double threshold = std::clamp(threshold_.load(), 0.0, 1.0), area = static_cast<double>(log_.area());
   const log_window window = log_.window();
   if (static_cast<double>(window.used()) <= threshold * area) return;
-  // Down to half the threshold: enough that pages written often are not written at every turn.
+  // Truncates down to half the threshold, so that pages which are written often are not written at every turn.
   outcome how;
   (void)incremental(lock, window.tail - static_cast<std::uint64_t>(threshold / 2 * area), how);
   blocked_ = how == outcome::blocked;
-  // Blocked for long: when half of what was left is gone, the paper's way out.
+  // Blocked for long: when half of the remaining log is used, the paper's solution, an epoch truncation.
   if (how == outcome::blocked && static_cast<double>(log_.window().used()) > (1 + threshold) / 2 * area) {
     epoch(lock);
     blocked_ = false;

@@ -1,9 +1,11 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Which object an address belongs to. Persistent objects are in the stored bookkeeping (format.hpp), which only a commit
-// changes; transient ones in tables of this process, beside it. An object is in exactly one of the two [heap.object.once].
+// Finds the object that an address belongs to. Persistent objects are in the stored bookkeeping (format.hpp), which
+// only a commit changes. Transient objects are in tables of this process. Each object is in exactly one of the two
+// [heap.object.once].
 //
-// Not thread-safe: changed under the database's allocation lock or by the writer; read by the writer, or when nobody writes.
+// Not thread-safe. It is changed under the lock of births or by the writer. It is read by the writer, or while nobody
+// writes.
 #pragma once
 
 #include <array>
@@ -29,7 +31,7 @@ class start_bits {
   [[nodiscard]] bool test(std::uint64_t at) const { return (bits_[at / 64] >> (at % 64) & 1) != 0; }
   void set(std::uint64_t at) { bits_[at / 64] |= std::uint64_t{1} << (at % 64); }
   void reset(std::uint64_t at) { bits_[at / 64] &= ~(std::uint64_t{1} << (at % 64)); }
-  // The last set bit at or before `at`; none if there is none.
+  // The last set bit at or before `at`; `none` if there is none.
   static constexpr std::uint64_t none = ~std::uint64_t{0};
   [[nodiscard]] std::uint64_t find_last(std::uint64_t at) const {
     std::uint64_t word = at / 64;
@@ -47,7 +49,7 @@ class start_bits {
   }
   [[nodiscard]] std::uint64_t word(std::size_t n) const { return bits_[n]; }
   [[nodiscard]] std::uint64_t& word(std::size_t n) { return bits_[n]; }
-  // Calls f(granule) for each set bit, ascending.
+  // Calls f(granule) for each set bit, in ascending order.
   template <class F>
   void for_each(F&& f) const {
     for (std::size_t n = 0; n < words; ++n)
@@ -60,17 +62,17 @@ class start_bits {
 };
 static_assert(sizeof(start_bits) == granules_in_block / 8);
 
-// The transient objects of a block, or of a run of blocks that one large object has.
+// The transient objects of a block, or of the run of blocks of one large object.
 struct transient_block {
   start_bits starts;           // transient objects
-  start_bits starts_at_begin;  // as they were when the open transaction first made one here
-  start_bits promoted;         // of `starts`, those that the commit under way has reached
+  start_bits starts_at_begin;  // their state when the open transaction made its first object here
+  start_bits promoted;         // the objects of `starts` that the current commit has promoted
   std::uint64_t first = 0;     // block number
   std::uint32_t span = 1;      // blocks
   bool touched = false;        // by the open transaction
   bool is_large = false;
   bool has_promoted = false;
-  bool is_shared = false;  // threads without the open transaction have had objects here
+  bool is_shared = false;  // threads other than the writer have had objects here
   bool is_emptied = false;
 };
 
@@ -92,9 +94,9 @@ struct found_object {
   std::memcpy(&size, reinterpret_cast<const void*>(object - 16), sizeof size);
   return size;
 }
-// Bytes before the object that belong to it.
+// The number of bytes before the object that belong to it.
 [[nodiscard]] constexpr std::uint64_t header_bytes(std::uint64_t size) { return size >= huge_size ? 16 : 8; }
-// Granules that a small object takes, header included.
+// The number of granules that a small object takes, header included.
 [[nodiscard]] constexpr std::uint64_t granules_of(std::uint64_t size) { return (size + 8 + granule - 1) / granule; }
 
 class block_map {
@@ -120,7 +122,7 @@ class block_map {
   [[nodiscard]] address start_of(std::uint64_t block) const { return home_ + block * block_size; }
   [[nodiscard]] address zone_start(std::uint64_t zone) const { return home_ + zone * zone_size; }
 
-  // Stored bookkeeping; readable only below header().blocks_end, or for zones that have been set up.
+  // Stored bookkeeping. It can be read only below header().blocks_end, or for zones that have been set up.
   [[nodiscard]] zone_kind& kind_of_zone(std::uint64_t zone) const {
     return *reinterpret_cast<zone_kind*>(home_ + zone_kinds_at + zone);
   }
@@ -131,7 +133,7 @@ class block_map {
     return reinterpret_cast<start_bits*>(zone_start(block / blocks_in_zone) + starts_at)[block % blocks_in_zone];
   }
 
-  // Other threads may be setting it; what it refers to is theirs but for the thread with the lock of births.
+  // Other threads may be setting the entry. Only the thread with the lock of births may use what the entry refers to.
   [[nodiscard]] transient_block* find_transient_block(std::uint64_t block) const {
     return std::atomic_ref(transient_blocks_[block]).load(std::memory_order_relaxed);
   }
@@ -139,18 +141,18 @@ class block_map {
     for (std::uint64_t b = first; b < first + span; ++b)
       std::atomic_ref(transient_blocks_[b]).store(to, std::memory_order_relaxed);
   }
-  // Whether a persistent object, or a part of one, may lie in the block; not for bookkeeping.
+  // Whether a persistent object, or a part of one, may lie in the block. Not for blocks of bookkeeping.
   [[nodiscard]] bool holds_persistent(std::uint64_t block) const {
     const zone_kind kind = kind_of_zone(block / blocks_in_zone);
     return kind == zone_kind::continued || (kind == zone_kind::ordinary && entry(block).kind != block_kind::unused);
   }
 
-  // The object that the address lies in; not in its header.
+  // The object in which the address lies. An address in an object's header is in no object.
   [[nodiscard]] found_object find(address at) const;
-  // Whether an object starts exactly there.
+  // The object that starts exactly at the address.
   [[nodiscard]] found_object find_start(address at) const;
 
-  // Calls f(address) for each persistent object, in the order of addresses, from `first` to before `end` (blocks).
+  // Calls f(address) for each persistent object from block `first` to before block `end`, in the order of addresses.
   template <class F>
   void for_each_persistent(std::uint64_t first, std::uint64_t end, F&& f) const {
     for (std::uint64_t b = first; b < end; ++b) {
@@ -164,12 +166,14 @@ class block_map {
     }
   }
 
-  // Calls f(address) for each persistent object that has a byte in [from, to), ascending. The range lies in one page.
+  // Calls f(address) for each persistent object that has a byte in [from, to), in ascending order. The range lies in
+  // one page.
   template <class F>
   void for_each_persistent_in(address from, address to, F&& f) const;
 
  private:
-  // The block where the object begins to which a byte of this block may belong: the block itself, or the first of a run.
+  // A byte of this block may belong to an object that begins in another block. Returns that block: this one, or the
+  // first of a run.
   [[nodiscard]] std::uint64_t head_of(std::uint64_t block) const;
 
   address home_;
@@ -232,7 +236,7 @@ void block_map::for_each_persistent_in(address from, address to, F&& f) const {
     if (object < to + 16 && object + size_of_object(object) > from) f(object);
     return;
   }
-  // A header of the next object may lie in the range while the object begins behind it.
+  // The header of the next object may lie in the range although the object begins behind it.
   const address base = start_of(head);
   const std::uint64_t last = std::min<std::uint64_t>((to - base) / granule, granules_in_block - 1);
   std::uint64_t g = (from - base) / granule;

@@ -180,7 +180,7 @@ void memory_state::close() {
     throw error(errc::transactions_open, opening_.path() + ": transaction " + std::to_string(open.back()) +
                                              (open.size() > 1 ? " and others are" : " is") +
                                              " still open; commit or abort first");
-  // Whatever happens, the files are let go: after a failure they are opened again to learn what survived.
+  // The files are released in any case. After a failure, opening them again tells what survived.
   struct releaser {
     memory_state& owner;
     ~releaser() { owner.let_go(); }

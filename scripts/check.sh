@@ -21,10 +21,11 @@ tests_of() {  # PATH
   case $1 in
     src/*/format.hpp | docs/formats.md) echo "$all_tests" ;;
     src/os/*) echo os rvm classic heap pobj tools fuzz ;;
-    src/@(log|segments|records|replay|regions|transactions|rvm|recoverable_heap)/*) echo rvm classic heap pobj tools fuzz ;;
+    src/log/* | src/segments/* | src/records/* | src/replay/* | src/regions/* | src/transactions/* | src/rvm/* | src/recoverable_heap/*)
+      echo rvm classic heap pobj tools fuzz ;;
     src/classic/*) echo classic tools ;;
     src/types/*) echo types containers heap benchmarks ;;
-    src/@(objects|store)/*) echo heap containers tools fuzz ;;
+    src/objects/* | src/store/*) echo heap containers tools fuzz ;;
     src/pobj/*) echo pobj ;;
     include/*) tests_of "src/$(scripts/check-layers.py --layer-of "$1")/" ;;
     tools/*) echo tools docs ;;

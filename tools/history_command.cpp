@@ -150,9 +150,9 @@ void for_each_change(history& of, const wanted_changes& which, F&& f, G&& g) {
     std::vector<bool> wanted;
     for (const segment_name& name : group.segments()) wanted.push_back(which.segment->is(name, of.log_path()));
     for_each_record(group, bytes, [&](const transaction_view& tx, lsn at) {
-      for (const extent_view& extent : tx.extents)
-        if (wanted[extent.segment] && extent.offset < which.to && which.from < extent.offset + extent.length())
-          g(tx, at, extent.offset, extent.length());
+      for (const bulk_run_view& run : tx.runs)
+        if (wanted[run.segment] && run.offset < which.to && which.from < run.offset + run.length())
+          g(tx, at, run.offset, run.length());
       for (const range_view& range : tx.ranges) {
         const std::uint64_t begin = std::max(range.offset, which.from),
                             end = std::min(range.offset + range.value.size(), which.to);
@@ -237,10 +237,10 @@ int search_history(os::disk& disk, const history_place& where, const search_sele
         ranges.push_back(&range);
         has_value = has_value || is_in_value(range);
       }
-      std::vector<const extent_view*> extents;
-      for (const extent_view& extent : tx.extents)
-        if (!segment || segment->is(group.segments()[extent.segment], past.log_path())) extents.push_back(&extent);
-      has_value = has_value || (which.value.empty() && !extents.empty());
+      std::vector<const bulk_run_view*> runs;
+      for (const bulk_run_view& run : tx.runs)
+        if (!segment || segment->is(group.segments()[run.segment], past.log_path())) runs.push_back(&run);
+      has_value = has_value || (which.value.empty() && !runs.empty());
       if (!has_value) return;
       ++found;
       where.hide_progress();
@@ -257,12 +257,12 @@ int search_history(os::disk& disk, const history_place& where, const search_sele
         fmt::print(out, "    {}  offset {}  length {}\n", path, range->offset, range->value.size());
         if (which.with_data) fmt::print(out, "{}", dump_text(range->value, range->offset, "      "));
       }
-      for (const extent_view* extent : extents) {
-        const std::string& path = group.segments()[extent->segment].path;
+      for (const bulk_run_view* run : runs) {
+        const std::string& path = group.segments()[run->segment].path;
         if (as_json)
-          line["extents"].push_back({{"segment", path}, {"offset", extent->offset}, {"length", extent->length()}});
+          line["extents"].push_back({{"segment", path}, {"offset", run->offset}, {"length", run->length()}});
         else
-          fmt::print(out, "    {}  offset {}  length {}  written in bulk\n", path, extent->offset, extent->length());
+          fmt::print(out, "    {}  offset {}  length {}  written in bulk\n", path, run->offset, run->length());
       }
       if (as_json) lines.add(line);
     });
@@ -281,10 +281,10 @@ int show_difference(os::disk& disk, const history_place& where, const std::strin
   const wanted_changes which{&segment, bytes.from, std::min(bytes.to, segment.length)};
   // What changed in between; then what those pages were before.
   known_bytes then, now;
-  struct extent {
+  struct run {
     std::uint64_t offset, length;
   };
-  std::vector<extent> bulk;  // in between
+  std::vector<run> bulk;  // in between
   {
     prefix before(first), after(second);
     for_each_change(
@@ -319,7 +319,7 @@ int show_difference(os::disk& disk, const history_place& where, const std::strin
   where.hide_progress();
   json_lines lines(out, as_json, "differences");
   std::uint64_t count = 0;
-  for (const extent& e : bulk)
+  for (const run& e : bulk)
     if (as_json)
       lines.add({{"offset", e.offset}, {"length", e.length}, {"bulk", true}});
     else
@@ -327,11 +327,11 @@ int show_difference(os::disk& disk, const history_place& where, const std::strin
   for (const std::uint64_t page : now.pages()) {
     // Runs of bytes that differ.
     constexpr int unknown = -1, untouched = -2;
-    std::vector<int> old(redo_page, unknown), young(redo_page, untouched);
+    std::vector<int> old(redo_page, unknown), newer(redo_page, untouched);
     then.for_each(page * redo_page, redo_page, [&](std::uint64_t i, std::byte b) { old[i] = std::to_integer<int>(b); });
     now.for_each(page * redo_page, redo_page,
-                 [&](std::uint64_t i, std::byte b) { young[i] = std::to_integer<int>(b); });
-    const auto differs = [&](std::size_t i) { return young[i] != untouched && young[i] != old[i]; };
+                 [&](std::uint64_t i, std::byte b) { newer[i] = std::to_integer<int>(b); });
+    const auto differs = [&](std::size_t i) { return newer[i] != untouched && newer[i] != old[i]; };
     for (std::size_t i = 0; i < redo_page; ++i) {
       if (!differs(i)) continue;
       std::size_t end = i;

@@ -40,7 +40,7 @@ void print_damage(std::FILE* out, const survey& found, const log_file& log) {
 
 // What the live records of a log amount to.
 struct contents {
-  std::uint64_t transactions = 0, ranges = 0, bytes = 0, extents = 0, bulk_bytes = 0;
+  std::uint64_t transactions = 0, ranges = 0, bytes = 0, runs = 0, bulk_bytes = 0;
   std::set<std::uint32_t> generations;
   struct segment {
     segment_name name;
@@ -54,8 +54,8 @@ struct contents {
     for (const transaction_view& tx : group.transactions()) {
       if (tx.flags & record_last) ++transactions;
       ranges += tx.ranges.size();
-      extents += tx.extents.size();
-      for (const extent_view& extent : tx.extents) bulk_bytes += extent.length();
+      runs += tx.runs.size();
+      for (const bulk_run_view& run : tx.runs) bulk_bytes += run.length();
       for (const range_view& range : tx.ranges) {
         bytes += range.value.size();
         segment& in = segments[group.segments()[range.segment].path];
@@ -147,9 +147,8 @@ void print_status(std::FILE* out, const log_file& log, const std::vector<status_
              100.0 * static_cast<double>(used) / static_cast<double>(s.area_length), found.groups, found.batches);
   fmt::print(out, "               {} transactions, {} ranges, {} bytes of new values\n", live.transactions, live.ranges,
              live.bytes);
-  if (live.extents != 0)
-    fmt::print(out, "               {} extents, {} bytes, written straight to segments\n", live.extents,
-               live.bulk_bytes);
+  if (live.runs != 0)
+    fmt::print(out, "               {} extents, {} bytes, written straight to segments\n", live.runs, live.bulk_bytes);
   for (const auto& [path, in] : live.segments)
     fmt::print(out, "segment        {} ({}): {} ranges, {} bytes\n", path,
                in.name.raw ? "raw" : identity_text(in.name.id), in.ranges, in.bytes);
@@ -202,12 +201,12 @@ class record_printer {
       std::vector<const range_view*> ranges;
       for (const range_view& range : tx.ranges)
         if (is_wanted(group.segments()[range.segment].path)) ranges.push_back(&range);
-      std::vector<const extent_view*> extents;
-      for (const extent_view& extent : tx.extents)
-        if (is_wanted(group.segments()[extent.segment].path)) extents.push_back(&extent);
-      if (ranges.empty() && extents.empty()) continue;
+      std::vector<const bulk_run_view*> runs;
+      for (const bulk_run_view& run : tx.runs)
+        if (is_wanted(group.segments()[run.segment].path)) runs.push_back(&run);
+      if (ranges.empty() && runs.empty()) continue;
       if (which_.limit && shown_ >= *which_.limit) return false;
-      as_json_ ? print_json(group, tx, places[i], ranges, extents) : print_text(group, tx, places[i], ranges, extents);
+      as_json_ ? print_json(group, tx, places[i], ranges, runs) : print_text(group, tx, places[i], ranges, runs);
       ++shown_;
       last_ = places[i];
     }
@@ -223,12 +222,12 @@ class record_printer {
   }
 
   void print_text(const group_view& group, const transaction_view& tx, lsn at,
-                  const std::vector<const range_view*>& ranges, const std::vector<const extent_view*>& extents) const {
+                  const std::vector<const range_view*>& ranges, const std::vector<const bulk_run_view*>& runs) const {
     fmt::print(out_, "LSN {}  transaction {}  {}  {}{}\n", at, tx.id, time_text(tx.time), kind_of(tx),
                tx.label.empty() ? "" : fmt::format("  \"{}\"", tx.label));
-    for (const extent_view* extent : extents)
-      fmt::print(out_, "    {}  offset {}  length {}  written in bulk\n", group.segments()[extent->segment].path,
-                 extent->offset, extent->length());
+    for (const bulk_run_view* run : runs)
+      fmt::print(out_, "    {}  offset {}  length {}  written in bulk\n", group.segments()[run->segment].path,
+                 run->offset, run->length());
     for (const range_view* range : ranges) {
       fmt::print(out_, "    {}  offset {}  length {}\n", group.segments()[range->segment].path, range->offset,
                  range->value.size());
@@ -236,7 +235,7 @@ class record_printer {
     }
   }
   void print_json(const group_view& group, const transaction_view& tx, lsn at,
-                  const std::vector<const range_view*>& ranges, const std::vector<const extent_view*>& extents) const {
+                  const std::vector<const range_view*>& ranges, const std::vector<const bulk_run_view*>& runs) const {
     json j{{"lsn", at},
            {"group", group.header().lsn},
            {"batch", group.header().batch},
@@ -255,10 +254,9 @@ class record_printer {
       if (which_.with_data) r["data"] = hex_text(range->value);
       j["ranges"].push_back(std::move(r));
     }
-    for (const extent_view* extent : extents)
-      j["extents"].push_back({{"segment", group.segments()[extent->segment].path},
-                              {"offset", extent->offset},
-                              {"length", extent->length()}});
+    for (const bulk_run_view* run : runs)
+      j["extents"].push_back(
+          {{"segment", group.segments()[run->segment].path}, {"offset", run->offset}, {"length", run->length()}});
     fmt::print(out_, "{}\n    {}", shown_ == 0 ? "" : ",", dump(j, -1));
   }
 

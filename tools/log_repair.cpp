@@ -253,7 +253,7 @@ int cut_log(os::disk& disk, const std::string& path, lsn at, const std::vector<s
   for (const auto& s : opened) {
     if (!is_ahead(s, result.end)) continue;
     result.ahead.push_back({s->path(), s->applied()});
-    s->retract(result.end);
+    s->move_back_applied(result.end);
   }
   for (committed& tx : all) {
     if (tx.at < result.end)
@@ -293,7 +293,7 @@ int renew_log(os::disk& disk, const std::string& path, const std::vector<std::st
   auto opened = open_segments(disk, segments);
   const auto is_of_it = [&](const segment& s) {
     return old != nullptr && !s.was_changed_elsewhere(old->status().log_id) &&
-           s.why_of_another_moment(old->status(), path, old->status().tail).empty();
+           s.find_mismatch(old->status(), path, old->status().tail).empty();
   };
   if (old != nullptr && std::ranges::all_of(opened, [&](const auto& s) { return is_of_it(*s); }))
     throw error(errc::bad_option, path +
@@ -301,7 +301,7 @@ int renew_log(os::disk& disk, const std::string& path, const std::vector<std::st
                                       "replaced");
   std::vector<std::string> waiting;
   for (const auto& s : opened)
-    if (s->waits_in_a_log() && !is_of_it(*s)) waiting.push_back(s->path());
+    if (s->may_have_logged_changes() && !is_of_it(*s)) waiting.push_back(s->path());
   if (!waiting.empty() && !give_up)
     throw error(
         errc::wrong_log,
@@ -336,7 +336,7 @@ int renew_log(os::disk& disk, const std::string& path, const std::vector<std::st
   }
   // Last, and when it has been said: until then each of them still says that changes waited in the old log.
   std::fflush(out);
-  for (const auto& s : opened) s->disown();
+  for (const auto& s : opened) s->detach_from_log();
   return exit_ok;
 }
 

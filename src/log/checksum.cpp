@@ -14,9 +14,9 @@ namespace tenure::rvm {
 
 namespace {
 
-// ISA-L's AVX-512 code leaves the upper halves of the vector registers in use, where there are any. From then on each
-// change between instructions of the two encodings, such as copies in libc and in compiled code, costs the thread some
-// 100 ns (a lazy commit of one range took 0.56 µs instead of 0.32).
+// ISA-L's AVX-512 code leaves the upper halves of the vector registers in use, on processors that have them. After
+// that, each change between instructions of the two encodings costs the thread some 100 ns. Copies in libc and in
+// compiled code make such changes: a lazy commit of one range took 0.56 µs instead of 0.32.
 #if defined(__x86_64__)
 __attribute__((target("avx"))) void zero_upper_halves() noexcept { _mm256_zeroupper(); }
 void clean_registers() noexcept {

@@ -1,6 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// CRC32C, the checksum of everything stored (ISA-L, which picks the machine's fastest way).
+// CRC32C, the checksum of everything that is stored. ISA-L computes it and chooses the machine's fastest instructions.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace tenure::rvm {
 
 [[nodiscard]] std::uint32_t crc32c(std::span<const std::byte> of) noexcept;
 
-// Of the first `covered` bytes of a trivially copyable header.
+// The checksum of the first `covered` bytes of a trivially copyable header.
 template <class T>
 [[nodiscard]] std::uint32_t header_checksum(const T& header, std::size_t covered) noexcept {
   return crc32c(std::as_bytes(std::span{&header, 1}).first(covered));

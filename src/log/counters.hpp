@@ -9,7 +9,7 @@
 
 namespace tenure::rvm {
 
-// Relaxed: counters order nothing.
+// Relaxed: counters do not order other accesses.
 class counter {
  public:
   void operator+=(std::uint64_t n) noexcept { value_.fetch_add(n, std::memory_order_relaxed); }
@@ -25,14 +25,14 @@ class counter {
   std::atomic<std::uint64_t> value_{0};
 };
 
-// Goes down, too.
+// A counter that can also go down.
 class gauge : public counter {
  public:
   void operator-=(std::uint64_t n) noexcept { *this += ~n + 1; }
 };
 
-// Written by one thread at a time: no locked instruction.
-class own_counter {
+// One thread at a time writes it, so it needs no locked instruction.
+class single_writer_counter {
  public:
   void operator+=(std::uint64_t n) noexcept { *this = get() + n; }
   void operator++() noexcept { *this += 1; }
@@ -43,22 +43,22 @@ class own_counter {
   std::atomic<std::uint64_t> value_{0};
 };
 
-// Counts the nanoseconds of a scope.
-class time_counted {
+// Counts the nanoseconds that a scope takes.
+class scoped_timer {
  public:
-  explicit time_counted(counter& in) : in_(in) {}
-  ~time_counted() {
+  explicit scoped_timer(counter& in) : in_(in) {}
+  ~scoped_timer() {
     in_ += static_cast<std::uint64_t>((std::chrono::steady_clock::now() - began_) / std::chrono::nanoseconds(1));
   }
-  time_counted(const time_counted&) = delete;
-  time_counted& operator=(const time_counted&) = delete;
+  scoped_timer(const scoped_timer&) = delete;
+  scoped_timer& operator=(const scoped_timer&) = delete;
 
  private:
   counter& in_;
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
 };
 
-// Named as in tenure::rvm::statistics.
+// The names are those of tenure::rvm::statistics.
 struct counters {
   counter aborts, batches, log_bytes_written, log_used_max, log_grown;
   counter inter_transactions_saved, inter_bytes_saved, ranges_logged, bytes_logged;

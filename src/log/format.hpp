@@ -8,7 +8,7 @@
 //     4096   status block, copy 1      4096 bytes
 //     8192   area                      area_length bytes; LSN x is stored at 8192 + x % area_length
 //
-// What the blocks hold: records/format.hpp.
+// records/format.hpp describes what the blocks contain.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ using identity = std::array<std::byte, 16>;  // random; names a log or a segment
 inline constexpr std::uint32_t format_version = 1;
 inline constexpr std::uint32_t endian_mark = 0x01020304;
 
-// What our files begin with.
+// The first eight bytes of the library's files.
 inline constexpr std::uint64_t log_magic = 0x474f4c52554e4554;      // "TENURLOG"
 inline constexpr std::uint64_t segment_magic = 0x47455352554e4554;  // "TENURSEG"
 inline constexpr std::uint64_t archive_magic = 0x43524152554e4554;  // "TENURARC"
@@ -31,21 +31,21 @@ inline constexpr std::uint64_t status_copy_size = 4096;
 inline constexpr std::uint64_t log_area_offset = 2 * status_copy_size;
 inline constexpr std::uint64_t min_log_area = 64 * 1024;
 
-// status_block::incompatible: the live part may have extents records.
-inline constexpr std::uint32_t feature_extents = 1;
+// status_block::incompatible: the live part may have records of bulk runs.
+inline constexpr std::uint32_t feature_bulk_runs = 1;
 
-// Counters over a log's life; see log_total.
+// Counters over the whole life of a log; log_total names them.
 using total_slots = std::array<std::uint64_t, 64>;
 
-// What the log knows of a segment: so far its changes were in the segment's file when this was written. A file that says less
-// of itself is an older copy.
+// What the log knows about a segment: when this was written, the segment's file had the log's changes up to `applied`.
+// A file whose own header says less is an older copy.
 struct segment_mark {
   std::array<std::byte, 8> segment;  // the first bytes of its identity
   std::uint64_t applied;             // LSN
 };
 inline constexpr std::size_t max_segment_marks = 24;
 
-// Status block: what a log is and which part of it is live.
+// Status block: what a log is, and which part of it is live.
 struct status_block {
   std::uint64_t magic;                 //    0  log_magic
   std::uint32_t version;               //    8  format_version

@@ -22,7 +22,7 @@ status_block local_log::status() const {
 }
 
 log_window local_log::window() const noexcept {
-  // In this order: the head never passes a tail that was seen later.
+  // The order matters: the head must never pass the tail that is read after it.
   const lsn head = head_.load(std::memory_order_acquire);
   return {head, tail_.load(std::memory_order_acquire)};
 }
@@ -39,18 +39,18 @@ void local_log::start(lsn end, const total_slots& totals, const status_notes& no
   notes(status);
   status.head = status.tail = end;
   status.clean = 0;
-  status.incompatible &= ~feature_extents;
-  // Left-overs of a torn batch are told from what is written now by their generation [rvm.log.generation].
+  status.incompatible &= ~feature_bulk_runs;
+  // Groups left from a torn batch have an older generation than the groups written now [rvm.log.generation].
   stamp_.generation = ++status.generation;
   status.totals = totals;
   if (clean) {
     file_->set_status(status);
   } else {
-    // Whoever made the log may have been killed, or have failed, before its name was durable.
+    // The process that made the log may have been killed, or have failed, before the log's name was durable.
     file_->sync_name();
     file_->write_status(status);
   }
-  owes_status_ = clean;
+  status_is_stale_ = clean;
   head_ = tail_ = end;
 }
 
@@ -64,9 +64,9 @@ void local_log::write_status(const guard&, lsn head) {
   if (notes_) notes_(status);
   try {
     // As in start().
-    if (owes_status_) file_->sync_name();
+    if (status_is_stale_) file_->sync_name();
     file_->write_status(status);
-    owes_status_.store(false, std::memory_order_release);
+    status_is_stale_.store(false, std::memory_order_release);
   } catch (const error& e) {
     throw error(
         errc::outcome_unknown,
@@ -76,16 +76,16 @@ void local_log::write_status(const guard&, lsn head) {
 }
 
 void local_log::note_use() {
-  if (!owes_status_.load(std::memory_order_acquire)) return;
+  if (!status_is_stale_.load(std::memory_order_acquire)) return;
   const guard lock(status_mutex_);
-  if (owes_status_) write_status(lock, head_);
+  if (status_is_stale_) write_status(lock, head_);
 }
 
 bool local_log::append(lsn seen, std::span<const os::const_bytes> blocks) {
   if (tail_ != seen) return false;
   std::uint64_t length = 0;
   for (const os::const_bytes part : blocks) length += part.size();
-  assert(!owes_status_ && length % block() == 0 && length <= area() - window().used());
+  assert(!status_is_stale_ && length % block() == 0 && length <= area() - window().used());
   file_->write_durably(seen, blocks);
   tail_.store(seen + length, std::memory_order_release);
   return true;
@@ -113,12 +113,12 @@ void local_log::grow(std::uint64_t needed) {
   status.clean = 0;
   status.area_length = std::min(round_up(std::max(needed + needed / 4, 2 * area_), block()), max_area_);
   ++status.totals[static_cast<std::size_t>(log_total::grown)];
-  // The old log is empty, so either file is right after a crash. The name moves to the new one atomically.
+  // The old log is empty, so after a crash either file is right. The name moves to the new one atomically.
   try {
     file_ = log_file::create(disk_, path_, status);
   } catch (const error& e) {
     if (file_->has_its_name()) throw;
-    // The new log has the name already, durably or not: what went to the old one could be lost.
+    // The new log has the name already, durably or not. Appends to the old file could be lost.
     throw error(
         errc::outcome_unknown,
         std::string(
@@ -126,7 +126,7 @@ void local_log::grow(std::uint64_t needed) {
             e.what());
   }
   area_ = file_->area();
-  owes_status_.store(false, std::memory_order_release);
+  status_is_stale_.store(false, std::memory_order_release);
 }
 
 void local_log::check() const {
@@ -149,11 +149,11 @@ void local_log::let_go() noexcept {
 void local_log::close(const total_slots& totals) {
   const guard lock(status_mutex_);
   assert(window().used() == 0);
-  if (owes_status_) return;
+  if (status_is_stale_) return;
   status_block status = file_->status();
   status.head = status.tail = tail_;
   status.clean = 1;
-  status.incompatible &= ~feature_extents;
+  status.incompatible &= ~feature_bulk_runs;
   status.totals = totals;
   if (notes_) notes_(status);
   file_->write_status(status);

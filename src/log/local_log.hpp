@@ -1,7 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// The log in a file of this machine: the owner of the file, of its window (head and tail), its status, its growth and its
-// clean close.
+// The log in a file of this machine. It owns the file, the window (head and tail), the status, the growth and the clean
+// close.
 #pragma once
 
 #include <atomic>
@@ -17,26 +17,27 @@ namespace tenure::rvm {
 
 class local_log final : public durable_log {
  public:
-  // Puts into the status what the layers above keep there. Called with the status lock held.
+  // Adds to the status what the layers above keep there. Called with the status lock held.
   using status_notes = std::function<void(status_block&)>;
 
-  // Opens and validates the file, and locks it. What is live is not known before start() or look().
+  // Opens, validates and locks the file. The live part is not known before start() or look().
   local_log(os::disk& disk, const std::string& path, os::access access, counters& count);
 
-  // The status that the file has, or will have with the first use.
+  // The status that the file has, or will have at the first append.
   [[nodiscard]] status_block status() const;
-  // The last batch may be in the page cache only, if whoever wrote it was killed before the sync: writes it once more.
+  // The last batch may be in the page cache only, if its writer was killed before the sync. Writes it once more,
+  // durably.
   void make_durable(lsn from, lsn to) { file_->make_durable(from, to); }
-  // Recovery needs nothing before `end` any more: a new generation of the log begins there, empty, with these totals.
-  // Durable on return, or, where the file was closed cleanly, with the first use.
+  // Recovery needs nothing before `end` any more. Starts a new, empty generation of the log there, with these totals.
+  // Durable on return; if the file was closed cleanly, durable at the first append.
   void start(lsn end, const total_slots& totals, const status_notes& notes);
-  // The log is only read, up to this tail.
+  // Opens the window for reading only; it ends at this tail.
   void look(lsn tail);
-  // From now on each status has these notes.
+  // From now on each status gets these notes.
   void keep_notes(status_notes notes) { notes_ = std::move(notes); }
-  // Says that the log was closed cleanly; it must be empty.
+  // Makes the file say that the log was closed cleanly. The log must be empty.
   void close(const total_slots& totals);
-  // Closes the file, and so gives the lock back. Nothing may be called afterwards.
+  // Closes the file and so releases its lock. Nothing may be called afterwards.
   void let_go() noexcept;
   // Throws if an invariant does not hold.
   void check() const;
@@ -73,8 +74,8 @@ class local_log final : public durable_log {
   mutable std::mutex status_mutex_;  // the status lock; guards what follows
   std::unique_ptr<log_file> file_;   // replaced by grow(), which excludes readers
   status_notes notes_;
-  std::atomic<bool> owes_status_{false};  // the file says that it was closed cleanly, and that is not so any more
-  std::uint32_t features_ = 0;            // that its live part needs
+  std::atomic<bool> status_is_stale_{false};  // the file says that it was closed cleanly, and that is not so any more
+  std::uint32_t features_ = 0;                // that its live part needs
 };
 
 }  // namespace tenure::rvm

@@ -19,7 +19,7 @@ constexpr lsn max_lsn = std::uint64_t{1} << 62;
 
 std::string copy_name(int copy) { return "status block at offset " + std::to_string(copy * status_copy_size); }
 
-// The reason why a status copy cannot be used, or "".
+// The reason why a status copy cannot be used; "" if it can.
 std::string flaw(const status_block& s, std::uint64_t file_size) {
   if (s.checksum != header_checksum(s, offsetof(status_block, checksum))) return "its checksum does not match";
   if (s.block_size < 512 || s.block_size > 4096 || !std::has_single_bit(s.block_size))
@@ -30,7 +30,7 @@ std::string flaw(const status_block& s, std::uint64_t file_size) {
            std::to_string(file_size) + " bytes";
   if (s.head % s.block_size != 0 || s.tail % s.block_size != 0 || s.tail < s.head || s.tail - s.head > s.area_length)
     return "its head and tail are senseless";
-  // LSN 0 means "none"; so far up that sums could overflow, no log ever gets.
+  // LSN 0 means "none"; no log reaches LSNs so large that sums could overflow
   if (s.head == 0 || s.tail > max_lsn) return "its head and tail are impossible";
   if (s.clean != 0 && s.head != s.tail) return "it says that the log was closed cleanly, but also that it is not empty";
   if (s.max_area < s.area_length || s.max_area % s.block_size != 0 || s.max_area > max_log_area)
@@ -39,7 +39,7 @@ std::string flaw(const status_block& s, std::uint64_t file_size) {
   return "";
 }
 
-// With a log that cannot be read.
+// Ends the message for a log that cannot be read.
 std::string what_to_do(const std::string& path) {
   return "if this is the log's path, restore log and segments from a backup, of one moment; without one, `tenure log "
          "renew " +
@@ -53,7 +53,7 @@ void write_copy(os::file& to, int copy, const status_block& status) {
   to.write_durably_at(static_cast<std::uint64_t>(copy) * status_copy_size, {&whole, 1});
 }
 
-// Makes it the next in sequence.
+// Gives the status the next sequence number.
 void seal(status_block& status) {
   ++status.sequence;
   status.written = os::wall_clock_ns();
@@ -90,7 +90,7 @@ std::unique_ptr<log_file> log_file::create(os::disk& disk, const std::string& pa
   status.permissions = permissions;
   const std::uint64_t size = log_area_offset + status.area_length;
   file.allocate(0, size);
-  // Zeros are written, not only allocated: a sync in a file with unwritten extents must also write metadata, which
+  // Zeros are written, not only allocated. A sync of a file with unwritten extents must also write metadata, which
   // costs 1.3 to 2.5 times as much.
   const std::vector<std::byte> zeros(static_cast<std::size_t>(std::min<std::uint64_t>(size, 1 << 20)));
   for (std::uint64_t at = 0; at < size; at += zeros.size()) {
@@ -122,7 +122,7 @@ std::unique_ptr<log_file> log_file::open(os::disk& disk, const std::string& path
   auto file = disk.open(path, access);
   if (lock) {
     const auto kind = access == os::access::read_only ? os::lock_kind::shared : os::lock_kind::exclusive;
-    // A log that grows is replaced by rename: the lock counts only on the file that has the name.
+    // A log that grows is replaced by a rename. The lock is valid only if the locked file still has the name.
     for (;;) {
       if (!file->try_lock(kind))
         throw error(errc::in_use,
@@ -145,7 +145,7 @@ std::unique_ptr<log_file> log_file::open(os::disk& disk, const std::string& path
     const status_block& s = copies[i];
     if (s.magic == log_magic) {
       any_magic = true;
-      // Said before the checksum is looked at: another version may compute it otherwise.
+      // Checked before the checksum, because another version may compute the checksum in another way.
       if (s.endian != endian_mark && s.endian == __builtin_bswap32(endian_mark))
         throw error(errc::wrong_version,
                     path + ": this log was written on a machine of the other byte order; recover it there");
@@ -163,15 +163,15 @@ std::unique_ptr<log_file> log_file::open(os::disk& disk, const std::string& path
                                    copy_name(1) + ": " + flaws[1] + "; " + what_to_do(path));
   const bool second = flaws[0].empty() ? flaws[1].empty() && copies[1].sequence > copies[0].sequence : true;
   const status_block& used = copies[second ? 1 : 0];
-  if ((used.incompatible & ~feature_extents) != 0 ||
+  if ((used.incompatible & ~feature_bulk_runs) != 0 ||
       (access == os::access::read_write && used.read_only_compatible != 0))
     throw error(errc::wrong_version,
                 path + ": the log uses features that this version of the library does not know; use a newer one");
   std::unique_ptr<log_file> log(new log_file(std::move(file), path, used));
   for (int i = 0; i < 2; ++i) log->copy_valid_[i] = flaws[i].empty();
   log->held_ = second ? 1 : 0;
-  // It may be in the page cache only, after a failed write: then the other one is valid, and durable. If that is torn, this
-  // one is all there is, and is not written over.
+  // After a failed write this copy may be in the page cache only. Then the other copy is valid and durable. If the
+  // other copy is torn, this one is the only one and must not be overwritten.
   log->held_is_durable_ = !flaws[0].empty() || !flaws[1].empty();
   return log;
 }
@@ -210,7 +210,7 @@ void log_file::write_durably(lsn at, std::span<const os::const_bytes> from) {
     if (fits != part.size()) after.push_back(part.subspan(fits));
     room -= fits;
   }
-  // Two places, one batch: neither is acknowledged before both are durable.
+  // The two pieces belong to one batch, so neither is acknowledged before both are durable.
   file_->write_all_at(log_area_offset + position, before);
   file_->write_all_at(log_area_offset, after);
   file_->sync();
@@ -232,7 +232,7 @@ void log_file::write_status(const status_block& status) {
   status_block next = status;
   next.sequence = written_.sequence;
   seal(next);
-  // What was found at opening may be in the page cache only, after a failed sync.
+  // After a failed sync, the blocks that were found at opening may be in the page cache only.
   if (!held_is_durable_) write_copy(*file_, held_, written_);
   held_is_durable_ = true;
   const int held = held_;

@@ -1,6 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// A log's file: its status block, and its area as a ring that is addressed by LSN.
+// A log's file: its status block, and its area, a ring that is addressed by LSN.
 #pragma once
 
 #include <memory>
@@ -13,22 +13,23 @@
 
 namespace tenure::rvm {
 
-// Thread-safe but for writing or setting the status and the one it returns, which have one user at a time.
+// Thread-safe, except for the status: writing, setting and reading it has one user at a time.
 class log_file final : public readable_log {
  public:
-  // Makes a new log, where there must be no file (std::errc::file_exists). It appears whole or not at all. Returned locked.
+  // Makes a new log. There must be no file at the path (std::errc::file_exists). The file appears whole or not at all.
+  // It is returned locked.
   static std::unique_ptr<log_file> create(os::disk& disk, const std::string& path, const log_options& how,
                                           const progress_callback& progress);
-  // Makes a log that continues another one, whose status this is, with another area, and replaces it.
+  // Makes a log that continues another one and replaces it. `status` is that log's status, with another area.
   static std::unique_ptr<log_file> create(os::disk& disk, const std::string& path, const status_block& status);
 
-  // Opens and validates. The lock is taken unless `lock` is false (for looking at a live log).
+  // Opens and validates. Takes the lock if `lock` is true; false is for looking at a live log.
   static std::unique_ptr<log_file> open(os::disk& disk, const std::string& path, os::access access, bool lock);
 
   [[nodiscard]] const identity& id() const override { return status_.log_id; }
   [[nodiscard]] const std::string& path() const override { return path_; }
   [[nodiscard]] const status_block& status() const { return status_; }
-  // Which status copies were valid when the log was opened.
+  // Whether this copy of the status was valid when the log was opened.
   [[nodiscard]] bool copy_valid(int copy) const { return copy_valid_[copy]; }
   [[nodiscard]] std::uint64_t area() const override { return area_; }
   [[nodiscard]] std::uint32_t block() const override { return block_; }
@@ -39,15 +40,15 @@ class log_file final : public readable_log {
 
   void read(lsn at, os::bytes into) const override;
   void read_ahead(lsn at, std::uint64_t length) const noexcept override;
-  // Writes one after the other, at a block boundary, all whole blocks; durable when it returns.
+  // Writes the pieces one after the other, from a block boundary on. All are whole blocks. Durable on return.
   void write_durably(lsn at, std::span<const os::const_bytes> from);
-  // Writes what is there once more, so that it is durable whatever happened to the first writing.
+  // Writes the stored bytes once more. They are durable then, even if the first write was not.
   void make_durable(lsn from, lsn to);
 
-  // Makes `status` (its sequence is set here) durable in both copies, one after the other: at every moment one is whole
-  // [rvm.log.status-twice].
+  // Makes `status` durable in both copies, one after the other, so that one is whole at every moment
+  // [rvm.log.status-twice]. The sequence number is set here.
   void write_status(const status_block& status);
-  // The status until the next write_status(); the file keeps its own.
+  // Sets the status in memory until the next write_status(). The file keeps its own.
   void set_status(const status_block& status) { status_ = status; }
 
  private:
@@ -64,14 +65,14 @@ class log_file final : public readable_log {
 
   std::unique_ptr<os::file> file_;
   std::string path_;
-  // Apart from the status, which truncation rewrites while others read and write the area.
+  // Kept apart from the status, which truncation rewrites while other threads read and write the area.
   std::uint64_t area_;
   std::uint32_t block_;
-  status_block status_, written_;  // and what the copy that is known to hold says
+  status_block status_, written_;  // the second one: what the copy says that is known to hold
   bool copy_valid_[2] = {true, true};
-  // The copy that is known to hold; the other one is written first, for it may be torn or older.
+  // The copy that is known to hold. The other one is written first, because it may be torn or older.
   int held_ = 1;
-  bool held_is_durable_ = true;  // else it is written once as it is, before the other one is touched
+  bool held_is_durable_ = true;  // if false, the held copy is written again before the other one is changed
 };
 
 }  // namespace tenure::rvm

@@ -20,7 +20,8 @@ error made_elsewhere(const std::string& path) {
   return {errc::in_use, path + ": another process is making this file; wait until it is done"};
 }
 
-// Whether a file can be what a crash has left of one that was being made: it begins as one of ours, or with nothing yet.
+// Whether a crash can have left this file while it was being made: it begins like a file of this library, or is still
+// empty.
 bool may_be_left_over(os::file& file) {
   std::uint64_t magic = 0;
   (void)file.read_at(0, std::as_writable_bytes(std::span{&magic, 1}));
@@ -42,7 +43,7 @@ new_file::new_file(os::disk& disk, const std::string& path, unsigned permissions
     if (e.code() == std::errc::file_exists) throw made_elsewhere(making_);
     throw;
   }
-  // Before it was locked somebody may have taken it for left over.
+  // Before this process locked the file, another one may have taken it for the remains of a crash.
   if (!file_->try_lock(os::lock_kind::exclusive) || !file_->is_current()) throw made_elsewhere(making_);
 }
 
@@ -66,8 +67,8 @@ void new_file::remove_left_over() {
     return old->is_current();
   };
   if (!old->try_lock(os::lock_kind::exclusive)) {
-    // Where a name is given by a link, a crash may have left the file with both; then its user has the lock. In this order:
-    // a file that is being renamed never seems to have both.
+    // Where a link gives a file its name, a crash may have left it with both names; then its user has the lock. In this
+    // order, a file that is being renamed never seems to have both.
     if (!has(path_) || !has(making_)) throw made_elsewhere(making_);
   } else if (!has(making_)) {
     throw made_elsewhere(making_);

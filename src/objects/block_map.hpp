@@ -1,9 +1,11 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Which object an address belongs to. Persistent objects are in the stored bookkeeping (format.hpp), which only a commit
-// changes; transient ones in tables of this process, beside it. An object is in exactly one of the two [heap.object.once].
+// Finds the object that an address belongs to. Persistent objects are in the stored bookkeeping (format.hpp), which
+// only a commit changes. Transient objects are in tables of this process. Each object is in exactly one of the two
+// [heap.object.once].
 //
-// Not thread-safe: changed under the database's allocation lock or by the writer; read by the writer, or when nobody writes.
+// Not thread-safe. It is changed under the lock of births or by the writer. It is read by the writer, or while nobody
+// writes.
 #pragma once
 
 #include <array>
@@ -29,9 +31,9 @@ class start_bits {
   [[nodiscard]] bool test(std::uint64_t at) const { return (bits_[at / 64] >> (at % 64) & 1) != 0; }
   void set(std::uint64_t at) { bits_[at / 64] |= std::uint64_t{1} << (at % 64); }
   void reset(std::uint64_t at) { bits_[at / 64] &= ~(std::uint64_t{1} << (at % 64)); }
-  // The last set bit at or before `at`; none if there is none.
+  // The last set bit at or before `at`; `none` if there is none.
   static constexpr std::uint64_t none = ~std::uint64_t{0};
-  [[nodiscard]] std::uint64_t last_until(std::uint64_t at) const {
+  [[nodiscard]] std::uint64_t find_last(std::uint64_t at) const {
     std::uint64_t word = at / 64;
     std::uint64_t bits = bits_[word] & (~std::uint64_t{0} >> (63 - at % 64));
     while (bits == 0) {
@@ -47,7 +49,7 @@ class start_bits {
   }
   [[nodiscard]] std::uint64_t word(std::size_t n) const { return bits_[n]; }
   [[nodiscard]] std::uint64_t& word(std::size_t n) { return bits_[n]; }
-  // Calls f(granule) for each set bit, ascending.
+  // Calls f(granule) for each set bit, in ascending order.
   template <class F>
   void for_each(F&& f) const {
     for (std::size_t n = 0; n < words; ++n)
@@ -60,24 +62,24 @@ class start_bits {
 };
 static_assert(sizeof(start_bits) == granules_in_block / 8);
 
-// The transient objects of a block, or of a run of blocks that one large object has.
-struct young_block {
+// The transient objects of a block, or of the run of blocks of one large object.
+struct transient_block {
   start_bits starts;           // transient objects
-  start_bits starts_at_begin;  // as they were when the open transaction first made one here
-  start_bits promoted;         // of `starts`, those that the commit under way has reached
+  start_bits starts_at_begin;  // their state when the open transaction made its first object here
+  start_bits promoted;         // the objects of `starts` that the current commit has promoted
   std::uint64_t first = 0;     // block number
   std::uint32_t span = 1;      // blocks
   bool touched = false;        // by the open transaction
   bool is_large = false;
   bool has_promoted = false;
-  bool is_shared = false;  // threads without the open transaction have had objects here
+  bool is_shared = false;  // threads other than the writer have had objects here
   bool is_emptied = false;
 };
 
 struct found_object {
   address at = 0;  // 0: nothing there
   bool is_persistent = false;
-  young_block* young = nullptr;  // if transient
+  transient_block* within = nullptr;  // if transient
   [[nodiscard]] explicit operator bool() const { return at != 0; }
 };
 
@@ -92,9 +94,9 @@ struct found_object {
   std::memcpy(&size, reinterpret_cast<const void*>(object - 16), sizeof size);
   return size;
 }
-// Bytes before the object that belong to it.
+// The number of bytes before the object that belong to it.
 [[nodiscard]] constexpr std::uint64_t header_bytes(std::uint64_t size) { return size >= huge_size ? 16 : 8; }
-// Granules that a small object takes, header included.
+// The number of granules that a small object takes, header included.
 [[nodiscard]] constexpr std::uint64_t granules_of(std::uint64_t size) { return (size + 8 + granule - 1) / granule; }
 
 class block_map {
@@ -103,10 +105,10 @@ class block_map {
       : home_(reinterpret_cast<address>(home)),
         capacity_(capacity),
         blocks_(capacity / block_size),
-        table_length_(static_cast<std::size_t>((blocks_ * sizeof(young_block*) + os::page_size() - 1) /
+        table_length_(static_cast<std::size_t>((blocks_ * sizeof(transient_block*) + os::page_size() - 1) /
                                                os::page_size() * os::page_size())),
-        young_(static_cast<young_block**>(os::map_anonymous(nullptr, table_length_))) {}
-  ~block_map() { os::unmap(young_, table_length_); }
+        transient_blocks_(static_cast<transient_block**>(os::map_anonymous(nullptr, table_length_))) {}
+  ~block_map() { os::unmap(transient_blocks_, table_length_); }
   block_map(const block_map&) = delete;
   block_map& operator=(const block_map&) = delete;
 
@@ -120,7 +122,7 @@ class block_map {
   [[nodiscard]] address start_of(std::uint64_t block) const { return home_ + block * block_size; }
   [[nodiscard]] address zone_start(std::uint64_t zone) const { return home_ + zone * zone_size; }
 
-  // Stored bookkeeping; readable only below header().blocks_end, or for zones that have been set up.
+  // Stored bookkeeping. It can be read only below header().blocks_end, or for zones that have been set up.
   [[nodiscard]] zone_kind& kind_of_zone(std::uint64_t zone) const {
     return *reinterpret_cast<zone_kind*>(home_ + zone_kinds_at + zone);
   }
@@ -131,26 +133,26 @@ class block_map {
     return reinterpret_cast<start_bits*>(zone_start(block / blocks_in_zone) + starts_at)[block % blocks_in_zone];
   }
 
-  // Other threads may be setting it; what it refers to is theirs but for the one with the nursery's lock.
-  [[nodiscard]] young_block* young(std::uint64_t block) const {
-    return std::atomic_ref(young_[block]).load(std::memory_order_relaxed);
+  // Other threads may be setting the entry. Only the thread with the lock of births may use what the entry refers to.
+  [[nodiscard]] transient_block* find_transient_block(std::uint64_t block) const {
+    return std::atomic_ref(transient_blocks_[block]).load(std::memory_order_relaxed);
   }
-  void set_young(std::uint64_t first, std::uint64_t span, young_block* to) {
+  void set_transient_block(std::uint64_t first, std::uint64_t span, transient_block* to) {
     for (std::uint64_t b = first; b < first + span; ++b)
-      std::atomic_ref(young_[b]).store(to, std::memory_order_relaxed);
+      std::atomic_ref(transient_blocks_[b]).store(to, std::memory_order_relaxed);
   }
-  // Whether a persistent object, or a part of one, may lie in the block; not for bookkeeping.
+  // Whether a persistent object, or a part of one, may lie in the block. Not for blocks of bookkeeping.
   [[nodiscard]] bool holds_persistent(std::uint64_t block) const {
     const zone_kind kind = kind_of_zone(block / blocks_in_zone);
     return kind == zone_kind::continued || (kind == zone_kind::ordinary && entry(block).kind != block_kind::unused);
   }
 
-  // The object that the address lies in; not in its header.
+  // The object in which the address lies. An address in an object's header is in no object.
   [[nodiscard]] found_object find(address at) const;
-  // Whether an object starts exactly there.
+  // The object that starts exactly at the address.
   [[nodiscard]] found_object find_start(address at) const;
 
-  // Calls f(address) for each persistent object, in the order of addresses, from `first` to before `end` (blocks).
+  // Calls f(address) for each persistent object from block `first` to before block `end`, in the order of addresses.
   template <class F>
   void for_each_persistent(std::uint64_t first, std::uint64_t end, F&& f) const {
     for (std::uint64_t b = first; b < end; ++b) {
@@ -164,18 +166,20 @@ class block_map {
     }
   }
 
-  // Calls f(address) for each persistent object that has a byte in [from, to), ascending. The range lies in one page.
+  // Calls f(address) for each persistent object that has a byte in [from, to), in ascending order. The range lies in
+  // one page.
   template <class F>
   void for_each_persistent_in(address from, address to, F&& f) const;
 
  private:
-  // The block where the object begins to which a byte of this block may belong: the block itself, or the first of a run.
+  // A byte of this block may belong to an object that begins in another block. Returns that block: this one, or the
+  // first of a run.
   [[nodiscard]] std::uint64_t head_of(std::uint64_t block) const;
 
   address home_;
   std::uint64_t capacity_, blocks_;
   std::size_t table_length_;
-  young_block** young_;
+  transient_block** transient_blocks_;
 };
 
 inline std::uint64_t block_map::head_of(std::uint64_t block) const {
@@ -197,17 +201,17 @@ inline std::uint64_t block_map::head_of(std::uint64_t block) const {
 inline found_object block_map::find(address at) const {
   if (!contains(at)) return {};
   const std::uint64_t block = block_of(at);
-  if (const young_block* const y = young(block); y != nullptr) [[unlikely]] {
+  if (const transient_block* const y = find_transient_block(block); y != nullptr) [[unlikely]] {
     const std::uint64_t in = y->is_large ? granules_in_block - 1 : (at - start_of(block)) / granule;
-    if (const std::uint64_t start = y->starts.last_until(in); start != start_bits::none) {
+    if (const std::uint64_t start = y->starts.find_last(in); start != start_bits::none) {
       const address object = start_of(y->first) + start * granule;
-      if (at >= object && at - object < size_of_object(object)) return {object, false, const_cast<young_block*>(y)};
+      if (at >= object && at - object < size_of_object(object)) return {object, false, const_cast<transient_block*>(y)};
     }
   }
   const std::uint64_t head = head_of(block);
   if (head == start_bits::none) return {};
   const std::uint64_t in = head == block ? (at - start_of(block)) / granule : granules_in_block - 1;
-  const std::uint64_t start = starts(head).last_until(in);
+  const std::uint64_t start = starts(head).find_last(in);
   if (start == start_bits::none) return {};
   const address object = start_of(head) + start * granule;
   if (at < object || at - object >= size_of_object(object)) return {};
@@ -226,17 +230,17 @@ void block_map::for_each_persistent_in(address from, address to, F&& f) const {
   if (head == start_bits::none) return;
   const start_bits& bits = starts(head);
   if (head != block_of(from) || entry(head).kind == block_kind::large) {
-    const std::uint64_t start = bits.last_until(granules_in_block - 1);
+    const std::uint64_t start = bits.find_last(granules_in_block - 1);
     if (start == start_bits::none) return;
     const address object = start_of(head) + start * granule;
     if (object < to + 16 && object + size_of_object(object) > from) f(object);
     return;
   }
-  // A header of the next object may lie in the range while the object begins behind it.
+  // The header of the next object may lie in the range although the object begins behind it.
   const address base = start_of(head);
   const std::uint64_t last = std::min<std::uint64_t>((to - base) / granule, granules_in_block - 1);
   std::uint64_t g = (from - base) / granule;
-  if (const std::uint64_t before = bits.last_until(g); before != start_bits::none) g = before;
+  if (const std::uint64_t before = bits.find_last(g); before != start_bits::none) g = before;
   for (std::size_t word = g / 64; word <= last / 64; ++word) {
     std::uint64_t mask = bits.word(word);
     if (word == g / 64) mask &= ~std::uint64_t{0} << (g % 64);

@@ -1,7 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// The databases of an open store: which of them has an address, and what they share. Sets that are open know of each other,
-// so that the database of any address in the process can be found.
+// The databases of an open store: finds the database of an address, and holds what the databases share. Open sets know
+// each other, so that the database of any address in the process can be found.
 #pragma once
 
 #include <memory>
@@ -16,10 +16,10 @@
 
 namespace tenure {
 
-// The list changes while no other thread uses the store, or looks for an address in any.
+// The list of databases changes only while no other thread uses the store or looks for an address in any store.
 class database_set {
  public:
-  // `store`: whose databases they are. For public handles; nothing here looks into it.
+  // `store`: the owner of the databases. It is passed on to public handles and not used here.
   database_set(store_state& store, rvm::memory& memory, std::string directory, const store_options& how)
       : store_(store), memory_(memory), directory_(std::move(directory)), how_(how) {}
   ~database_set() { clear(); }
@@ -32,7 +32,7 @@ class database_set {
   [[nodiscard]] const store_options& how() const { return how_; }
   [[nodiscard]] bool is_read_only() const { return how_.mode == rvm::open_mode::read_only; }
 
-  // The database that has the address; nullptr: none.
+  // The database that contains the address; nullptr: none.
   [[nodiscard]] database_state* at(const void* address) const {
     const auto where = reinterpret_cast<heap::address>(address);
     for (const auto& d : all_)
@@ -40,7 +40,7 @@ class database_set {
     return nullptr;
   }
   [[nodiscard]] database_state* find(std::string_view name) const;
-  // The default one is the first.
+  // The default database, which is the first.
   [[nodiscard]] database_state& front() const { return *all_.front(); }
   [[nodiscard]] database_state& operator[](std::size_t n) const { return *all_[n]; }
   [[nodiscard]] std::size_t size() const { return all_.size(); }
@@ -49,7 +49,7 @@ class database_set {
 
   database_state& add(std::unique_ptr<database_state> made);
   void remove_last();
-  // From now on open_set_with() finds it; not any more.
+  // announce(): from now on open_set_with() finds the set. The next function ends that.
   void announce();
   void clear() noexcept;
 
@@ -63,7 +63,7 @@ class database_set {
 
 // The set of an open store that has a database at the address; nullptr: none.
 [[nodiscard]] database_set* open_set_with(const void* address) noexcept;
-// How many are open.
+// The number of open sets.
 [[nodiscard]] std::size_t open_sets() noexcept;
 
 }  // namespace tenure

@@ -94,7 +94,7 @@ database_state::database_state(database_set& of, std::string its_name, std::stri
 }
 
 database_state::~database_state() {
-  nursery.reset();
+  birth.reset();
   map.reset();
 }
 
@@ -122,7 +122,7 @@ void database_state::read() {
   if (h.home != home || h.reservation != reservation)
     throw error(errc::damaged, file + ": its header was made for another address");
   require_sound_tables(*this);
-  nursery = std::make_unique<heap::nursery>(*map, region, owner.how().tune, [this](std::uint64_t bytes) {
+  birth = std::make_unique<heap::birth>(*map, region, owner.how().tune, [this](std::uint64_t bytes) {
     if (bytes <= region.size()) return;
     const std::uint64_t step = std::clamp<std::uint64_t>(region.size() / 4, 1 << 20, 64 << 20);
     owner.memory().grow_segment(file,
@@ -151,18 +151,18 @@ void database_state::initialize(rvm::transaction& tx, const std::array<std::uint
 
 found_object database_state::find(const void* at) const {
   found_object found;
-  nursery->exclusively([&] { found = map->find(reinterpret_cast<address>(at)); });
+  birth->with_lock([&] { found = map->find(reinterpret_cast<address>(at)); });
   return found;
 }
 
 found_object database_state::find_start(const void* at) const {
   found_object found;
-  nursery->exclusively([&] { found = map->find_start(reinterpret_cast<address>(at)); });
+  birth->with_lock([&] { found = map->find_start(reinterpret_cast<address>(at)); });
   return found;
 }
 
 address database_state::make(const type& of, std::uint64_t bytes, maker who) {
-  return nursery->make(types->index_of(of), bytes, of.alignment, who);
+  return birth->make(types->index_of(of), bytes, of.alignment, who);
 }
 
 void database_state::retire(const void* object) {
@@ -187,7 +187,7 @@ void database_state::recoverable_parts(const rvm::memory_range& page, std::vecto
   if (map->kind_of_zone(block / blocks_in_zone) != zone_kind::continued && block % blocks_in_zone < bookkeeping_blocks)
     return;
   if (!map->holds_persistent(block)) return;
-  if (map->young(block) == nullptr && !types->has_transients()) {
+  if (map->find_transient_block(block) == nullptr && !types->has_transients()) {
     kept.push_back(page);
     return;
   }
@@ -223,7 +223,8 @@ void database_state::restorable_parts(const rvm::memory_range& page, std::vector
   const std::uint64_t block = map->block_of(from);
   const bool is_bookkeeping =
       map->kind_of_zone(block / blocks_in_zone) != zone_kind::continued && block % blocks_in_zone < bookkeeping_blocks;
-  if (is_bookkeeping || (map->holds_persistent(block) && map->young(block) == nullptr)) return kept.push_back(page);
+  if (is_bookkeeping || (map->holds_persistent(block) && map->find_transient_block(block) == nullptr))
+    return kept.push_back(page);
   map->for_each_persistent_in(from, to, [&](address object) {
     const std::uint64_t size = size_of_object(object);
     const address begin = std::max(object - header_bytes(size), from), end = std::min(object + size, to);

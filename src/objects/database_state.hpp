@@ -1,6 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// An open database: its segment, mapped at home, and what this process knows of its objects.
+// An open database: its segment, mapped at home, and what this process knows about its objects.
 #pragma once
 
 #include <memory>
@@ -12,8 +12,8 @@
 #include <tenure/rvm.hpp>
 #include <tenure/store.hpp>
 
+#include "objects/birth.hpp"
 #include "objects/block_map.hpp"
-#include "objects/nursery.hpp"
 #include "objects/root_names.hpp"
 #include "objects/stored_types.hpp"
 #include "objects/type_index.hpp"
@@ -23,28 +23,28 @@ namespace tenure {
 class database_set;
 
 struct database_state final : rvm::change_filter {
-  // Makes the file of a new database, all zero. Its header is written by the first transaction.
+  // Makes the file of a new database, all zeros. The first transaction writes its header.
   static void create_file(rvm::memory& memory, const std::string& file, const database_options& how);
-  // Maps it. A new one is empty: initialize() makes it a database.
+  // Maps the database. A new one is empty until initialize().
   database_state(database_set& of, std::string name, std::string file);
   ~database_state() override;
 
-  // Nothing was ever committed to it.
+  // Whether nothing was ever committed to it.
   [[nodiscard]] bool is_blank() const;
   // Checks the header and reads the type index.
   void read();
-  // Writes header, type table and root table of a new database. In this transaction.
+  // Writes the header, type table and root table of a new database, in this transaction.
   void initialize(rvm::transaction& tx, const std::array<std::uint8_t, 16>& database_id);
 
   [[nodiscard]] heap::database_header& header() const { return map->header(); }
   [[nodiscard]] heap::type_table& type_table() const { return *static_cast<heap::type_table*>(header().types); }
   [[nodiscard]] heap::root_table& root_table() const { return *static_cast<heap::root_table*>(header().roots); }
 
-  // The object that the address lies in, or that starts there, while other threads make objects beside it.
+  // The object in which the address lies, or that starts there. Safe while other threads make objects.
   [[nodiscard]] heap::found_object find(const void* at) const;
   [[nodiscard]] heap::found_object find_start(const void* at) const;
 
-  // The writer does not use this object any more, whatever starts there: it goes with the commit.
+  // The writer no longer uses the object that starts here, persistent or transient. The commit removes it.
   void retire(const void* object);
 
   // roots.cpp
@@ -52,7 +52,7 @@ struct database_state final : rvm::change_filter {
   void add_root(std::string_view root_name, void* object);
   void remove_root(std::string_view root_name);
 
-  // A new transient object of a type of the program, of zeros.
+  // A new transient object of a type of the program, filled with zeros.
   [[nodiscard]] heap::address make(const type& of, std::uint64_t bytes, heap::maker who = heap::maker::writer);
   template <class T>
   T* make_array(std::uint64_t count) {
@@ -67,7 +67,7 @@ struct database_state final : rvm::change_filter {
   static bool is_not_recoverable(void* self, const std::byte* at) noexcept;
 
   database_set& owner;
-  const std::string name, file;  // file: its path
+  const std::string name, file;  // file: the path
   std::uint64_t home = 0, reservation = 0;
   struct unmapped {
     void operator()(std::byte* area) const noexcept;
@@ -75,11 +75,11 @@ struct database_state final : rvm::change_filter {
   std::unique_ptr<std::byte, unmapped> vtables;  // the area of slots
   rvm::region region;
   std::unique_ptr<heap::block_map> map;
-  std::unique_ptr<heap::nursery> nursery;
+  std::unique_ptr<heap::birth> birth;
   std::unique_ptr<heap::type_index> types;
   const std::unique_ptr<heap::root_names> names = std::make_unique<heap::root_names>();
 
-  // By destroy() in the open transaction: persistent objects, and transient ones.
+  // Removed by the open transaction: persistent objects, and transient ones.
   std::unordered_set<heap::address> destroyed, retired;
 };
 

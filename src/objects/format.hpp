@@ -1,15 +1,16 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// What a database looks like in memory and, byte by byte the same, in its segment. docs/formats.md explains it.
+// The layout of a database in memory, and, byte for byte the same, in its segment. docs/formats.md explains it.
 //
 //     home                                            home + reservation - vtable_area
 //     | zone 0, 64 MiB        | zone 1                | ...
 //     | bookkeeping | blocks  | bookkeeping | blocks  |
 //
-// A zone's bookkeeping: page 0 (the database's header in zone 0), zone kinds (zone 0), an entry for each block, a bit for each
-// 16 bytes that says whether a persistent object starts there. Below home is the area of vtable slots, which is in no file.
+// A zone's bookkeeping is: page 0 (in zone 0 the database's header); zone kinds (in zone 0 only); an entry for each
+// block; a bit for each 16 bytes, set if a persistent object starts there. The area of vtable slots is below home and
+// in no file.
 //
-// Everything here is committed: objects that are not persistent are known to the process only (nursery.hpp).
+// Everything here is committed. Objects that are not persistent are known to the process only (birth.hpp).
 #pragma once
 
 #include <array>
@@ -22,8 +23,9 @@ constexpr std::uint64_t database_tag = 0x42446572756e6554;  // "TenureDB", in th
 
 constexpr std::uint64_t granule = 16;  // objects start at multiples
 
-// Bytes; zone_kinds_at (in zone 0 only), entries_at and starts_at count from a zone's start. Tests build the heap a second
-// time with small zones and blocks: a program with a thousand objects then meets what otherwise takes millions.
+// In bytes. zone_kinds_at (in zone 0 only), entries_at and starts_at count from a zone's start. Tests build the heap a
+// second time with small zones and blocks. A program with a thousand objects then meets cases that otherwise take
+// millions.
 #ifdef TENURE_SMALL_GEOMETRY
 constexpr std::uint64_t block_size = 8 << 10, zone_size = 256 << 10;
 constexpr std::uint64_t zone_kinds_at = 4 << 10, entries_at = 8 << 10, starts_at = 12 << 10;
@@ -48,7 +50,7 @@ constexpr std::uint64_t vtable_slot = 4096;
 constexpr std::uint64_t smallest_reservation = std::uint64_t{256} << 20;
 static_assert(largest_reservation / zone_size <= entries_at - zone_kinds_at);
 
-// Objects of more bytes have blocks of their own.
+// Larger objects have blocks of their own.
 constexpr std::uint64_t largest_small = block_size / 4;
 
 enum class zone_kind : std::uint8_t {
@@ -73,7 +75,7 @@ struct block_entry {
 };
 static_assert(sizeof(block_entry) == 8);
 
-// In the eight bytes before an object.
+// The eight bytes before an object.
 struct object_header {
   std::uint32_t type;  // index; 0: none
   std::uint32_t size;  // bytes of the object without header; huge_size: they are in the eight bytes before the header
@@ -91,16 +93,17 @@ struct database_header {
   std::array<char, 8> magic;
   std::uint32_t version;
   std::uint32_t abi;
-  // Features: unknown ones of the first kind may be ignored; of the second, for reading; of the third, not at all.
+  // Features. A program may ignore unknown ones of the first kind. With unknown ones of the second kind it may only
+  // read. With unknown ones of the third kind it must not open the database.
   std::uint64_t compatible, read_only_compatible, incompatible;
   std::array<std::uint8_t, 16> store_id, database_id;
   std::uint64_t home, reservation;
   std::array<char, 64> name;
   std::uint64_t reserved[4];
-  // Up to here it is constant, and this is its CRC32C.
+  // CRC32C of the bytes before, which are constant.
   std::uint32_t checksum;
   std::uint32_t reserved_too;
-  // What follows changes.
+  // The fields below change.
   std::uint64_t blocks_end;  // blocks from here on, counted from home, were never used
   void* types;               // type_table
   void* roots;               // root_table

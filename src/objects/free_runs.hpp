@@ -1,8 +1,8 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Runs of blocks that hold nothing. No run goes over the end of a zone, and none that touch in one zone are apart.
+// Runs of free blocks. No run crosses the end of a zone, and two adjacent runs of a zone are always merged.
 //
-// Not thread-safe: the nursery's lock is held.
+// Not thread-safe. The caller holds the lock of births.
 #pragma once
 
 #include <algorithm>
@@ -25,8 +25,8 @@ class free_runs {
     std::uint64_t first = 0, blocks = 0;  // 0 blocks: none
   };
 
-  // Blocks of one zone. Those that are free already are passed over: a block whose last objects, persistent and transient, go in
-  // one commit is given back for both.
+  // The blocks belong to one zone. Blocks that are free already are skipped: if one commit removes the last persistent
+  // and the last transient objects of a block, the block is given back for both.
   void add(std::uint64_t first, std::uint64_t blocks) {
     assert(blocks != 0 && first / blocks_in_zone == (first + blocks - 1) / blocks_in_zone);
     auto after = by_place_.upper_bound(first);
@@ -52,9 +52,9 @@ class free_runs {
     by_size_[class_of(blocks)].insert(first);
   }
 
-  // Of at least `least` blocks, the first `most` at most. From the front, to keep the end of the database free; but for runs that
-  // have little more than `least`, of which few are looked at. O(log n): 20 000 runs that were too short had doubled the cost of an
-  // insertion when they were gone through.
+  // Takes a run of at least `least` blocks, or the first `most` of a longer one. Prefers the front, to keep the end of
+  // the database free, except that a few runs that are hardly longer than `least` are tried first. O(log n): when all
+  // runs were searched, 20 000 runs that were too short doubled the cost of an insertion.
   [[nodiscard]] run take(std::uint64_t least, std::uint64_t most) {
     auto at = by_place_.end();
     const auto consider = [&](std::uint64_t first) {
@@ -88,13 +88,13 @@ class free_runs {
     assert(has_whole_zone(zone));
     remove(at);
   }
-  // Calls f(zone) for zones that are free as a whole, ascending, until it returns true.
+  // Calls f(zone) for each zone that is wholly free, in ascending order, until f returns true.
   template <class F>
   void find_whole_zone(F&& f) const {
     for (const std::uint64_t first : by_size_[class_of(blocks_in_zone - bookkeeping_blocks)])
       if (has_whole_zone(first / blocks_in_zone) && f(first / blocks_in_zone)) return;
   }
-  // Calls f(first, blocks) for all of them, ascending.
+  // Calls f(first, blocks) for each run, in ascending order.
   template <class F>
   void for_each(F&& f) const {
     for (const auto& [first, blocks] : by_place_) f(first, blocks);

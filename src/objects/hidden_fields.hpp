@@ -1,6 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Fields of objects that are becoming persistent which are not recoverable: they are logged as zero, and then put back.
+// Fields that are not recoverable, of objects that are becoming persistent. They are logged as zero, and then put back.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace tenure::heap {
 
-// One thread at a time.
+// Used by one thread at a time.
 class hidden_fields {
  public:
   void hide(std::byte* at, std::size_t length) {

@@ -111,7 +111,7 @@ std::string reachable_objects::path(address object) const {
   return text;
 }
 
-std::string path_to(const database_set& store, address object) {
+std::string find_path(const database_set& store, address object) {
   constexpr std::size_t most = 100'000;
   reachable_objects all(store, most);
   all.search(object);

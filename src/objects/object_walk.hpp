@@ -1,7 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Going through the references of objects, by their stored descriptions: for messages, verification and tools. Stabilization
-// has its own loop.
+// Walks through the references of objects by their stored descriptions: for messages, verification and tools.
+// Stabilization has its own loop.
 #pragma once
 
 #include <cstring>
@@ -43,8 +43,8 @@ void for_each_reference(const known_type& of, address object, F&& f) {
     }
 }
 
-// The object that an address lies in, with what its header says, where that makes sense: it has a known type, and lies in the
-// database with all of its bytes. For stores that may be damaged.
+// The object in which an address lies, with what its header says, if that makes sense: the type is known, and all bytes
+// of the object lie in the database. For stores that may be damaged.
 struct sound_object {
   const database_state* in = nullptr;  // nullptr: there is none
   address at = 0;
@@ -52,28 +52,28 @@ struct sound_object {
   const known_type* type = nullptr;
   bool is_persistent = false;
   [[nodiscard]] explicit operator bool() const { return in != nullptr; }
-  // Elements of the type that it consists of.
+  // The number of elements of the type.
   [[nodiscard]] std::uint64_t count() const { return type->of->size == 0 ? 1 : size / type->of->size; }
 };
 [[nodiscard]] sound_object find_sound(const database_set& store, const void* at);
-// The same for an address that is known to be the start of a persistent object.
+// The same for the address of a known persistent object.
 [[nodiscard]] sound_object sound_at(const database_state& in, address object);
 
-// Breadth first from all roots, through persistent and transient objects alike, remembering how each was reached.
+// Searches breadth first from all roots, through persistent and transient objects, and remembers how each was reached.
 class reachable_objects {
  public:
-  // Looks at `most` objects.
+  // Visits at most this many objects.
   explicit reachable_objects(const database_set& store, std::size_t most = ~std::size_t{0})
       : store_(store), most_(most) {}
 
-  // Until `wanted` was found, or everything was.
+  // Searches until `wanted` or everything was found.
   void search(address wanted = 0);
-  // The same from one object instead of the roots.
+  // The same, from one object instead of the roots.
   void search_from(address object);
   [[nodiscard]] bool contains(address object) const { return seen_.contains(object); }
   [[nodiscard]] std::size_t count() const { return order_.size(); }
   [[nodiscard]] const std::vector<address>& in_order() const { return order_; }
-  // "root by-name -> tenure::map<...>.root_ -> ..."; empty if it was not reached.
+  // "root by-name -> tenure::map<...>.root_ -> ..."; empty if the object was not reached.
   [[nodiscard]] std::string path(address object) const;
 
  private:

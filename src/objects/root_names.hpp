@@ -1,9 +1,9 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Where in a database's root table a name is: the table itself is in no order. Made of it when it is first needed, and again
-// after an abort that took back changes of it.
+// Finds a name in a database's root table, which has no order. The index is built when it is first needed, and again
+// after an abort that undid changes of the table.
 //
-// Threads: readers may look up at the same time; the writer has the table for itself.
+// Several readers may search at the same time. The writer has the table for itself.
 #pragma once
 
 #include <cstdint>
@@ -18,20 +18,20 @@ namespace tenure::heap {
 
 class root_names {
  public:
-  // nullptr: there is none.
+  // nullptr: the name is not in the table.
   [[nodiscard]] root_entry* find(const root_table& in, std::string_view name) {
     const std::scoped_lock lock(mutex_);
     if (!known_) read(in);
     const auto found = places_.find(std::string(name));
     return found == places_.end() ? nullptr : &in.entries[found->second];
   }
-  // The entry is the table's last one now.
+  // The table has a new last entry.
   void added(const root_table& to) {
     const std::scoped_lock lock(mutex_);
     changed_ = true;
     if (known_) places_[text_of(to.entries[to.count - 1])] = to.count - 1;
   }
-  // The last entry of the table is about to take the place of that one.
+  // The last entry of the table will be moved to the place of `gone`.
   void removing(const root_table& from, const root_entry& gone) {
     const std::scoped_lock lock(mutex_);
     changed_ = true;
@@ -39,7 +39,7 @@ class root_names {
     places_[text_of(from.entries[from.count - 1])] = static_cast<std::uint64_t>(&gone - from.entries);
     places_.erase(text_of(gone));
   }
-  // Of the transaction.
+  // The open transaction has committed.
   void committed() { changed_ = false; }
   void aborted() {
     const std::scoped_lock lock(mutex_);

@@ -16,13 +16,13 @@ namespace {
 
 constexpr std::uint64_t least_table = 32;  // types: those of a new database, and some
 
-constexpr stabilizer::objection outside{
+constexpr stabilizer::refusal_reason outside{
     "which is not in the store",
     "make the object with store.make, set the pointer to null, or declare the field transient"};
-constexpr stabilizer::objection destroyed{
+constexpr stabilizer::refusal_reason destroyed{
     "an object that this transaction has destroyed",
     "set the pointer to null, or take its object out of the container, before the commit"};
-constexpr stabilizer::objection nothing{
+constexpr stabilizer::refusal_reason nothing{
     "where no object is",
     "if it was destroyed earlier, the pointer should have been set to null then; set it to null now"};
 
@@ -37,25 +37,25 @@ std::uint64_t guard_value(const std::byte* at) {
 void stabilizer::run(std::span<const rvm::memory_range> changes) {
   freed_.resize(store_.size());
   for (const auto& d : store_) {
-    gone_.insert(d->destroyed.begin(), d->destroyed.end());
-    gone_.insert(d->retired.begin(), d->retired.end());
+    destroyed_.insert(d->destroyed.begin(), d->destroyed.end());
+    destroyed_.insert(d->retired.begin(), d->retired.end());
   }
   const auto with_nurseries = [&](auto&& f) {
     const auto lock_from = [&](auto&& self, std::size_t n) -> void {
       if (n == store_.size()) return f();
-      store_[n].nursery->exclusively([&] { self(self, n + 1); });
+      store_[n].birth->with_lock([&] { self(self, n + 1); });
     };
     lock_from(lock_from, 0);
   };
   with_nurseries([&] {
-    look_at_changes(changes);
-    drain();
-    look_for_destroyed();
+    trace_changes(changes);
+    trace_pending();
+    refuse_destroyed_references();
   });
   while (!undescribed_.empty() || !grown_.empty()) {
     describe_types();
     with_nurseries([&] {
-      drain();
+      trace_pending();
       if (undescribed_.empty()) promote_tables();
     });
   }
@@ -64,7 +64,7 @@ void stabilizer::run(std::span<const rvm::memory_range> changes) {
   });
 }
 
-void stabilizer::look_at_changes(std::span<const rvm::memory_range> changes) {
+void stabilizer::trace_changes(std::span<const rvm::memory_range> changes) {
   database_state* in = nullptr;
   for (const rvm::memory_range& range : changes) {
     if (in == nullptr || !in->map->contains(reinterpret_cast<address>(range.address))) in = store_.at(range.address);
@@ -76,14 +76,14 @@ void stabilizer::look_at_changes(std::span<const rvm::memory_range> changes) {
       continue;
     }
     in->map->for_each_persistent_in(from, to, [&](address object) {
-      if (!gone_.empty() && gone_.contains(object)) return;
+      if (!destroyed_.empty() && destroyed_.contains(object)) return;
       const std::uint64_t begin = from > object ? from - object : 0;
-      look_at(*in, object, begin, std::min(to - std::min(to, object), size_of_object(object)));
+      trace_object(*in, object, begin, std::min(to - std::min(to, object), size_of_object(object)));
     });
   }
 }
 
-void stabilizer::look_at(database_state& in, address object, std::uint64_t from, std::uint64_t to) {
+void stabilizer::trace_object(database_state& in, address object, std::uint64_t from, std::uint64_t to) {
   const known_type& type = in.types->at(header_of(object).type);
   const pointer_map& words = *type.words;
   if (!words.has_pointers() && !words.has_vtables()) return;
@@ -116,18 +116,18 @@ void stabilizer::follow(const reference& r, bool ambiguous) {
     refuse(r, outside);
   }
   const found_object found = in->map->find(reinterpret_cast<address>(r.to));
-  if (!found || (!gone_.empty() && gone_.contains(found.at))) {
+  if (!found || (!destroyed_.empty() && destroyed_.contains(found.at))) {
     if (ambiguous) return;
     refuse(r, found ? destroyed : nothing);
   }
   if (found.is_persistent) return;
-  promote(*in, *found.young, found.at);
+  promote(*in, *found.within, found.at);
 }
 
-void stabilizer::promote(database_state& in, young_block& y, address object) {
+void stabilizer::promote(database_state& in, transient_block& y, address object) {
   const std::uint64_t bit = (object - in.map->start_of(y.first)) / granule;
   if (y.promoted.test(bit)) return;
-  in.nursery->note_promoted(y);
+  in.birth->note_promoted(y);
   y.promoted.set(bit);
   pending_.emplace_back(&in, object);
   known_type& type = *in.types->find(header_of(object).type);
@@ -146,23 +146,23 @@ void stabilizer::promote(database_state& in, young_block& y, address object) {
 }
 
 // Depth first; a chain of any length needs no stack.
-void stabilizer::drain() {
+void stabilizer::trace_pending() {
   while (!pending_.empty()) {
     const auto [in, object] = pending_.back();
     pending_.pop_back();
-    look_at(*in, object, 0, size_of_object(object));
+    trace_object(*in, object, 0, size_of_object(object));
   }
 }
 
-void stabilizer::refuse(const reference& r, const objection& why) {
-  const std::string path = path_to(store_, r.from);
+void stabilizer::refuse(const reference& r, const refusal_reason& why) {
+  const std::string path = find_path(store_, r.from);
   throw error(errc::cannot_persist, "cannot make persistent: " + (path.empty() ? object_text(store_, r.from) : path) +
                                         field_text(store_, r.from, r.offset) + " refers to " + os::hexadecimal(r.to) +
                                         ", " + describe_address(r.to) + why.what + "; " + why.advice);
 }
 
 // Costs about 20 ns an object, where that is in memory.
-void stabilizer::look_for_destroyed() {
+void stabilizer::refuse_destroyed_references() {
   const destroy_check check = store_.how().check_destroyed;
 #ifdef NDEBUG
   if (check != destroy_check::always) return;
@@ -170,7 +170,7 @@ void stabilizer::look_for_destroyed() {
   if (check == destroy_check::never) return;
 #endif
   std::vector<std::pair<address, address>> gone;  // begin and end
-  for (const address object : gone_) gone.emplace_back(object, object + size_of_object(object));
+  for (const address object : destroyed_) gone.emplace_back(object, object + size_of_object(object));
   if (gone.empty()) return;
   std::ranges::sort(gone);
   const auto is_gone = [&](const void* to) {
@@ -180,7 +180,7 @@ void stabilizer::look_for_destroyed() {
   };
   for (const auto& d : store_)
     d->map->for_each_persistent(0, d->header().blocks_end, [&](address object) {
-      if (gone_.contains(object)) return;
+      if (destroyed_.contains(object)) return;
       for_each_reference(d->types->at(header_of(object).type), object, [&](const reference_field& r) {
         if (!r.is_ambiguous && is_gone(r.to)) refuse({object, r.offset, r.to}, destroyed);
       });
@@ -251,7 +251,7 @@ void stabilizer::describe(database_state& in, known_type& what) {
   write(table.types[what.index]) = made;
   if (what.index >= table.count) write(table.count) = what.index + 1;
   write(table.slots) = std::max<std::uint64_t>(table.slots, what.first_slot + what.slots);
-  in.nursery->exclusively([&] {
+  in.birth->with_lock([&] {
     follow({reinterpret_cast<address>(table.types), what.index * sizeof(void*), made}, false);
   });
 }
@@ -262,29 +262,29 @@ void stabilizer::promote_tables() {
     const type_table& table = in->type_table();
     follow({reinterpret_cast<address>(&table), 0, table.types}, false);
   }
-  drain();
+  trace_pending();
 }
 
 // --- Bookkeeping ------------------------------------------------------------------------------------------------------
 
-void stabilizer::note_write(void* at, std::size_t length) {
+void stabilizer::declare_write(void* at, std::size_t length) {
   tx_.set_range(at, length);
   writes_.push_back({static_cast<std::byte*>(at), length, saved_.size()});
   saved_.insert(saved_.end(), static_cast<std::byte*>(at), static_cast<std::byte*>(at) + length);
 }
 
 void stabilizer::write_bookkeeping(database_state& in) {
-  std::vector<young_block*> blocks = in.nursery->promoted();
-  std::ranges::sort(blocks, {}, &young_block::first);
+  std::vector<transient_block*> blocks = in.birth->promoted();
+  std::ranges::sort(blocks, {}, &transient_block::first);
   const bool large = worth_bulk(in, blocks);
   // Past the log goes only what is unused in the committed image: not yet what this commit frees, for a crash to leave it as
   // it was [heap.bulk.unused].
   std::vector<bool> was_unused;
   was_unused.reserve(blocks.size());
-  for (const young_block* y : blocks) was_unused.push_back(!in.map->holds_persistent(y->first));
+  for (const transient_block* y : blocks) was_unused.push_back(!in.map->holds_persistent(y->first));
   free_destroyed(in);
   for (std::size_t n = 0; n < blocks.size(); ++n) {
-    young_block* const y = blocks[n];
+    transient_block* const y = blocks[n];
     write_block(in, *y);
     if (large && was_unused[n])
       write_in_bulk(in, *y);
@@ -305,21 +305,21 @@ void stabilizer::open_zone(database_state& in, std::uint64_t zone) {
   for (std::uint64_t at = entries_at; at < bookkeeping_size; at += piece) {
     auto* const bytes = reinterpret_cast<std::byte*>(in.map->zone_start(zone) + at);
     if (std::all_of(bytes, bytes + piece, [](std::byte b) { return b == std::byte{}; })) continue;
-    note_write(bytes, piece);
+    declare_write(bytes, piece);
     std::memset(bytes, 0, piece);
   }
   block_entry* const first = &in.map->entry(zone * blocks_in_zone);
-  note_write(first, bookkeeping_blocks * sizeof *first);
+  declare_write(first, bookkeeping_blocks * sizeof *first);
   for (std::uint64_t n = 0; n < bookkeeping_blocks; ++n) first[n] = {block_kind::bookkeeping, 0, 0, 0};
 }
 
-void stabilizer::write_block(database_state& in, young_block& y) {
+void stabilizer::write_block(database_state& in, transient_block& y) {
   open_zone(in, y.first / blocks_in_zone);
   start_bits& stored = in.map->starts(y.first);
   std::size_t first = start_bits::words, last = 0;
   for (std::size_t n = 0; n < start_bits::words; ++n)
     if (y.promoted.word(n) != 0) first = std::min(first, n), last = n;
-  note_write(&stored.word(first), (last - first + 1) * sizeof(std::uint64_t));
+  declare_write(&stored.word(first), (last - first + 1) * sizeof(std::uint64_t));
   for (std::size_t n = first; n <= last; ++n) stored.word(n) |= y.promoted.word(n);
   block_entry& entry = write(in.map->entry(y.first));
   if (!y.is_large) {
@@ -333,7 +333,7 @@ void stabilizer::write_block(database_state& in, young_block& y) {
   entry = {block_kind::large, 0, 0, y.span};
   const std::uint64_t zone_end = (y.first / blocks_in_zone + 1) * blocks_in_zone, end = y.first + y.span;
   if (const std::uint64_t here = std::min(zone_end, end); here > y.first + 1) {
-    note_write(&in.map->entry(y.first + 1), (here - y.first - 1) * sizeof(block_entry));
+    declare_write(&in.map->entry(y.first + 1), (here - y.first - 1) * sizeof(block_entry));
     for (std::uint64_t b = y.first + 1; b < here; ++b)
       in.map->entry(b) = {block_kind::continued, 0, 0, static_cast<std::uint32_t>(b - y.first)};
   }
@@ -364,7 +364,7 @@ void stabilizer::free_destroyed(database_state& in) {
     emptier.push_back(block / blocks_in_zone);
     const std::uint64_t zone_end = (block / blocks_in_zone + 1) * blocks_in_zone;
     const std::uint64_t object_end = block + entry.span, end = std::min<std::uint64_t>(object_end, zone_end);
-    note_write(&entry, (end - block) * sizeof entry);
+    declare_write(&entry, (end - block) * sizeof entry);
     for (std::uint64_t b = block; b < end; ++b) {
       in.map->entry(b) = {};
       freed.push_back(b);
@@ -386,7 +386,7 @@ void stabilizer::free_destroyed(database_state& in) {
 }
 
 // New objects are logged whole. Padding between two that follow each other is logged with them: it is zero.
-void stabilizer::declare_objects(database_state& in, young_block& y) {
+void stabilizer::declare_objects(database_state& in, transient_block& y) {
   address from = 0, to = 0;
   y.promoted.for_each([&](std::uint64_t g) {
     const address object = in.map->start_of(y.first) + g * granule;
@@ -409,10 +409,10 @@ void stabilizer::declare_objects(database_state& in, young_block& y) {
 
 // --- Bulk --------------------------------------------------------------------------------------------------------------
 
-bool stabilizer::worth_bulk(database_state& in, std::span<young_block* const> blocks) const {
+bool stabilizer::worth_bulk(database_state& in, std::span<transient_block* const> blocks) const {
   const std::uint64_t worth_it = store_.how().tune.bulk;
   std::uint64_t bytes = 0;
-  for (const young_block* y : blocks) {
+  for (const transient_block* y : blocks) {
     if (y->is_large) {
       bytes += y->span * block_size;
       continue;
@@ -424,7 +424,7 @@ bool stabilizer::worth_bulk(database_state& in, std::span<young_block* const> bl
 }
 
 // Whole pages: what is promoted on them, and zeros between. From memory where that is all there is.
-void stabilizer::write_in_bulk(database_state& in, young_block& y) {
+void stabilizer::write_in_bulk(database_state& in, transient_block& y) {
   const address begin = in.map->start_of(y.first), end = begin + y.span * block_size;
   if (bulk_.in != &in || bulk_.to != begin) {
     flush_bulk();
@@ -490,7 +490,7 @@ void stabilizer::undo() noexcept {
   for (auto w = writes_.rbegin(); w != writes_.rend(); ++w) std::memcpy(w->at, saved_.data() + w->saved, w->length);
   for (known_type* what : described_) what->stored = nullptr;
   for (const auto& [gone, table] : replaced_) gone->erase(table);
-  for (const auto& d : store_) d->nursery->exclusively([&] { d->nursery->forget_promoted(); });
+  for (const auto& d : store_) d->birth->with_lock([&] { d->birth->forget_promoted(); });
 }
 
 void stabilizer::committed(store_statistics& counts) {
@@ -500,7 +500,7 @@ void stabilizer::committed(store_statistics& counts) {
   }
   for (std::size_t n = 0; n < store_.size(); ++n) {
     database_state& d = store_[n];
-    d.nursery->committed(d.retired, freed_[n]);
+    d.birth->committed(d.retired, freed_[n]);
   }
   counts.objects_stabilized += objects_;
   counts.bytes_stabilized += bytes_;

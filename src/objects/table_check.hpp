@@ -1,7 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// A database's tables, looked at before anybody follows their pointers: damaged ones are refused when the database is opened.
-// Costs nothing that grows with the number of objects.
+// Checks a database's tables before their pointers are followed. A database with damaged tables is refused when it is
+// opened. The cost does not grow with the number of objects.
 #pragma once
 
 namespace tenure {
@@ -10,8 +10,8 @@ struct database_state;
 
 namespace tenure::heap {
 
-// Types, roots and databases lie in the database, their counts, texts and layouts make sense. Throws errc::damaged, naming the
-// file and what is wrong.
+// Checks that types, roots and databases lie in the database, and that their counts, texts and layouts make sense.
+// Throws errc::damaged with the file and the mistake.
 void require_sound_tables(const database_state& of);
 
 }  // namespace tenure::heap

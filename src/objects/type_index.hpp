@@ -1,11 +1,11 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// The types of a database by number. Object headers have the number; the descriptions are themselves persistent objects
-// (stored_types.hpp), written when the first object of a type becomes persistent. Types that the program registered are
-// compared with what is stored when the database is opened, others at their first use [PM3 §6.2.3]; a difference is refused
-// before any harm (errc::schema_mismatch).
+// The types of a database by number. An object's header has the number. The descriptions are persistent objects
+// themselves (stored_types.hpp). A description is written when the first object of its type becomes persistent. Types
+// that the program has registered are compared with the stored ones when the database is opened, others at their first
+// use [PM3 §6.2.3]. A difference is refused before it does harm (errc::schema_mismatch).
 //
-// Thread-safe, except where said.
+// Thread-safe, except where a comment says otherwise.
 #pragma once
 
 #include <atomic>
@@ -24,14 +24,14 @@ namespace tenure::heap {
 
 struct known_type {
   std::uint32_t index = 0;
-  const type* of = nullptr;     // the program's, or what was read from the store
+  const type* of = nullptr;     // the program's type, or the one that was read from the store
   std::unique_ptr<type> owned;  // what was read from the store
   std::unique_ptr<pointer_map> words;
   std::uint32_t first_slot = 0, slots = 0;  // of vtables
-  std::vector<const void*> vtable_words;    // this database's, for each of words->words() that is a vtable pointer
-  // Guarded by the writer: the description in the store, or the one that is about to get there.
+  std::vector<const void*> vtable_words;    // this database's value for each of words->words() that is a vtable pointer
+  // The description in the store, or the one that the commit will put there. Used by the writer only.
   stored_type* stored = nullptr;
-  // What commits made persistent. Guarded by the store's statistics_mutex.
+  // What commits have made persistent. Guarded by the store's statistics_mutex.
   std::uint64_t objects = 0, bytes = 0;
 };
 
@@ -40,18 +40,18 @@ class type_index {
   // `slots`: the area of vtable slots.
   type_index(std::string database, std::byte* slots);
 
-  // Reads the stored descriptions. Once, before anything else.
+  // Reads the stored descriptions. Called once, before all other functions.
   void read(const type_table& stored);
-  // Compares the types that the program has registered; makes the vtables that it has.
+  // Compares the types that the program has registered, and makes vtables for those that have them.
   void compare_registered();
 
-  // The number of a type of the program: given now, if it is new.
+  // The number of a type of the program. A new type gets a number.
   [[nodiscard]] std::uint32_t index_of(const type& of);
-  // nullptr: no such type.
+  // nullptr: there is no such type.
   [[nodiscard]] known_type* find(std::uint32_t index) const {
     return index < count_.load(std::memory_order_acquire) ? table_[index] : nullptr;
   }
-  // The type of an object. Throws errc::damaged if there is none.
+  // The type of an object. Throws errc::damaged if there is none of this number.
   [[nodiscard]] const known_type& at(std::uint32_t index) const {
     const known_type* const known = find(index);
     if (known == nullptr) [[unlikely]]
@@ -62,12 +62,13 @@ class type_index {
   // Whether objects of some type have fields that are not recoverable.
   [[nodiscard]] bool has_transients() const { return has_transients_.load(std::memory_order_relaxed); }
 
-  // Puts this database's words at the vtable pointers of an object, or of an array of objects. Returns whether any changed.
+  // Sets the vtable pointers of an object, or of an array of objects, to this database's values. Returns whether any
+  // changed.
   bool canonicalize(const known_type& of, std::byte* object, std::uint64_t size) const;
-  // The same for those in [from, to) of the object only.
+  // The same for the vtable pointers in [from, to) of the object only.
   bool canonicalize(const known_type& of, std::byte* object, std::uint64_t size, std::uint64_t from,
                     std::uint64_t to) const;
-  // Slots ever given out.
+  // The number of slots that were ever given out.
   [[nodiscard]] std::uint32_t slots() const { return next_slot_; }
 
  private:
@@ -76,7 +77,7 @@ class type_index {
   std::uint32_t index_of(const guard&, const type& of);
   [[noreturn]] void refuse_unknown(std::uint32_t index) const;
   void bind(const guard&, known_type& known, const type& program);
-  // When `of`, `words` and slots are known, and the nested types have theirs.
+  // Called when `of`, `words` and the slots are known, and the nested types have their vtables.
   void make_vtables(known_type& of);
 
   static constexpr std::uint32_t most_types = 1 << 20;
@@ -85,7 +86,7 @@ class type_index {
   std::byte* const slots_;
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<known_type>> all_;
-  // By index; never moves, because it is read without the lock.
+  // By index. It never moves, because it is read without the lock.
   std::unique_ptr<known_type*[], void (*)(known_type**)> table_;
   std::atomic<std::uint32_t> count_{1};
   std::unordered_map<const type*, std::uint32_t> by_type_;

@@ -25,9 +25,9 @@ class verifier {
     for (const auto& d : store_) {
       if (!by_writer_) check_checksums(*d);
       check_blocks(*d);
-      if (d->nursery)
-        d->nursery->exclusively([&] {
-          for (const std::string& wrong : d->nursery->check()) say(d->file + ": " + wrong);
+      if (d->birth)
+        d->birth->with_lock([&] {
+          for (const std::string& wrong : d->birth->check()) say(d->file + ": " + wrong);
         });
     }
     for (const auto& d : store_) {
@@ -130,7 +130,7 @@ class verifier {
             " overlaps the one before");
       free_from = object + size_of_object(object);
       used += granules_of(size_of_object(object));
-      if (const young_block* y = d.map->young(b); y != nullptr && y->starts.test(g))
+      if (const transient_block* y = d.map->find_transient_block(b); y != nullptr && y->starts.test(g))
         say(at(d, b) + ": the object at " + os::hexadecimal(reinterpret_cast<void*>(object)) +
             " is persistent and transient at once");
     });

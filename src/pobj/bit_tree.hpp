@@ -46,7 +46,7 @@ class bit_tree {
     }
   }
   // The last number in the set that is at most n; none.
-  [[nodiscard]] std::uint64_t last_up_to(std::uint64_t n) const noexcept {
+  [[nodiscard]] std::uint64_t find_last(std::uint64_t n) const noexcept {
     // Up to where there is one in the same word, then down to it.
     for (std::size_t up = 0; up < levels; ++up) {
       const level& bits = levels_[up];

@@ -38,7 +38,7 @@ std::uint64_t decode(const store& in, reference r, pobj_report* report) {
   object to;
   if (at >= first_slot + 8) {
     to = in.slots.object_at(at - 8);
-    if (!to) to = in.slots.object_before(at - 8);
+    if (!to) to = in.slots.find_last_object(at - 8);
   }
   // The middle of an object, or just behind it: between objects there is a slot's word at least [pobj.reference.interior].
   if (!to || at - (to.header().slot + 8) > to.header().size ||
@@ -74,21 +74,21 @@ void write_as_image(transaction& t, const stored_memory& m, std::uint64_t from, 
   m.type.for_each_reference(from, to, m.size, [&](std::uint64_t at) {
     object transient;
     std::byte* const word = out + (at - from);
-    store_word(word, encode(t.in(), load_word(word), &transient).bits);
-    if (transient) t.waits(m.image + at, transient);
+    store_word(word, encode(t.get_store(), load_word(word), &transient).bits);
+    if (transient) t.note_waiting(m.image + at, transient);
   });
 }
 
 }  // namespace
 
 void write_image(transaction& t, const stored_memory& m, std::uint64_t from, std::uint64_t to) {
-  store& in = t.in();
+  store& in = t.get_store();
   if (from == to) return;
   // References are whole words.
   from = from / 8 * 8;
   to = std::min(round_to_8(to), m.size);
   // Nothing to compare with, and nothing to declare.
-  if (t.is_fresh(m.image)) return write_as_image(t, m, from, to, in.free.at(m.image + from));
+  if (t.is_made_here(m.image)) return write_as_image(t, m, from, to, in.free.at(m.image + from));
   std::array<std::byte, step> block;
   for (; from < to; from += step) {
     const std::uint64_t length = std::min(step, to - from);
@@ -125,7 +125,7 @@ void read_image(const store& in, const stored_memory& m, pobj_report* report) {
 }
 
 void convert_words(transaction& t, const stored_memory& m, const type_description& to) {
-  store& in = t.in();
+  store& in = t.get_store();
   const auto set = [&](std::uint64_t at, std::uint64_t word) {
     t.declare(m.image + at, 8);
     store_word(in.free.at(m.image + at), word);
@@ -139,7 +139,7 @@ void convert_words(transaction& t, const stored_memory& m, const type_descriptio
     if (word == 0 || m.type.has_reference_at(at)) return;
     object transient;
     set(at, encode(in, word, &transient).bits);
-    if (transient) t.waits(m.image + at, transient);
+    if (transient) t.note_waiting(m.image + at, transient);
   });
   to.for_each_transient(0, m.size, m.size, [&](std::uint64_t begin, std::uint64_t end) {
     t.declare(m.image + begin, end - begin);
@@ -149,9 +149,9 @@ void convert_words(transaction& t, const stored_memory& m, const type_descriptio
 
 void update(transaction& t, object o, std::uint64_t from, std::uint64_t to) {
   if (!o.is_persistent()) return;
-  const stored_memory m = stored(t.in(), o);
-  if (t.in().is_strict()) check_typed(t.in(), m, from, to);
-  t.updated(o);
+  const stored_memory m = stored(t.get_store(), o);
+  if (t.get_store().is_strict()) check_typed(t.get_store(), m, from, to);
+  t.note_updated(o);
   write_image(t, m, from, to);
 }
 

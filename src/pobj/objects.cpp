@@ -61,12 +61,12 @@ void* allocate(std::size_t count, std::size_t each, bool zeroed, bool persistent
       const position slot = t.make_slot(size, 0);
       try {
         make();
-        t.made_object(made);
+        t.note_made(made);
         t.give_slot(made, slot);
       } catch (...) {
         // An enclosing transaction goes on without it.
         if (made) t.forget_made(made);
-        t.take_back(made, slot);
+        t.undo_give_slot(made, slot);
         if (made && from == nullptr) in.object_blocks.give_back(made.block(), block_size(size));
         made = {};
         throw;
@@ -84,15 +84,15 @@ void* allocate(std::size_t count, std::size_t each, bool zeroed, bool persistent
 
 void persistify(transaction& t, object o) {
   if (o.is_persistent()) return;
-  t.settle(o);
-  if (t.in().is_strict()) check_typed(t.in(), stored(t.in(), o), 0, o.header().size);
+  t.share_own_type(o);
+  if (t.get_store().is_strict()) check_typed(t.get_store(), stored(t.get_store(), o), 0, o.header().size);
   const position slot = t.make_slot(o.header().size, o.header().type);
   try {
     t.give_slot(o, slot);
-    t.persistified(o);
-    write_image(t, stored(t.in(), o), 0, o.header().size);
+    t.note_persistified(o);
+    write_image(t, stored(t.get_store(), o), 0, o.header().size);
   } catch (...) {
-    t.take_back(o, slot);
+    t.undo_give_slot(o, slot);
     throw;
   }
 }
@@ -136,7 +136,8 @@ void* pobj_malloc_transient_adhoc(size_t size, const pobj_allocator* from) {
 
 int pobj_free(void* handle) {
   if (handle == nullptr) return POBJ_OK;
-  return guarded("pobj_free", [&] { transact([&](transaction& t) { t.free_object(t.in().object_of(handle)); }); });
+  return guarded("pobj_free",
+                 [&] { transact([&](transaction& t) { t.free_object(t.get_store().object_of(handle)); }); });
 }
 
 int pobj_finalize(void* handle) {
@@ -177,15 +178,15 @@ size_t pobj_size(const void* handle) {
 
 int pobj_persistify(void* handle) {
   return guarded("pobj_persistify",
-                 [&] { transact([&](transaction& t) { persistify(t, t.in().object_of(handle)); }); });
+                 [&] { transact([&](transaction& t) { persistify(t, t.get_store().object_of(handle)); }); });
 }
 
 int pobj_unpersistify(void* handle) {
   return guarded("pobj_unpersistify", [&] {
     transact([&](transaction& t) {
-      const object o = t.in().object_of(handle);
+      const object o = t.get_store().object_of(handle);
       if (!o.is_persistent()) return;
-      t.settle(o);
+      t.share_own_type(o);
       t.take_slot(o);
     });
   });

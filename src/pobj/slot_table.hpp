@@ -49,13 +49,13 @@ class slot_table {
     return o && o.header().slot == slot ? o : object{};
   }
   // The object with the last slot that begins at or before `at`.
-  [[nodiscard]] object object_before(position at) const {
-    std::uint64_t g = used_.last_up_to(at / granule);
+  [[nodiscard]] object find_last_object(position at) const {
+    std::uint64_t g = used_.find_last(at / granule);
     if (g == bit_tree::none) return {};
     object o = in_granule(g);
     // Of the granule that `at` lies in the slot may begin behind it.
     if (o.header().slot <= at) return o;
-    g = g == 0 ? bit_tree::none : used_.last_up_to(g - 1);
+    g = g == 0 ? bit_tree::none : used_.find_last(g - 1);
     return g == bit_tree::none ? object{} : in_granule(g);
   }
   // Erases the slots of [begin, end), into which none reaches from outside, and calls f(object) for each.

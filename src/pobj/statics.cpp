@@ -85,7 +85,7 @@ void require_free(const store& in, const known& k, const void* variable, std::ui
 
 // A slot for it, without its value. Whoever has it abandons it if something fails.
 static_variable make_slot_for(transaction& t, static_name name, std::uint64_t size, std::uint32_t type) {
-  store& in = t.in();
+  store& in = t.get_store();
   const stored_static start{name.given ? 1U : 0U,
                             type,
                             static_cast<std::uint32_t>(name.module.size()),
@@ -104,7 +104,7 @@ static_variable make_slot_for(transaction& t, static_name name, std::uint64_t si
 
 void store_new(transaction& t, known& k, std::byte* variable, std::uint64_t size, std::uint32_t type,
                const void* value) {
-  store& in = t.in();
+  store& in = t.get_store();
   static_variable made = make_slot_for(t, std::move(k.name), size, type);
   const position slot = made.slot;
   made.address = variable;
@@ -112,7 +112,7 @@ void store_new(transaction& t, known& k, std::byte* variable, std::uint64_t size
   static_variable* v = nullptr;
   try {
     v = &in.statics.add(std::move(made));
-    t.changing(*v, size, true);
+    t.note_change(*v, size, true);
   } catch (...) {
     if (v != nullptr) t.remove(*v);
     t.abandon(slot);
@@ -125,7 +125,7 @@ void store_new(transaction& t, known& k, std::byte* variable, std::uint64_t size
 
 // In another slot, since it has another size or name.
 void store_anew(transaction& t, static_variable& v, static_name name, std::uint64_t size, std::uint32_t type) {
-  store& in = t.in();
+  store& in = t.get_store();
   t.expect_to_abandon(2);
   static_variable made = make_slot_for(t, std::move(name), size, type);
   try {
@@ -147,7 +147,7 @@ void set_static_type(transaction& t, static_variable& v, std::uint32_t type) {
   const position at = v.slot + 8 + offsetof(stored_static, type);
   t.declare(at, sizeof type);
   t.set_type(v, type);
-  std::memcpy(t.in().free.at(at), &type, sizeof type);
+  std::memcpy(t.get_store().free.at(at), &type, sizeof type);
 }
 
 // Stores a variable; sets it first if a value is given.
@@ -179,7 +179,7 @@ void update_static(void* variable, std::uint64_t size, const std::size_t* refere
     const std::uint32_t type = in.types.intern({"", 0, checked_references(references, size), {}});
     if (in.is_strict() && value == nullptr) check_typed(in, {at, 0, size, in.types[type]}, 0, size);
     if (v == nullptr) return store_new(t, k, at, size, type, value);
-    t.changing(*v, size, false);
+    t.note_change(*v, size, false);
     if (value != nullptr) std::memcpy(variable, value, size);
     if (v->size != size || is_renamed) return store_anew(t, *v, std::move(k.name), size, type);
     set_static_type(t, *v, type);
@@ -320,7 +320,7 @@ int pobj_static_forget(const char* name) {
     if (this_thread().depth != 0)
       throw failure(POBJ_ETRANSACTION, "an anchor is forgotten by a transaction of its own; end the open one first");
     transact([&](transaction& t) {
-      static_variable& v = anchor_of(t.in(), name);
+      static_variable& v = anchor_of(t.get_store(), name);
       require_unused(v);
       t.forget_static(v);
     });

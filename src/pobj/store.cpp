@@ -90,7 +90,7 @@ store::store(const settings& wanted)
   else
     begin_execution();
   free.begin_serials(execution);
-  types.keep_with([this](std::uint32_t number, const type_description& t, position instead) {
+  types.keep_description_with([this](std::uint32_t number, const type_description& t, position instead) {
     return keep_type(number, t, instead);
   });
 }

@@ -93,7 +93,7 @@ void transaction::abandon(position slot) noexcept {
 }
 
 void transaction::declare(position p, std::uint64_t length) {
-  if (!is_fresh(p)) tx_.set_range(in_.free.at(p), length);
+  if (!is_made_here(p)) tx_.set_range(in_.free.at(p), length);
 }
 
 void transaction::set_word(position p, slot_word w) {
@@ -116,7 +116,7 @@ void transaction::forget_made(object o) noexcept {
   in_.addresses.remove(o);
 }
 
-void transaction::take_back(object o, position slot) noexcept {
+void transaction::undo_give_slot(object o, position slot) noexcept {
   if (o && o.header().slot == slot) {
     in_.slots.erase(slot);
     o.set_slot(0);
@@ -127,13 +127,14 @@ void transaction::take_back(object o, position slot) noexcept {
 // Whether the word is one of an image: not in what was freed, or left by an abort, where it may be anything, even the
 // committed chain's.
 bool transaction::is_in_image(position word) const {
-  if (const object o = in_.slots.object_before(word); o && word - (o.header().slot + 8) < o.header().size) return true;
+  if (const object o = in_.slots.find_last_object(word); o && word - (o.header().slot + 8) < o.header().size)
+    return true;
   return std::ranges::any_of(in_.statics.all(), [&](const auto& v) { return word - v->image() < v->size; });
 }
 
 // Whether an open transaction of somebody else has written the word.
 bool transaction::is_anothers(position word) const {
-  if (lies_in(in_.owned, word)) return !is_fresh(word);
+  if (lies_in(in_.owned, word)) return !is_made_here(word);
   const auto written = in_.written_words.find(word);
   return written != in_.written_words.end() && written->second != this;
 }
@@ -150,16 +151,16 @@ void transaction::link(object o) {
       if (in_.open_transactions > 1) in_.late_words.insert(word);
       continue;
     }
-    if (!is_fresh(word)) has_linked_ = true;
+    if (!is_made_here(word)) has_linked_ = true;
     declare(word, 8);
     store_word(in_.free.at(word), encode(in_, r.address()).bits);
   }
 }
 
-void transaction::waits(position word, object target) {
+void transaction::note_waiting(position word, object target) {
   in_.waiting[~target.address()].insert(word);
   waiting_words_.push_back(word);
-  if (!is_fresh(word)) in_.written_words.insert_or_assign(word, this);
+  if (!is_made_here(word)) in_.written_words.insert_or_assign(word, this);
 }
 
 void transaction::take_slot(object o) {
@@ -180,7 +181,7 @@ void transaction::type_slot(object o) {
 }
 
 void transaction::set_type(object o, std::uint32_t number) {
-  if (o.is_persistent() && !is_fresh(o.header().slot)) retyped_.push_back(o);
+  if (o.is_persistent() && !is_made_here(o.header().slot)) retyped_.push_back(o);
   leave_type(o.header().type);
   in_.types.use(number);
   in_.types.forget_own(o);
@@ -188,11 +189,11 @@ void transaction::set_type(object o, std::uint32_t number) {
   if (o.is_persistent()) type_slot(o);
 }
 
-void transaction::settle(object o) {
+void transaction::share_own_type(object o) {
   if (o.header().own_type != 0) set_type(o, in_.types.intern(in_.types.of(o)));
 }
 
-void transaction::changing(static_variable& v, std::uint64_t size, bool is_new) {
+void transaction::note_change(static_variable& v, std::uint64_t size, bool is_new) {
   const auto [at, is_first] =
       statics_.try_emplace(&v, static_before{v.name, v.size, v.type, v.slot, v.value, {}, is_new});
   if (is_first) ++v.users;
@@ -266,13 +267,13 @@ void transaction::prepare() {
   for (std::size_t i = 0; i < retyped_.size(); ++i) {  // settling adds to them
     const object o = retyped_[i];
     if (!in_.addresses.is_handle(o.handle)) continue;
-    settle(o);
+    share_own_type(o);
     if (o.is_persistent()) type_slot(o);
   }
   // Slots that another transaction has made wait until it has ended.
   for (auto at = in_.finalized.begin(); at != in_.finalized.end();) {
     const auto next = std::next(at);
-    if (!lies_in(in_.owned, at->slot) || is_fresh(at->slot)) finalized_.splice(finalized_.end(), in_.finalized, at);
+    if (!lies_in(in_.owned, at->slot) || is_made_here(at->slot)) finalized_.splice(finalized_.end(), in_.finalized, at);
     at = next;
   }
   for (const placed& p : freed_)
@@ -323,7 +324,7 @@ void transaction::forget_object(object o, blocks_to_free& to_free) noexcept {
   in_.object_blocks.release(o, to_free);
 }
 
-void transaction::drop_left() noexcept {
+void transaction::release_unused_types() noexcept {
   for (const std::uint32_t number : left_types_) in_.types.drop(number);
   for (const auto& [variable, before] : statics_) --variable->users;
 }
@@ -345,7 +346,7 @@ void transaction::finish(blocks_to_free& to_free) noexcept {
     release(each.slot);
     in_.types.drop(each.type);
   }
-  drop_left();
+  release_unused_types();
   if (forgotten_ != nullptr) {
     release(forgotten_->slot);
     in_.types.drop(forgotten_->type);
@@ -364,14 +365,14 @@ void transaction::finish_references() noexcept {
         written != in_.written_words.end() && written->second == this)
       in_.written_words.erase(written);
   try {
-    make_references_right();
+    update_references();
   } catch (...) {  // the recoverable memory has failed, which the next call will tell; or no memory is left
   }
   if (in_.open_transactions <= 1) in_.late_words.clear();
 }
 
 // Others may have made objects persistent that images refer to which this transaction has written, or has put back.
-void transaction::make_references_right() {
+void transaction::update_references() {
   std::vector<std::pair<position, reference>> now_known;
   const auto look_at = [&](position word) {
     const reference r{load_word(in_.free.at(word))};
@@ -442,10 +443,10 @@ void transaction::undo(blocks_to_free& to_free) noexcept {
   }
   for (const auto& [begin, a] : areas_)
     in_.slots.clear(begin, a.next, [&](object o) {
-      if (in_.addresses.is_handle(o.handle) && is_fresh(o.header().slot)) o.set_slot(0);
+      if (in_.addresses.is_handle(o.handle) && is_made_here(o.header().slot)) o.set_slot(0);
     });
   for (const placed& p : taken_slots_)
-    if (!is_fresh(p.slot) && in_.addresses.is_handle(p.what.handle)) {
+    if (!is_made_here(p.slot) && in_.addresses.is_handle(p.what.handle)) {
       in_.slots.set(p.slot, p.what);  // there was something before, so it cannot fail
       p.what.set_slot(p.slot);
     }
@@ -461,7 +462,7 @@ void transaction::undo(blocks_to_free& to_free) noexcept {
   // What this transaction has made, and a collector taken, has never been.
   in_.finalized.splice(in_.finalized.end(), finalized_);
   std::erase_if(in_.finalized, [&](const auto& each) {
-    if (!is_fresh(each.slot)) return false;
+    if (!is_made_here(each.slot)) return false;
     in_.types.drop(each.type);
     return true;
   });

@@ -28,7 +28,7 @@ class transaction {
   transaction(const transaction&) = delete;
   transaction& operator=(const transaction&) = delete;
 
-  [[nodiscard]] store& in() const { return in_; }
+  [[nodiscard]] store& get_store() const { return in_; }
 
   // --- Bytes of the store ---
 
@@ -44,36 +44,36 @@ class transaction {
 
   // --- Notes: what has been done, for the end ---
 
-  void made_object(object o) { made_.push_back(o); }
+  void note_made(object o) { made_.push_back(o); }
   // The call that makes it fails.
   void forget_made(object o) noexcept;
   // Whether the place is one that this transaction has made: an image there is nobody else's yet.
-  [[nodiscard]] bool is_fresh(position p) const { return area_of(p) != nullptr; }
+  [[nodiscard]] bool is_made_here(position p) const { return area_of(p) != nullptr; }
   // The object has got an image: its header, and the table. References that have waited for it are made right by the commit.
   void give_slot(object o, position slot);
   // Takes the image of an object back that was transient before the call which fails now; none: abandons the slot.
-  void take_back(object o, position slot) noexcept;
+  void undo_give_slot(object o, position slot) noexcept;
   void take_slot(object o);
   void free_object(object o);
-  void updated(object o) {
-    if (!is_fresh(o.header().slot)) updated_.insert(o.address());
+  void note_updated(object o) {
+    if (!is_made_here(o.header().slot)) updated_.insert(o.address());
   }
   // Should it have had another image before, in this transaction, that is what an abort goes back to.
-  void persistified(object o) { updated_.insert(o.address()); }
+  void note_persistified(object o) { updated_.insert(o.address()); }
   // The object gets a type, which its slot gets, too; or one of its own, which becomes a shared one at the commit.
   void set_type(object o, std::uint32_t number);
-  void being_typed(object o) { retyped_.push_back(o); }
+  void note_typing(object o) { retyped_.push_back(o); }
   // Its own type, if it has one, becomes a shared one.
-  void settle(object o);
+  void share_own_type(object o);
   // The static variable is about to change; `size`: bytes of memory that an abort puts back. A new one is removed then.
-  void changing(static_variable& v, std::uint64_t size, bool is_new);
+  void note_change(static_variable& v, std::uint64_t size, bool is_new);
   void set_type(static_variable& v, std::uint32_t number);
   // Takes it out of what is known; its slot is the caller's.
   void remove(static_variable& v) noexcept;
   // Frees the slot of a static variable. In a transaction of its own.
   void forget_static(static_variable& v);
   // An image's word refers to a transient object.
-  void waits(position word, object target);
+  void note_waiting(position word, object target);
 
   // --- The end ---
 
@@ -113,8 +113,8 @@ class transaction {
   void check_references() const;
   void finish(blocks_to_free& to_free) noexcept;
   void finish_references() noexcept;
-  void make_references_right();
-  void drop_left() noexcept;
+  void update_references();
+  void release_unused_types() noexcept;
   void undo(blocks_to_free& to_free) noexcept;
   void undo_types() noexcept;
   void undo_statics() noexcept;

@@ -69,7 +69,7 @@ void visit(store& in, object start, Meet&& meet, F&& f) {
 }
 
 void update_recursively(transaction& t, object start, bool persist) {
-  store& in = t.in();
+  store& in = t.get_store();
   const auto goes_on = [&](object o) { return persist || o.is_persistent(); };
   // Mistakes are found before anything is changed.
   if (in.is_strict()) visit(in, start, goes_on, [&](object o) { check_typed(in, stored(in, o), 0, o.header().size); });
@@ -88,7 +88,7 @@ void update_recursively(transaction& t, object start, bool persist) {
     visit(in, start, meet, [&](object o) { update(t, o, 0, o.header().size); });
   } catch (...) {
     for (auto each = made_persistent.rbegin(); each != made_persistent.rend(); ++each)
-      if (each->second != 0) t.take_back(each->first, each->second);
+      if (each->second != 0) t.undo_give_slot(each->first, each->second);
     throw;
   }
 }
@@ -117,7 +117,9 @@ using namespace tenure::pobj;
 int pobj_update_recursive(void* handle, unsigned flags) {
   return guarded("pobj_update_recursive", [&] {
     if ((flags & ~POBJ_PERSISTIFY) != 0) throw failure(POBJ_EOPTION, "flags have bits that mean nothing");
-    transact([&](transaction& t) { update_recursively(t, t.in().object_of(handle), (flags & POBJ_PERSISTIFY) != 0); });
+    transact([&](transaction& t) {
+      update_recursively(t, t.get_store().object_of(handle), (flags & POBJ_PERSISTIFY) != 0);
+    });
   });
 }
 

@@ -88,7 +88,7 @@ class type_table {
   [[nodiscard]] bool is_whole() const { return numbers_.size() + 1 == all_.size(); }
   // All users of the loaded types are known.
   void loaded();
-  void keep_with(keeper k) { keep_ = std::move(k); }
+  void keep_description_with(keeper k) { keep_ = std::move(k); }
 
   [[nodiscard]] std::size_t count() const { return all_.size(); }
   [[nodiscard]] const type_description& operator[](std::uint64_t number) const { return *all_[number].what; }

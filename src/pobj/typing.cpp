@@ -21,7 +21,7 @@ void require_single(const store& in, object o) {
 }
 
 void set_type(transaction& t, object o, const type_description& wanted) {
-  store& in = t.in();
+  store& in = t.get_store();
   const std::uint32_t number = in.types.intern(wanted);
   if (o.header().own_type == 0 && o.header().type == number) return;
   if (o.is_persistent()) convert_words(t, stored(in, o), in.types[number]);
@@ -31,7 +31,7 @@ void set_type(transaction& t, object o, const type_description& wanted) {
 }  // namespace
 
 void set_reference(transaction& t, object o, std::uint64_t offset, bool is_reference) {
-  store& in = t.in();
+  store& in = t.get_store();
   if (in.types.of(o).has_reference_at(offset) == is_reference) return;
   require_single(in, o);
   const bool is_first = o.header().own_type == 0;
@@ -43,20 +43,21 @@ void set_reference(transaction& t, object o, std::uint64_t offset, bool is_refer
   else
     own.references.erase(at);
   if (!o.is_persistent()) return;
-  if (is_first) t.being_typed(o);
+  if (is_first) t.note_typing(o);
   const position image = o.header().slot + 8 + offset;
   if (const std::uint64_t stored_word = load_word(in.free.at(image)); stored_word != 0) {
     object transient;
     const std::uint64_t converted = is_reference ? encode(in, stored_word, &transient).bits : decode(in, {stored_word});
     t.declare(image, 8);
     store_word(in.free.at(image), converted);
-    if (transient) t.waits(image, transient);
+    if (transient) t.note_waiting(image, transient);
   }
 }
 
 void unflag_range(transaction& t, object o, std::uint64_t from, std::uint64_t to) {
   std::vector<std::uint64_t> flagged;
-  t.in().types.of(o).for_each_reference(from, to, o.header().size, [&](std::uint64_t at) { flagged.push_back(at); });
+  t.get_store().types.of(o).for_each_reference(from, to, o.header().size,
+                                               [&](std::uint64_t at) { flagged.push_back(at); });
   for (const std::uint64_t at : flagged) set_reference(t, o, at, false);
 }
 
@@ -87,7 +88,7 @@ const pobj_type* pobj_type_define(const char* name, size_t size, const size_t* r
 int pobj_set_type(void* handle, const pobj_type* type) {
   return guarded("pobj_set_type", [&] {
     transact([&](transaction& t) {
-      const object o = t.in().object_of(handle);
+      const object o = t.get_store().object_of(handle);
       if (type == nullptr) return set_type(t, o, {});
       const auto& wanted = reinterpret_cast<const type_description&>(*type);
       if (o.header().size % wanted.size != 0)
@@ -101,7 +102,7 @@ int pobj_set_type(void* handle, const pobj_type* type) {
 int pobj_ref_typify(void* handle, const size_t* references) {
   return guarded("pobj_ref_typify", [&] {
     transact([&](transaction& t) {
-      const object o = t.in().object_of(handle);
+      const object o = t.get_store().object_of(handle);
       set_type(t, o, {"", 0, checked_references(references, o.header().size), {}});
     });
   });
@@ -110,7 +111,7 @@ int pobj_ref_typify(void* handle, const size_t* references) {
 int pobj_ref_flag(void* handle, void* field) {
   return guarded("pobj_ref_flag", [&] {
     transact([&](transaction& t) {
-      const object o = t.in().object_of(handle);
+      const object o = t.get_store().object_of(handle);
       set_reference(t, o, reference_offset(o, field), true);
     });
   });
@@ -119,7 +120,7 @@ int pobj_ref_flag(void* handle, void* field) {
 int pobj_ref_unflag(void* handle, void* field) {
   return guarded("pobj_ref_unflag", [&] {
     transact([&](transaction& t) {
-      const object o = t.in().object_of(handle);
+      const object o = t.get_store().object_of(handle);
       set_reference(t, o, reference_offset(o, field), false);
     });
   });

@@ -15,7 +15,7 @@ template <class T>
 int set_field(const char* call, void* handle, T* field, T value) {
   return guarded(call, [&] {
     transact([&](transaction& t) {
-      const object o = t.in().object_of(handle);
+      const object o = t.get_store().object_of(handle);
       const std::uint64_t at = store::offset_of(o, field, sizeof(T));
       unflag_range(t, o, at, at + sizeof(T));
       std::memcpy(field, &value, sizeof(T));
@@ -33,7 +33,7 @@ using namespace tenure::pobj;
 int pobj_update(void* handle) {
   return guarded("pobj_update", [&] {
     transact([&](transaction& t) {
-      const object o = t.in().object_of(handle);
+      const object o = t.get_store().object_of(handle);
       update(t, o, 0, o.header().size);
     });
   });
@@ -42,7 +42,7 @@ int pobj_update(void* handle) {
 int pobj_update_range(void* handle, const void* field, size_t length) {
   return guarded("pobj_update_range", [&] {
     transact([&](transaction& t) {
-      const object o = t.in().object_of(handle);
+      const object o = t.get_store().object_of(handle);
       const std::uint64_t at = store::offset_of(o, field, length);
       update(t, o, at, at + length);
     });
@@ -52,7 +52,7 @@ int pobj_update_range(void* handle, const void* field, size_t length) {
 int pobj_memcpy(void* handle, void* field, const void* from, size_t length) {
   return guarded("pobj_memcpy", [&] {
     transact([&](transaction& t) {
-      const object o = t.in().object_of(handle);
+      const object o = t.get_store().object_of(handle);
       const std::uint64_t at = store::offset_of(o, field, length);
       if (length != 0) std::memmove(field, from, length);
       update(t, o, at, at + length);
@@ -63,7 +63,7 @@ int pobj_memcpy(void* handle, void* field, const void* from, size_t length) {
 int pobj_memset(void* handle, void* field, int value, size_t length) {
   return guarded("pobj_memset", [&] {
     transact([&](transaction& t) {
-      const object o = t.in().object_of(handle);
+      const object o = t.get_store().object_of(handle);
       const std::uint64_t at = store::offset_of(o, field, length);
       if (length != 0) std::memset(field, value, length);
       update(t, o, at, at + length);
@@ -74,7 +74,7 @@ int pobj_memset(void* handle, void* field, int value, size_t length) {
 int pobj_set_ref(void* handle, void* field, void* value) {
   return guarded("pobj_set_ref", [&] {
     transact([&](transaction& t) {
-      const object o = t.in().object_of(handle);
+      const object o = t.get_store().object_of(handle);
       const std::uint64_t at = reference_offset(o, field);
       set_reference(t, o, at, true);
       std::memcpy(field, &value, sizeof value);

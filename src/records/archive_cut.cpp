@@ -12,7 +12,7 @@ namespace tenure::rvm {
 
 namespace {
 
-// The part with these of its frames only.
+// Writes the part again with these of its frames only.
 void rewrite(os::disk& disk, const std::string& path, const std::vector<frame_header>& kept) {
   const auto old = disk.open(path, os::access::read_only);
   std::vector<std::byte> bytes(sizeof(part_header));
@@ -54,10 +54,10 @@ cut_report cut_archive(os::disk& disk, const std::string& path, const identity& 
     }
   }
   cut_report all;
-  // Oldest first: whatever stays is without a hole.
+  // Removes the oldest first, so that the remaining frames have no hole.
   for (const auto& [number, in] : parts) {
     if (in.removed.frames == 0) continue;
-    // The newest part stays, empty: it says how far the parts' numbers have come.
+    // Keeps the newest part, empty: it says which number the next part gets.
     if (in.kept.empty() && number != parts.rbegin()->first)
       disk.remove(part_path(path, number));
     else

@@ -2,9 +2,9 @@
 //
 // The archive's files, byte by byte; docs/formats.md says the same in prose. All integers are little-endian.
 //
-// An archive is up to 16 files, PATH.0 to PATH.15, the *parts*. Parts are numbered from 1 on; part n is PATH.(n mod 16), so
-// that a new one takes the place of the oldest. A part holds *frames*, each of which is a stretch of the log as it was,
-// compressed, with an index of the pages that it changes.
+// An archive is up to 16 files, PATH.0 to PATH.15, the *parts*. Parts have numbers from 1 on. Part n is PATH.(n mod
+// 16), so that a new part replaces the oldest. A part holds *frames*. Each frame is a stretch of the log, compressed,
+// with an index of the pages that the stretch changes.
 //
 //     part    part_header | frame | frame | …
 //     frame   frame_header | index, compressed | stretch, compressed | zeros up to 8 bytes
@@ -21,7 +21,7 @@ namespace tenure::rvm {
 inline constexpr std::uint32_t frame_magic = 0x4d524654;  // "TFRM"
 inline constexpr std::uint32_t archive_version = 1;
 inline constexpr std::uint64_t archive_parts = 16;
-// A frame holds at most so much of the log: one frame is what reading any byte costs at least.
+// The longest stretch of log that a frame holds. Reading any byte of a frame costs reading all of it.
 inline constexpr std::uint32_t max_stretch = 4 * max_group;
 
 struct part_header {
@@ -64,10 +64,10 @@ struct index_entry {
 };
 static_assert(sizeof(index_entry) == 32);
 
-// Where a log's archive is: the option, or what follows from the log's path.
+// Where a log's archive is: the path in the option, or else one that is derived from the log's path.
 [[nodiscard]] std::string archive_path(const std::string& log_path, const std::string& wanted);
 [[nodiscard]] std::string part_path(const std::string& archive, std::uint64_t part);
-// Whether the header is whole, and of this version.
+// Whether the header is whole and has this version.
 [[nodiscard]] bool is_valid(const part_header& header) noexcept;
 [[nodiscard]] bool is_valid(const frame_header& header, std::uint64_t part, std::uint64_t offset) noexcept;
 

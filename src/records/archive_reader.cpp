@@ -45,7 +45,7 @@ archive_reader::archive_reader(os::disk& disk, std::string path, const identity&
   std::ranges::sort(parts_, {}, &part::number);
   for (std::size_t in = 0; in < parts_.size(); ++in) find_frames(in);
   std::ranges::stable_sort(frames_, {}, [](const frame& f) { return std::pair(f.header.from, f.header.part); });
-  // What a crash tore is written once more, from the same LSN, to the next part: the last one counts.
+  // If a crash tears a stretch, the next part gets it again, from the same LSN. The last one counts.
   frames_.erase(frames_.begin(), std::unique(frames_.rbegin(), frames_.rend(), [](const frame& a, const frame& b) {
                                    return a.header.from == b.header.from;
                                  }).base());
@@ -54,7 +54,7 @@ archive_reader::archive_reader(os::disk& disk, std::string path, const identity&
 
 bool archive_reader::find_header(const part& in, std::uint64_t& at, frame_header& header) const {
   if (in.file->read_at(at, bytes_of(header)) == sizeof header && is_valid(header, in.number, at)) return true;
-  // Damage: the next one is looked for. That it is one, its checksum says, and that it knows its place.
+  // Damage: looks for the next header. Its checksum, and the place that it names, prove that it is one.
   std::vector<std::byte> window(std::size_t{1} << 20);
   for (;;) {
     const std::size_t length = in.file->read_at(at, window);

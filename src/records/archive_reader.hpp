@@ -1,7 +1,8 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Reading an archive: which stretches of log it has, which it lacks and why, and what is in them. Takes no lock, changes
-// nothing, and can be used while the archive grows. What is damaged is left out and named; the rest can be read.
+// Reading an archive: which stretches of log it has, which are missing and why, and what is in them. The reader takes
+// no lock, changes nothing, and may be used while the archive grows. It skips damaged parts and names them; the rest
+// can be read.
 #pragma once
 
 #include <functional>
@@ -17,13 +18,13 @@
 
 namespace tenure::rvm {
 
-// A stretch of log that should be there and is not.
+// A stretch of log that should be in the archive and is not.
 struct archive_gap {
   lsn from, to;
   std::string reason;
 };
 
-// The pages of a segment that a frame changes.
+// The pages of one segment that a frame changes.
 struct indexed_pages {
   segment_name segment;
   std::vector<std::uint64_t> pages;  // ascending
@@ -31,18 +32,19 @@ struct indexed_pages {
 
 class archive_reader {
  public:
-  // `path` as archive_path() gives it. Parts of another log are passed over. An archive that does not exist is empty.
+  // `path` is the result of archive_path(). Parts of another log are skipped. An archive that does not exist is empty.
   archive_reader(os::disk& disk, std::string path, const identity& log_id);
 
   struct frame {
     frame_header header;
     std::size_t part;  // index into the parts that were found
   };
-  // In the order of LSNs. Frames may overlap at their ends after a crash.
+  // In the order of LSNs. After a crash, neighbouring frames may overlap.
   [[nodiscard]] const std::vector<frame>& frames() const { return frames_; }
-  // Holes between the first frame and the last; damaged headers make some, read() finds more.
+  // Holes between the first frame and the last. Damaged headers make some of them; read() may find more.
   [[nodiscard]] const std::vector<archive_gap>& gaps() const { return gaps_; }
-  // What was found behind the last frame; empty: nothing. A torn frame is what a crash leaves, and is in the log still.
+  // What was found behind the last frame; "": nothing. A torn frame there is left by a crash; its stretch is still in
+  // the log.
   [[nodiscard]] std::string damage_at_end() const;
   [[nodiscard]] bool empty() const { return frames_.empty(); }
   [[nodiscard]] lsn begin() const { return frames_.empty() ? 0 : frames_.front().header.from; }
@@ -50,8 +52,8 @@ class archive_reader {
 
   // Both throw errc::damaged, with the LSNs that cannot be read, the file and the offset.
   [[nodiscard]] std::vector<indexed_pages> index(const frame& of) const;
-  // Calls visit(group, its bytes) for each group of the frame that begins at or after `from`, until it returns false.
-  // Returns whether it never did.
+  // Calls visit(group, its bytes) for each group of the frame that begins at or after `from`, until visit returns
+  // false. Returns whether all were visited.
   bool read(const frame& of, lsn from, const std::function<bool(const group_view&, os::const_bytes)>& visit) const;
 
  private:
@@ -61,7 +63,7 @@ class archive_reader {
     std::unique_ptr<os::file> file;
   };
   void find_frames(std::size_t in);
-  // Moves on to the first valid header at or after `at`; false if there is none.
+  // Moves `at` on to the first valid header at or after it; returns false if there is none.
   bool find_header(const part& in, std::uint64_t& at, frame_header& header) const;
   void find_gaps(const std::vector<std::string>& damaged_files);
   [[nodiscard]] std::string damage_after(lsn at, std::uint64_t first_part, std::uint64_t last_part) const;
@@ -77,7 +79,7 @@ class archive_reader {
   std::vector<archive_gap> gaps_;
   struct damage {
     std::uint64_t part;
-    lsn behind;  // the last frame before it ends here; 0: it is at the part's beginning
+    lsn behind;  // where the last frame before the damage ends; 0: the damage is at the part's beginning
     std::string what;
   };
   std::vector<damage> damage_;

@@ -19,7 +19,8 @@ namespace tenure::rvm {
 
 namespace {
 
-// Level 1: 1 GB/s, and a bank's log becomes 17 times smaller; higher levels take several times longer for little.
+// Level 1 compresses 1 GB/s and makes a bank's log 17 times smaller. Higher levels take several times longer and gain
+// little.
 constexpr int level = 1;
 
 template <class T>
@@ -31,16 +32,16 @@ os::const_bytes const_bytes_of(const T& header) {
   return std::as_bytes(std::span{&header, 1});
 }
 
-// What a stretch changes: the pages of each segment.
+// The pages of each segment that a stretch changes.
 class index_maker {
  public:
   void add(const group_view& group) {
     std::vector<std::vector<std::uint64_t>*> pages_of;
     for (const segment_name& name : group.segments()) pages_of.push_back(&pages_[name]);
     for (const transaction_view& tx : group.transactions()) {
-      for (const extent_view& extent : tx.extents)
-        for (std::uint64_t page = 0; page < extent.pages(); ++page)
-          pages_of[extent.segment]->push_back(extent.offset / redo_page + page);
+      for (const bulk_run_view& run : tx.runs)
+        for (std::uint64_t page = 0; page < run.pages(); ++page)
+          pages_of[run.segment]->push_back(run.offset / redo_page + page);
       for (const range_view& range : tx.ranges) {
         auto& pages = *pages_of[range.segment];
         if (range.value.empty()) continue;
@@ -129,7 +130,7 @@ void archive_writer::find_end() {
     end_ = std::max(end_, frame.to);
   }
   if (last.to == 0) return;
-  // The last frame may be torn: it counts only with its content. What was there before it was synced.
+  // The last frame may be torn, so it counts only if its content is whole. The frames before it were synced.
   std::vector<std::byte> content(last.index_length + last.stretch_length);
   if (file->read_at(last.offset + sizeof last, content) != content.size() ||
       crc32c(std::span(content).first(last.index_length)) != last.index_checksum ||
@@ -137,7 +138,7 @@ void archive_writer::find_end() {
     end_ = last.from;
   else if (at_ == size && newest == part_)
     file_ = std::move(file);
-  // Else something else is behind it, torn or damaged: nothing of it is overwritten, a new part begins.
+  // Otherwise something torn or damaged is behind the last frame. It is not overwritten; a new part begins.
 }
 
 void archive_writer::append(const readable_log& log, lsn from, lsn to) {
@@ -213,7 +214,7 @@ void archive_writer::write(stretch& what) {
   what.header.offset = at_;
   what.header.checksum = crc32c(const_bytes_of(what.header).subspan(8));
   const os::const_bytes parts[] = {const_bytes_of(what.header), what.content};
-  // If this fails something may be behind the last frame: then a new part begins.
+  // If this fails, something may be behind the last frame. Then a new part begins.
   auto file = std::move(file_);
   file->write_all_at(at_, parts);
   file->sync();
@@ -236,11 +237,11 @@ void archive_writer::write_to_new_part(stretch& what) {
   what.header.offset = sizeof header;
   what.header.checksum = crc32c(const_bytes_of(what.header).subspan(8));
   const os::const_bytes parts[] = {const_bytes_of(header), const_bytes_of(what.header), what.content};
-  // It gets its name when it is whole; the oldest part is gone in that moment.
+  // The part gets its name when it is whole. In that moment the oldest part is gone.
   new_file making(disk_, part_path(path_, header.part), 0600);
   making.file().write_all_at(0, parts);
   making.file().sync();
-  part_ = header.part;  // whatever happens now, this number is used
+  part_ = header.part;  // this number is used, whatever happens now
   making.replace();
   file_ = making.take();
   at_ = sizeof header + sizeof what.header + what.content.size();

@@ -1,9 +1,9 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Keeps what truncation takes out of the log: the history that `tenure log history` and its like read.
+// Keeps what truncation removes from the log. `tenure log history` and similar commands read it.
 //
 // A stretch of log is durable in the archive before the log's head moves over it [rvm.archive.before-head]. So log and
-// archive together have no hole, whatever crash comes between; at worst they overlap.
+// archive together have no hole, whenever a crash comes. At worst they overlap.
 #pragma once
 
 #include <memory>
@@ -18,20 +18,20 @@ struct ZSTD_CCtx_s;
 
 namespace tenure::rvm {
 
-// One thread at a time.
+// Used by one thread at a time.
 class archive_writer {
  public:
-  // Finds what is there already. Writes frames of about so many bytes of log.
+  // Finds what the archive already has. Frames will hold about this many bytes of log.
   archive_writer(os::disk& disk, const archive_options& how, const readable_log& log, counters& count,
                  std::size_t frame = max_stretch);
   ~archive_writer();
   archive_writer(const archive_writer&) = delete;
   archive_writer& operator=(const archive_writer&) = delete;
 
-  // What lies before this LSN is in the archive; 0: it is empty.
+  // Everything before this LSN is in the archive; 0: the archive is empty.
   [[nodiscard]] lsn end() const { return end_; }
-  // Makes the groups of [from, to) durable in the archive, unless they are already. If it throws they are not, or may be;
-  // it can be tried again.
+  // Makes the groups of [from, to) durable in the archive, unless they are already. If it throws, they may be durable
+  // or not, and the call can be repeated.
   void append(const readable_log& log, lsn from, lsn to);
 
  private:
@@ -52,9 +52,9 @@ class archive_writer {
   const std::uint64_t part_size_;
   counters& count_;
 
-  std::uint64_t part_ = 0;          // the newest of any log, 0: none
-  std::unique_ptr<os::file> file_;  // of that part, if it can be written on: nothing is behind its last frame
-  std::uint64_t at_ = 0;            // where its next frame goes
+  std::uint64_t part_ = 0;          // number of the newest part of any log; 0: none
+  std::unique_ptr<os::file> file_;  // that part, if a frame can be appended: nothing is behind its last frame
+  std::uint64_t at_ = 0;            // offset of its next frame
   lsn end_ = 0;
 
   std::unique_ptr<ZSTD_CCtx_s, std::size_t (*)(ZSTD_CCtx_s*)> compressor_;

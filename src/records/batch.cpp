@@ -17,11 +17,11 @@ namespace tenure::rvm {
 namespace {
 
 constexpr std::uint32_t padded(std::uint64_t length) { return static_cast<std::uint32_t>(round_up(length, 8)); }
-// The least that is worth opening a range for at the end of a group.
+// The fewest bytes of a value for which a range is begun at the end of a group.
 constexpr std::uint32_t least_range = sizeof(range_header) + 8;
 
-// Made in place: to copy a structure that was just put together field by field, the processor must wait for the parts.
-// A commit of four ranges that are in the cache took 232 ns with copies, and takes 198.
+// Constructs a structure in place. If the structure is filled field by field and then copied, the processor must wait
+// for the fields. A commit of four ranges that are in the cache took 232 ns with copies, and takes 198.
 template <class T>
 void put(std::byte* to, const T& value) {
   ::new (static_cast<void*>(to)) T(value);
@@ -32,7 +32,7 @@ T get(const std::byte* from) {
   std::memcpy(&value, from, sizeof value);
   return value;
 }
-// Copies and zeroes the padding behind.
+// Copies the bytes, and fills the padding behind them with zeros.
 void put_padded(std::byte* to, const void* from, std::size_t length) {
   if (length != 0) put(to + padded(length) - 8, std::uint64_t{0});
   std::memcpy(to, from, length);
@@ -67,7 +67,7 @@ group_pool::group_pool(std::uint32_t group_length, std::size_t kept)
 group_pool::~group_pool() {
   for (const auto& slab : slabs_) os::unmap(slab->memory, slab_length_);
 }
-std::size_t group_pool::memory() const {
+std::size_t group_pool::memory_used() const {
   const std::scoped_lock lock(mutex_);
   return slabs_.size() * slab_length_;
 }
@@ -109,26 +109,26 @@ void group_pool::give_back(std::unique_ptr<group_buffer> buffer) noexcept {
   std::erase_if(slabs_, [&](const auto& slab) { return slab.get() == &to; });
 }
 
-// Writes one transaction's records behind what the batch holds.
+// Writes one transaction's records behind the contents of the batch.
 class batch::appender {
  public:
   appender(batch& to, const commit_image& commit) : to_(to), commit_(commit) {
     if (to_.groups_.empty()) to_.add_group();
   }
 
-  // Before the values.
-  void add(const bulk_extent& extent) {
+  // Bulk runs come before the values.
+  void add(const bulk_run& run) {
     constexpr std::uint32_t width = sizeof(std::uint32_t);
-    for (std::uint64_t done = 0; done < extent.checksums.size();) {
-      const auto number = place_for(*extent.in, record_type::extents);
+    for (std::uint64_t done = 0; done < run.checksums.size();) {
+      const auto number = place_for(*run.in, record_type::runs);
       if (!number) continue;
-      const std::uint32_t room = limit() - group().used - static_cast<std::uint32_t>(sizeof(extent_header));
-      const auto part = static_cast<std::uint32_t>(
-          std::min<std::uint64_t>(extent.checksums.size() - done, round_down(room, 8) / width));
+      const std::uint32_t room = limit() - group().used - static_cast<std::uint32_t>(sizeof(bulk_run_header));
+      const auto part =
+          static_cast<std::uint32_t>(std::min<std::uint64_t>(run.checksums.size() - done, round_down(room, 8) / width));
       std::byte* at = group().bytes + group().used;
-      put(at, extent_header{(extent.page + done) * redo_page, part, previous_range_, *number, 0});
-      put_padded(at + sizeof(extent_header), extent.checksums.data() + done, part * width);
-      advance(sizeof(extent_header) + padded(std::uint64_t{part} * width));
+      put(at, bulk_run_header{(run.page + done) * redo_page, part, previous_range_, *number, 0});
+      put_padded(at + sizeof(bulk_run_header), run.checksums.data() + done, part * width);
+      advance(sizeof(bulk_run_header) + padded(std::uint64_t{part} * width));
       done += part;
     }
   }
@@ -151,7 +151,7 @@ class batch::appender {
   }
   void finish() {
     close(record_last);
-    const bool whole = parts_ == 1 && commit_.extents.empty();
+    const bool whole = parts_ == 1 && commit_.runs.empty();
     to_.commits_.push_back({static_cast<std::uint32_t>(to_.groups_.size() - 1), start_,
                             whole ? group().used - start_ : 0, ranges_, payload_, commit_.lazy});
     to_.lazy_ += commit_.lazy;
@@ -160,8 +160,8 @@ class batch::appender {
  private:
   group_buffer& group() { return *to_.groups_.back(); }
   [[nodiscard]] std::uint32_t limit() const { return to_.pool_.group_length(); }
-  // Room for at least least_range bytes in a record of this type: the segment's number in its group. If there was none, a
-  // step is made towards it: ask again.
+  // Finds room for at least least_range bytes in a record of this type, and returns the segment's number in its group.
+  // If there is no room, it makes one step towards it and returns nothing; the caller asks again.
   std::optional<std::uint32_t> place_for(segment& in, record_type type) {
     const std::uint32_t number = number_of(in);
     if (open_ && type != type_) close(0);
@@ -181,7 +181,7 @@ class batch::appender {
     group().used += previous_range_;
     ++ranges_;
   }
-  // The segment's number in the current group. Names it there if need be, with room for a range behind it.
+  // The segment's number in the current group. Names the segment there if necessary, with room for a range behind it.
   std::uint32_t number_of(segment& s) {
     const auto& names = group().dictionary;
     if (const auto known = std::ranges::find(names, &s); known != names.end())
@@ -202,7 +202,7 @@ class batch::appender {
     if (std::find(to_.segments_.begin(), to_.segments_.end(), &s) == to_.segments_.end()) to_.segments_.push_back(&s);
     return static_cast<std::uint32_t>(g.dictionary.size() - 1);
   }
-  // Begins a record in the current group; false if there is no room for one with a range.
+  // Begins a record in the current group. Returns false if there is no room for a record with a range.
   bool open(record_type type) {
     const std::uint32_t head = transaction_head_length(commit_.label);
     if (limit() - group().used < head + least_range) return false;
@@ -241,12 +241,13 @@ std::uint64_t batch::bound(const commit_image& commit, std::uint32_t block, std:
     bytes += sizeof(range_header) + round_up(value.length, 8);
     most_names = std::max<std::uint64_t>(most_names, segment_record_length(*value.in));
   }
-  for (const auto& extent : commit.extents) {
-    bytes += sizeof(extent_header) + round_up(extent.checksums.size() * sizeof(std::uint32_t), 8);
-    most_names = std::max<std::uint64_t>(most_names, segment_record_length(*extent.in));
+  for (const auto& run : commit.runs) {
+    bytes += sizeof(bulk_run_header) + round_up(run.checksums.size() * sizeof(std::uint32_t), 8);
+    most_names = std::max<std::uint64_t>(most_names, segment_record_length(*run.in));
   }
   const std::uint64_t head = transaction_head_length(commit.label);
-  // Each group repeats names and heads; a record is closed and opened again when another segment is named.
+  // Each group repeats the names and the record headers. A record is closed, and a new one begun, when another segment
+  // is named.
   const std::uint64_t per_group = sizeof(group_header) + 2 * (head + most_names) + least_range + sizeof(range_header);
   assert(per_group < group_length);
   const std::uint64_t room = group_length - per_group;
@@ -257,7 +258,7 @@ std::uint64_t batch::bound(const commit_image& commit, std::uint32_t block, std:
     if (change.in != last) names += segment_record_length(*change.in) + head;
     last = change.in;
   };
-  std::ranges::for_each(commit.extents, count_name);
+  std::ranges::for_each(commit.runs, count_name);
   last = nullptr;                                    // another type: another record
   std::ranges::for_each(commit.values, count_name);  // sorted by segment
   return round_up(bytes + names + groups * per_group, block) + (groups - 1) * block;
@@ -280,7 +281,7 @@ void batch::append(const commit_image& commit, std::span<const page_ref> pages) 
   try {
     if (const auto most = pages_.size() + pages.size(); most > pages_.capacity()) pages_.reserve(2 * most);
     appender to(*this, commit);
-    for (const auto& extent : commit.extents) to.add(extent);
+    for (const auto& run : commit.runs) to.add(run);
     for (const auto& value : commit.values) to.add(value);
     to.finish();
   } catch (...) {  // out of memory: as if it had not been tried
@@ -320,7 +321,8 @@ batch_savings batch::drop_overwritten() {
   std::vector<page_bytes> covered;
   std::vector<bool> dead(commits_.size());
   batch_savings saved;
-  // Newest first. A commit's ranges are all covered: it dies; else they cover what is older.
+  // Newest commit first. If newer commits cover all of a commit's ranges, the commit is removed. Otherwise its ranges
+  // cover older ones.
   for (std::size_t i = commits_.size(); i-- > 0;) {
     const commit_place& place = commits_[i];
     if (place.length == 0) continue;
@@ -333,7 +335,7 @@ batch_savings batch::drop_overwritten() {
       for (std::uint32_t r = 0; r < header.count; ++r) {
         const auto range = get<range_header>(at);
         at += sizeof range + padded(range.length);
-        // Numbers differ between groups; the segment's address names it in all of them.
+        // Numbers differ between groups, but the segment's address is the same in all of them.
         const auto in = static_cast<std::uint32_t>(
             std::find(segments_.begin(), segments_.end(), g.dictionary[range.segment]) - segments_.begin());
         for (std::uint64_t from = range.offset, end = from + range.length; from < end;) {

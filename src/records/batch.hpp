@@ -1,7 +1,8 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Commits on their way to the log. New values are copied into groups in their final form when a transaction commits, so
-// memory is never read again [rvm.commit.captured]; a batch of groups then reaches the log with one write and one sync.
+// Commits on their way to the log. When a transaction commits, its new values are copied into groups in their final
+// form, so memory is never read again [rvm.commit.captured]. A batch of groups then reaches the log with one write and
+// one sync.
 #pragma once
 
 #include <memory>
@@ -17,7 +18,7 @@ namespace tenure::rvm {
 
 class segment;
 
-// A declared range that is to be logged.
+// A declared range that will be logged.
 struct new_value {
   segment* in;
   std::uint64_t offset;  // in the segment's data
@@ -25,8 +26,8 @@ struct new_value {
   std::uint64_t length;  // not 0
 };
 
-// Pages that were written straight to their segment.
-struct bulk_extent {
+// Consecutive pages that were written in bulk, straight to their segment.
+struct bulk_run {
   segment* in;
   std::uint64_t page;
   std::vector<std::uint32_t> checksums;  // CRC32C of each
@@ -38,8 +39,8 @@ struct commit_image {
   std::string_view label;
   bool lazy;
   std::span<const new_value> values;
-  std::span<const bulk_extent> extents = {};
-  [[nodiscard]] bool is_empty() const { return values.empty() && extents.empty(); }
+  std::span<const bulk_run> runs = {};
+  [[nodiscard]] bool is_empty() const { return values.empty() && runs.empty(); }
 };
 
 // A page that a batch changes.
@@ -50,21 +51,22 @@ struct page_ref {
 
 struct group_slab;
 
-// One group being filled.
+// A group while it is being filled.
 struct group_buffer {
   group_buffer(group_slab* slab, std::byte* memory) : of(slab), bytes(memory) { clear(); }
   void clear();
 
   group_slab* of;
-  std::byte* bytes;    // as many as a group may have
+  std::byte* bytes;    // group_length() bytes of memory
   std::uint32_t used;  // header included
   std::uint32_t records;
   std::uint32_t last_record;  // length of the last record, 0 if none
   std::vector<segment*> dictionary;
 };
 
-// Buffers to be used again, so that a steady flow of commits touches no new memory. They lie in slabs of a few huge pages;
-// what a large transaction has needed beyond `kept` bytes goes back to the kernel when the whole slab is free. Thread-safe.
+// A pool of buffers that are reused, so that a steady flow of commits touches no new memory. The buffers lie in slabs
+// of a few huge pages. When all buffers of a slab are free, the slab goes back to the kernel if the pool has more than
+// `kept` bytes. Thread-safe.
 class group_pool {
  public:
   explicit group_pool(std::uint32_t group_length = max_group, std::size_t kept = 16 << 20);
@@ -74,10 +76,10 @@ class group_pool {
   std::unique_ptr<group_buffer> take();
   void give_back(std::unique_ptr<group_buffer> buffer) noexcept;
 
-  // Bytes that a group may have, header included.
+  // The size of a group's buffer in bytes, header included.
   [[nodiscard]] std::uint32_t group_length() const { return group_length_; }
-  // Bytes of memory that it has.
-  [[nodiscard]] std::size_t memory() const;
+  // The bytes of memory that the pool has.
+  [[nodiscard]] std::size_t memory_used() const;
 
  private:
   const std::uint32_t group_length_;
@@ -85,7 +87,7 @@ class group_pool {
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<group_slab>> slabs_;
   std::vector<group_slab*> with_free_;  // capacity: slabs_
-  std::size_t all_free_ = 0;            // slabs of which no buffer is used
+  std::size_t all_free_ = 0;            // number of slabs with no buffer in use
 };
 
 struct batch_savings {
@@ -99,19 +101,20 @@ class batch {
   batch(const batch&) = delete;
   batch& operator=(const batch&) = delete;
 
-  // Bytes of log that the transaction needs at most, were it alone in a batch.
+  // The most bytes of log that the transaction can need when it is alone in a batch.
   static std::uint64_t bound(const commit_image& commit, std::uint32_t block, std::uint32_t group_length = max_group);
 
-  // `pages`: all that the values touch, some perhaps several times.
+  // `pages`: all pages that the values touch. A page may occur several times.
   void append(const commit_image& commit, std::span<const page_ref> pages);
 
-  // Inter-transaction optimization [RVM §5.2]: discards no_flush commits all of whose bytes are changed again by later
-  // commits of this batch. (A batch is all or nothing, so nobody can see the difference.)
+  // Inter-transaction optimization [RVM §5.2]: removes no_flush commits whose bytes are all changed again by later
+  // commits of this batch. Nobody can see the difference, because a batch becomes durable whole or not at all.
   batch_savings drop_overwritten();
 
-  // Bytes of log that the batch takes as it is.
+  // The bytes of log that the batch takes as it is now.
   [[nodiscard]] std::uint64_t length(std::uint32_t block) const;
-  // Completes headers and checksums for a place in the log. Returns what to write; valid until the batch changes.
+  // Completes headers and checksums for this place in the log. Returns what must be written; it is valid until the
+  // batch changes.
   std::vector<os::const_bytes> finish(const log_stamp& log, lsn at, std::uint32_t previous_group);
 
   [[nodiscard]] std::uint64_t number() const { return number_; }
@@ -121,16 +124,17 @@ class batch {
   [[nodiscard]] std::size_t commits() const { return commits_.size(); }
   [[nodiscard]] const std::vector<page_ref>& pages() const { return pages_; }  // each once
   [[nodiscard]] const std::vector<segment*>& segments() const { return segments_; }
-  // Length on disk of the last group.
+  // The length of the last group on disk.
   [[nodiscard]] std::uint32_t last_group_length(std::uint32_t block) const;
-  // Ranges and payload bytes in it.
+  // Ranges and payload bytes in the batch.
   [[nodiscard]] std::uint64_t ranges() const { return ranges_; }
   [[nodiscard]] std::uint64_t payload() const { return payload_; }
-  // Gives the buffers back.
+  // Gives the buffers back to the pool.
   void recycle();
 
  private:
-  // Where a commit's record is; length 0 if it has several, or extents, and then it takes no part in the optimization.
+  // The place of a commit's record. The length is 0 if the commit has several records, or bulk runs; then it takes no
+  // part in the inter-transaction optimization.
   struct commit_place {
     std::uint32_t group, offset, length, ranges;
     std::uint64_t payload;

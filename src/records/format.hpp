@@ -1,18 +1,19 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// What a log's blocks hold, byte by byte. docs/formats.md says the same in prose. All integers are little-endian.
+// The contents of a log's blocks, byte by byte. docs/formats.md says the same in prose. All integers are little-endian.
 //
-// The area holds *groups*. A group starts at a block boundary and is never rewritten once acknowledged; it carries its own
-// LSN, so an old lap of the ring cannot be taken for a new one [rvm.log.lap]. Consecutive groups written with one sync
-// form a *batch*, which counts whole or not at all [rvm.log.batch]; at most one batch is unsynced at any time, so an
-// invalid group with a later batch behind it is damage and not a torn tail [rvm.log.one-in-flight].
+// The area holds *groups*. A group starts at a block boundary, and is not written again once it is acknowledged. It
+// carries its own LSN, so a group of an earlier lap of the ring cannot be taken for a new one [rvm.log.lap].
+// Consecutive groups that were written with one sync form a *batch*, which counts whole or not at all [rvm.log.batch].
+// At most one batch is unsynced at any time. So an invalid group with a later batch behind it is damage, and not a torn
+// tail [rvm.log.one-in-flight].
 //
 //     group   group_header | record | record | … | zeros up to the block size
 //     record  record_header | body, padded to 8 bytes
 //
-// Groups, records and ranges carry the length of what precedes them as well as their own: the log reads both ways
-// [RVM fig. 5]. Each group names the segments that its ranges belong to, so no dictionary can be truncated away while a
-// record still needs it [rvm.log.dictionary].
+// Groups, records and ranges carry their own length and the length of the one before them, so the log can be read in
+// both directions [RVM fig. 5]. Each group names the segments that its ranges belong to. So no name can be truncated
+// away while a record still needs it [rvm.log.dictionary].
 #pragma once
 
 #include "segments/format.hpp"
@@ -21,10 +22,10 @@ namespace tenure::rvm {
 
 inline constexpr std::uint32_t group_magic = 0x50524754;  // "TGRP"
 
-// A group, padding included, is at most this long, so that it can be read and checked in memory.
+// The longest group, padding included. A group of this length can be read and checked in memory.
 inline constexpr std::uint32_t max_group = 1024 * 1024;
 
-// Group header.
+// The header of a group.
 struct group_header {
   std::uint32_t magic;           //    0  group_magic
   std::uint32_t checksum;        //    4  CRC32C of bytes 8 … length-1
@@ -43,22 +44,22 @@ static_assert(sizeof(group_header) == 64);
 inline constexpr std::uint32_t group_last = 1;  // the last group of its batch
 
 // Record types 4 to 6 are reserved: prepare, outcome, snapshot.
-enum class record_type : std::uint16_t { segment = 1, transaction = 2, extents = 3 };
+enum class record_type : std::uint16_t { segment = 1, transaction = 2, runs = 3 };
 
 struct record_header {
   record_type type;        //    0
   std::uint16_t flags;     //    2  record_first, record_last, record_lazy
   std::uint32_t length;    //    4  bytes, this header and padding included; a multiple of 8
   std::uint32_t previous;  //    8  length of the record before it in this group; 0: none
-  std::uint32_t count;     //   12  ranges, or extents; for a segment: bytes of path
+  std::uint32_t count;     //   12  ranges, or bulk runs; for a segment: bytes of path
 };
 static_assert(sizeof(record_header) == 16);
 inline constexpr std::uint16_t record_first = 1;  // begins a transaction
 inline constexpr std::uint16_t record_last = 2;   // ends it: its commit record
 inline constexpr std::uint16_t record_lazy = 4;   // committed no_flush
 
-// Body of a segment record: names a segment for the rest of its group, where it has the number of segment records before
-// it. The path follows: absolute, or relative to the log's directory.
+// The body of a segment record. It names a segment for the rest of its group. The segment's number in the group is the
+// number of segment records before this one. The path follows: absolute, or relative to the log's directory.
 struct segment_body {
   identity id;             //   16  zero for a raw segment
   std::uint32_t raw;       //   32  1: no header, data from byte 0
@@ -66,8 +67,8 @@ struct segment_body {
 };
 static_assert(sizeof(segment_body) == 24);
 
-// Body of a transaction record; then the label, padded to 8, then the ranges. A transaction that does not fit into what
-// is left of a group goes on in another record.
+// The body of a transaction record. The label follows, padded to 8, then the ranges. A transaction that does not fit
+// into the rest of a group continues in another record.
 struct transaction_body {
   std::uint64_t id;        //   16
   std::int64_t time;       //   24  ns since 1970, for people
@@ -86,16 +87,16 @@ struct range_header {
 };
 static_assert(sizeof(range_header) == 24);
 
-// An extents record has a transaction's body and label, then extents: pages that were written straight to the segment, and
-// durable there, before the record. Each is this header, then the CRC32C of every page, padded to 8. A transaction's
-// extents come before its ranges.
-struct extent_header {
+// A record of bulk runs has a transaction's body and label, then the runs. A run is pages that were written straight to
+// the segment, and were durable there before the record was. A run is this header, then the CRC32C of each page, padded
+// to 8. A transaction's bulk runs come before its ranges.
+struct bulk_run_header {
   std::uint64_t offset;    //    0  in the segment's data, bytes; a multiple of redo_page
   std::uint32_t pages;     //    8  of redo_page bytes; not 0
-  std::uint32_t previous;  //   12  from the extent before it in this record to this one, bytes; 0: none
+  std::uint32_t previous;  //   12  from the run before it in this record to this one, bytes; 0: none
   std::uint32_t segment;   //   16  number in this group
   std::uint32_t reserved;  //   20
 };
-static_assert(sizeof(extent_header) == sizeof(range_header));
+static_assert(sizeof(bulk_run_header) == sizeof(range_header));
 
 }  // namespace tenure::rvm

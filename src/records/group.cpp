@@ -11,7 +11,7 @@ namespace tenure::rvm {
 
 namespace {
 
-// Takes structures off the front of a byte range, and refuses to go past its end.
+// Takes structures from the front of a byte range, and refuses to read beyond its end.
 class cursor {
  public:
   cursor(os::const_bytes bytes, const std::string& place) : bytes_(bytes), place_(place) {}
@@ -49,17 +49,16 @@ segment_name parse_segment(cursor& at, const record_header& header) {
   return {body.id, body.raw != 0, std::string(reinterpret_cast<const char*>(path.data()), path.size())};
 }
 
-void parse_extents(cursor& at, const record_header& header, std::size_t segments, std::vector<extent_view>& extents) {
-  if (header.count > at.left() / sizeof(extent_header)) at.fail("a transaction has more extents than fit");
-  extents.reserve(header.count);
+void parse_bulk_runs(cursor& at, const record_header& header, std::size_t segments, std::vector<bulk_run_view>& runs) {
+  if (header.count > at.left() / sizeof(bulk_run_header)) at.fail("a transaction has more extents than fit");
+  runs.reserve(header.count);
   for (std::uint32_t i = 0; i < header.count; ++i) {
-    const auto extent = at.take<extent_header>();
-    if (extent.segment >= segments) at.fail("an extent belongs to a segment that the group does not name");
-    if (extent.offset % redo_page != 0 || extent.pages == 0) at.fail("an extent is not of whole pages");
-    if (extent.offset + std::uint64_t{extent.pages} * redo_page < extent.offset)
+    const auto run = at.take<bulk_run_header>();
+    if (run.segment >= segments) at.fail("an extent belongs to a segment that the group does not name");
+    if (run.offset % redo_page != 0 || run.pages == 0) at.fail("an extent is not of whole pages");
+    if (run.offset + std::uint64_t{run.pages} * redo_page < run.offset)
       at.fail("an extent ends beyond the largest offset");
-    extents.push_back(
-        {extent.segment, extent.offset, at.take_padded(std::uint64_t{extent.pages} * sizeof(std::uint32_t))});
+    runs.push_back({run.segment, run.offset, at.take_padded(std::uint64_t{run.pages} * sizeof(std::uint32_t))});
   }
 }
 
@@ -68,8 +67,8 @@ transaction_view parse_transaction(cursor& at, const record_header& header, std:
   const auto label = at.take_padded(body.label);
   transaction_view view{body.id, body.time, header.flags, {reinterpret_cast<const char*>(label.data()), label.size()},
                         {},      {}};
-  if (header.type == record_type::extents) {
-    parse_extents(at, header, segments, view.extents);
+  if (header.type == record_type::runs) {
+    parse_bulk_runs(at, header, segments, view.runs);
     return view;
   }
   if (header.count > at.left() / sizeof(range_header)) at.fail("a transaction has more ranges than fit");
@@ -114,7 +113,7 @@ group_view::group_view(os::const_bytes bytes, const group_header& header, const 
     switch (record.type) {
       case record_type::segment: segments_.push_back(parse_segment(body, record)); break;
       case record_type::transaction:
-      case record_type::extents: transactions_.push_back(parse_transaction(body, record, segments_.size())); break;
+      case record_type::runs: transactions_.push_back(parse_transaction(body, record, segments_.size())); break;
       default: at.fail("a record is of a type that this version of the library does not know");
     }
     if (body.left() != 0) body.fail("a record is longer than what it holds");

@@ -1,7 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Groups in memory: checking one, and walking over its records and ranges. Every byte read from the disk is checked here
-// before it is used: parsing damaged bytes throws errc::damaged, never crashes [rvm.group.checked].
+// Groups in memory: checks a group, and walks over its records and ranges. Every byte from the disk is checked before
+// it is used. Parsing damaged bytes throws errc::damaged and never crashes [rvm.group.checked].
 #pragma once
 
 #include <cstring>
@@ -15,7 +15,7 @@
 
 namespace tenure::rvm {
 
-// What distinguishes the groups of one log at one place.
+// What tells a group of one log at one place from all others.
 struct group_expectation {
   std::uint64_t log_id;  // first 8 bytes of the identity
   std::uint64_t lsn;
@@ -24,13 +24,13 @@ struct group_expectation {
 
 [[nodiscard]] std::uint64_t short_log_id(const identity& id) noexcept;
 
-// Reads the header at the front of `bytes`. True if it is a header of this log for this LSN, of sensible length; the
-// body is not looked at.
+// Reads the header at the front of `bytes`. Returns true if it is a header of this log for this LSN, with a sensible
+// length. Does not read the body.
 [[nodiscard]] bool read_group_header(os::const_bytes bytes, const group_expectation& expected,
                                      group_header& header) noexcept;
-// Whether the group's checksum matches; `bytes` hold at least header.length.
+// Whether the group matches its checksum. `bytes` has at least header.length bytes.
 [[nodiscard]] bool group_intact(os::const_bytes bytes, const group_header& header) noexcept;
-// Length on disk, padding included.
+// The length on disk, padding included.
 [[nodiscard]] inline std::uint32_t padded_length(const group_header& header, std::uint32_t block) noexcept {
   return static_cast<std::uint32_t>(round_up(header.length, block));
 }
@@ -41,7 +41,7 @@ struct range_view {
   os::const_bytes value;
 };
 
-struct extent_view {
+struct bulk_run_view {
   std::uint32_t segment;      // index into group_view::segments
   std::uint64_t offset;       // in the segment's data; whole pages
   os::const_bytes checksums;  // CRC32C, 4 bytes a page
@@ -54,17 +54,17 @@ struct extent_view {
   }
 };
 
-// A record of a transaction: with ranges, or with extents.
+// A record of a transaction, with ranges or with bulk runs.
 struct transaction_view {
   std::uint64_t id;
   std::int64_t time;
   std::uint16_t flags;  // record_first, record_last, record_lazy
   std::string_view label;
   std::vector<range_view> ranges;
-  std::vector<extent_view> extents;
+  std::vector<bulk_run_view> runs;
 };
 
-// A group whose checksum has been verified, taken apart. Refers to the bytes it was made from.
+// The parsed contents of a group whose checksum has been verified. It refers to the bytes it was made from.
 class group_view {
  public:
   // `place` names the group in messages. Throws errc::damaged.
@@ -72,7 +72,7 @@ class group_view {
 
   [[nodiscard]] const group_header& header() const { return header_; }
   [[nodiscard]] const std::vector<segment_name>& segments() const { return segments_; }
-  // In the order of commitment.
+  // In the order of the commits.
   [[nodiscard]] const std::vector<transaction_view>& transactions() const { return transactions_; }
 
  private:

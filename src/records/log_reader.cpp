@@ -11,12 +11,13 @@ namespace {
 
 constexpr std::size_t read_size = 4 << 20;
 
-// Looks for intact groups by LSN. Keeps what it read last, since neighbouring questions follow each other.
+// Looks for intact groups by LSN. It keeps what it read last, because consecutive questions are about neighbouring
+// bytes.
 class prober {
  public:
   explicit prober(const readable_log& log) : log_(log), id_(short_log_id(log.id())) {}
 
-  // The intact group that starts at exactly this LSN.
+  // The intact group that starts exactly at this LSN.
   std::optional<group_header> group_at(lsn at, lsn limit) {
     group_header header;
     if (!read_group_header(view(at, log_.block(), limit), {id_, at, log_.block()}, header)) return std::nullopt;
@@ -30,7 +31,7 @@ class prober {
       if (auto header = group_at(at, limit)) return header;
     return std::nullopt;
   }
-  // The bytes of a group that was found.
+  // The bytes of a group that was found before.
   os::const_bytes bytes_of(const group_header& group, lsn limit) { return view(group.lsn, group.length, limit); }
 
  private:
@@ -68,8 +69,8 @@ log_tail find_tail(const readable_log& log, const status_block& status, const pr
   const lsn head = status.head, limit = head + log.area();
   prober probe(log);
 
-  // Some group far behind: every group before the last batch is durable, so "is there a group after x" is true up to it.
-  // Damage can mislead the search, which then ends too early; the look behind the tail below would find that out.
+  // Finds some group far behind. Every group before the last batch is durable, so "is there a group after x" is true up
+  // to there. Damage can mislead the search, which then ends too early; the look behind the tail below would notice.
   lsn known = head, beyond = limit;
   while (beyond - known > 2 * std::uint64_t{max_group}) {
     const lsn middle = round_down(known + (beyond - known) / 2, log.block());
@@ -79,7 +80,7 @@ log_tail find_tail(const readable_log& log, const status_block& status, const pr
       beyond = middle;
   }
 
-  // From the start of that group's batch, batch by batch [rvm.log.batch].
+  // Walks from the start of that group's batch, batch by batch [rvm.log.batch].
   log_tail result;
   if (auto start = probe.group_at(known, limit)) known = std::max(start->batch, head);
   result.tail = result.last_batch = known;
@@ -101,12 +102,12 @@ log_tail find_tail(const readable_log& log, const status_block& status, const pr
     }
   }
   if (result.tail == known && known != head) {
-    // The binary search found a group of a batch that is not whole; what came before it has to be walked to.
+    // The binary search found a group of a batch that is not whole. Walks to the groups before it.
     if (auto header = probe.group_at(known, limit)) {
       result.last_group = known - header->previous;
     } else {
-      // Only a later group of the torn batch survived: the group before the tail is found by walking on from the head
-      // part by part, because nothing else leads to it.
+      // Only a later group of the torn batch survived. Nothing leads from it to the group before the tail, so the walk
+      // goes from the head, part by part.
       lsn walk = known > head + 2 * std::uint64_t{max_group} ? known - 2 * std::uint64_t{max_group} : head;
       std::optional<group_header> last;
       while (auto group = probe.first_group(walk, known, limit)) {
@@ -119,7 +120,7 @@ log_tail find_tail(const readable_log& log, const status_block& status, const pr
     }
   }
 
-  // Look behind the tail. A group of a later batch was written only after everything before it was durable.
+  // Looks behind the tail. A group of a later batch was written only after everything before it was durable.
   for (lsn from = result.tail; from < limit;) {
     if (progress) progress({"looking behind the log's tail", from - result.tail, limit - result.tail});
     const lsn until = std::min<lsn>(from + read_size, limit);
@@ -129,7 +130,7 @@ log_tail find_tail(const readable_log& log, const status_block& status, const pr
                 "a later group of the log, at LSN " + std::to_string(group->lsn) +
                     ", is intact and was written when the log was durable up to LSN " +
                     std::to_string(group->synced_through));
-      // Left-overs of batches that were torn in earlier generations stay until they are overwritten; not counted.
+      // Groups of batches that were torn in earlier generations stay until they are overwritten. They do not count.
       if (group->batch == result.tail && group->generation == status.generation) {
         ++result.torn_groups;
         result.torn_bytes += group->length;
@@ -148,8 +149,8 @@ void read_backwards(const readable_log& log, const log_part& part,
                     const std::function<bool(const group_view&)>& visit) {
   const lsn from = part.from, to = part.to;
   const std::uint64_t id = short_log_id(log.id());
-  // `buffer` holds [start, end); a group that begins before `start` is kept when the part before it is read. Both buffers
-  // are made once: fresh memory is a page fault for every page.
+  // `buffer` holds [start, end). If a group begins before `start`, its end is kept when the part before it is read.
+  // Both buffers are allocated once, because new memory costs a page fault for every page.
   std::vector<std::byte> buffer(static_cast<std::size_t>(std::min<std::uint64_t>(read_size, to - from)));
   std::vector<std::byte> more(buffer.size());
   lsn start = to, at = part.last_group, end = to;
@@ -162,7 +163,7 @@ void read_backwards(const readable_log& log, const log_part& part,
         std::memcpy(more.data() + (start - read_from), buffer.data(), static_cast<std::size_t>(end - start));
       buffer.swap(more);
       start = read_from;
-      // No kernel expects a file to be read backwards.
+      // Kernels do not expect that a file is read backwards.
       const lsn next = start - std::min<std::uint64_t>(read_size, start - from);
       log.read_ahead(next, start - next);
     }

@@ -59,7 +59,7 @@ std::uint64_t log_writer::capture(guard& lock, commit_source& source, commit_mod
     require_usable(lock);
     wait_for_spool(lock);
     const commit_image image = source.prepare(mode == commit_mode::no_flush);
-    std::uint64_t number = next_number_ - (open_ ? 0 : 1);  // the batch before: an empty commit joins what is there
+    std::uint64_t number = next_number_ - (open_ ? 0 : 1);  // the batch before: an empty commit joins it
     if (!image.is_empty()) {
       const std::uint64_t needed = batch::bound(image, log_.block(), pool_.group_length());
       const std::uint64_t area = log_.area();
@@ -67,7 +67,7 @@ std::uint64_t log_writer::capture(guard& lock, commit_source& source, commit_mod
         std::uint64_t payload = 0;
         for (const auto& value : image.values) payload += value.length;
         source.undo_prepare();
-        grow(lock, needed, payload);  // lets the lock go: everything is looked at again
+        grow(lock, needed, payload);  // releases the lock, so everything is checked again
         continue;
       }
       const std::uint64_t limit = std::max<std::uint64_t>(std::min(largest_batch_, area / 4), 4096);
@@ -83,7 +83,7 @@ std::uint64_t log_writer::capture(guard& lock, commit_source& source, commit_mod
       }
       spooled_ += open_->bytes() - before;
       number = open_->number();
-      if (!image.extents.empty()) queue_.mask_until(image.id, number);
+      if (!image.runs.empty()) queue_.mask_until(image.id, number);
       if (open_->bytes() >= limit) seal_full(lock);
     }
     source.captured();
@@ -107,7 +107,7 @@ bool log_writer::is_durable(ticket until) const {
   return until.batch <= durable_;
 }
 
-// The right and duty to write: one thread has it at a time.
+// The right and duty to write. One thread has it at a time.
 class log_writer::role {
  public:
   role(log_writer& writer, guard& lock) : writer_(writer), lock_(lock) {
@@ -136,7 +136,7 @@ void log_writer::wait_until_durable(guard& lock, std::uint64_t number) {
       write_next(lock);
       continue;
     }
-    const std::uint32_t turn = turns_;  // it cannot end before the lock is let go
+    const std::uint32_t turn = turns_;  // the turn cannot end before the lock is released
     lock.unlock();
     turns_.wait(turn);
     if (durable_ >= number) return;
@@ -162,10 +162,10 @@ void log_writer::end_turn(const guard&) noexcept {
   changed_.notify_all();
 }
 
-void log_writer::await_companions(guard& lock) {
+void log_writer::wait_for_commits(guard& lock) {
   if (waiting_.all_here()) return;
   const auto limit = std::chrono::steady_clock::now() + waiting_.patience();
-  lock.unlock();  // the writer's role keeps others from changing whom is waited for
+  lock.unlock();  // the writer's role keeps other threads from changing the number of expected commits
   while (!waiting_.all_here() && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
   lock.lock();
 }
@@ -173,7 +173,7 @@ void log_writer::await_companions(guard& lock) {
 bool log_writer::write_next(guard& lock) {
   assert(writing_);
   if (failure_ || (sealed_.empty() && !open_)) return false;
-  if (sealed_.empty()) await_companions(lock);
+  if (sealed_.empty()) wait_for_commits(lock);
   if (failure_) return false;
   if (sealed_.empty()) seal(lock);
   const std::size_t waited = waiting_.leave();
@@ -189,7 +189,7 @@ bool log_writer::write_next(guard& lock) {
     failure = e;
   } catch (const std::exception&) {  // out of memory
     failure = interrupted_;
-  } catch (...) {  // a simulated crash of the storage: whatever is thrown, the batch's fate is not known
+  } catch (...) {  // a simulated crash of the storage: whatever is thrown, the batch may be durable or not
     lock.lock();
     note_failure(lock, interrupted_);
     throw;
@@ -206,10 +206,10 @@ bool log_writer::write_next(guard& lock) {
 }
 
 void log_writer::write(batch& b) {
-  const time_counted timing(count_.write_ns);
-  // Inter-transaction optimization. Where it has found nothing for a while it is tried now and then only.
+  const scoped_timer timing(count_.write_ns);
+  // Inter-transaction optimization. If it has found nothing for a while, it runs only now and then.
   const bool possible = b.lazy_commits() != 0 && b.commits() > 1;
-  if (possible && (fruitless_ < 4 || fruitless_ % 16 == 0)) {
+  if (possible && (batches_without_savings_ < 4 || batches_without_savings_ % 16 == 0)) {
     batch_savings saved;
     try {
       saved = b.drop_overwritten();
@@ -217,15 +217,16 @@ void log_writer::write(batch& b) {
     }
     count_.inter_transactions_saved += saved.transactions;
     count_.inter_bytes_saved += saved.bytes;
-    fruitless_ = saved.transactions * 100 < b.commits() ? fruitless_ + 1 : 0;
+    batches_without_savings_ = saved.transactions * 100 < b.commits() ? batches_without_savings_ + 1 : 0;
   } else if (possible) {
-    ++fruitless_;
+    ++batches_without_savings_;
   }
   const std::uint32_t block = log_.block();
   const std::uint64_t length = b.length(block);
   space_.make_room(length);
   log_.note_use();
-  // Before the first change of a segment can be in this log, the segment says so [rvm.segment.in-log].
+  // The segment notes that this log may have changes for it before the first of them can be in the log
+  // [rvm.segment.in-log].
   for (segment* s : b.segments())
     if (!s->is_noted_in_log()) s->note_in_log(log_.id(), log_.path(), log_.window().tail);
 
@@ -236,7 +237,8 @@ void log_writer::write(batch& b) {
   try {
     appended = log_.append(at, parts);
   } catch (const error& e) {
-    // Never tried again: after a failed sync the kernel may have dropped the data and report success [rvm.log.no-retry].
+    // Never repeated: after a failed sync the kernel may have dropped the data, and may report success next time
+    // [rvm.log.no-retry].
     throw error(
         errc::outcome_unknown,
         std::string(
@@ -278,7 +280,7 @@ void log_writer::grow(guard& lock, std::uint64_t needed, std::uint64_t payload) 
   ++count_.log_grown;
 }
 
-void log_writer::quiesce(const std::function<void()>& f) {
+void log_writer::with_log_idle(const std::function<void()>& f) {
   guard lock(mutex_);
   const role writer(*this, lock);
   while (write_next(lock)) {
@@ -305,7 +307,7 @@ void log_writer::seal_full(const guard& lock) {
 void log_writer::run() {
   guard lock(mutex_);
   for (;;) {
-    // Only batches that are full: an open one is written by whoever waits for it.
+    // Writes only full batches. The thread that waits for an open batch writes it.
     full_.wait(lock, [&] { return stopping_ || (!sealed_.empty() && !failure_); });
     if (stopping_) return;
     try {

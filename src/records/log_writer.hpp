@@ -2,9 +2,10 @@
 //
 // From commit to durable log: the order of commits, the spool of no_flush commits, and group commit.
 //
-// Commits are copied into the open batch under one lock, the commit lock, which is what orders them. Whoever needs
-// durability and finds nobody writing becomes the leader: it seals the batch and writes it with one sync for all who wait,
-// while others fill the next one. One batch is being written at a time [rvm.log.one-in-flight].
+// Commits are copied into the open batch under one lock, the commit lock, which orders them. A thread that needs
+// durability, and finds no other thread writing, becomes the leader. It closes the batch and writes it with one sync
+// for all threads that wait, while other threads fill the next batch. One batch is being written at a time
+// [rvm.log.one-in-flight].
 #pragma once
 
 #include <atomic>
@@ -20,7 +21,7 @@
 #include "log/counters.hpp"
 #include "log/durable_log.hpp"
 #include "records/batch.hpp"
-#include "records/companions.hpp"
+#include "records/commit_gathering.hpp"
 #include "records/page_queue.hpp"
 #include "records/thresholds.hpp"
 
@@ -29,8 +30,8 @@ namespace tenure::rvm {
 // A transaction that wants to commit. Its functions are called with the commit lock held.
 class commit_source {
  public:
-  // Settles what is to be logged; may throw, and then nothing has happened. Values are read when this has returned, before
-  // the lock is let go.
+  // Decides what will be logged. It may throw; then nothing has happened. The values are read after it returns, before
+  // the lock is released.
   virtual commit_image prepare(bool lazy) = 0;
   virtual void undo_prepare() noexcept = 0;
   [[nodiscard]] virtual std::span<const page_ref> pages() const = 0;
@@ -43,35 +44,35 @@ class commit_source {
 
 class log_writer {
  public:
-  // `background`: a thread writes batches that are full before anybody waits for them.
+  // `background`: a thread writes full batches before other threads wait for them.
   log_writer(durable_log& log, log_space& space, page_queue& queue, counters& count, const thresholds& limits,
              std::uint64_t spool_limit, bool background);
   ~log_writer();
   log_writer(const log_writer&) = delete;
   log_writer& operator=(const log_writer&) = delete;
 
-  // The commit's position among batches. Durable on return if `mode` is flush.
+  // Commits, and returns the commit's position among batches. If `mode` is flush, the commit is durable on return.
   ticket commit(commit_source& source, commit_mode mode);
-  // The same without the wait: the order is settled, and the values are captured.
+  // Commits without waiting: on return the order is fixed and the values are captured.
   ticket capture(commit_source& source, commit_mode mode);
   [[nodiscard]] ticket last_commit() const;
   void wait(ticket until);
   [[nodiscard]] bool is_durable(ticket until) const;
 
-  // From now on every commit and wait throws this. The first reason stays.
+  // Makes every later commit and wait throw this. The first reason stays.
   void fail(const error& why);
   // Throws if fail() was called.
   void require_usable() const;
 
   void set_spool_limit(std::uint64_t bytes);
   [[nodiscard]] std::uint64_t spooled() const;
-  // Stops the background thread; what is spooled stays.
+  // Stops the background thread. Spooled commits stay.
   void stop();
   // Runs f with the commit lock held.
   void between_commits(const std::function<void()>& f);
-  // Runs f with the commit lock held and no batch being written: nothing is committed or logged meanwhile. What is spooled
-  // has been written.
-  void quiesce(const std::function<void()>& f);
+  // Runs f with the commit lock held while no batch is being written. The spool was written before, and nothing is
+  // committed or logged meanwhile.
+  void with_log_idle(const std::function<void()>& f);
   // Throws if an invariant does not hold.
   void check() const;
 
@@ -80,19 +81,19 @@ class log_writer {
 
   void require_usable(const guard&) const;
   void note_failure(const guard&, const error& why) noexcept;
-  // Returns with the lock or without it.
+  // May return with the lock held or without it.
   void wait_until_durable(guard& lock, std::uint64_t number);
   void wait_for_spool(guard& lock);
   std::uint64_t capture(guard& lock, commit_source& source, commit_mode mode);
   class role;
   void end_turn(const guard& lock) noexcept;
-  // Writes the oldest batch; the caller has the writer's role. False if there is none, or it failed.
+  // Writes the oldest batch. The caller has the writer's role. Returns false if there is none, or if writing failed.
   bool write_next(guard& lock);
   void write(batch& b);
   void grow(guard& lock, std::uint64_t needed, std::uint64_t payload);
   void seal(const guard&);
   void seal_full(const guard&);
-  void await_companions(guard& lock);
+  void wait_for_commits(guard& lock);
   void run();
 
   durable_log& log_;
@@ -103,25 +104,26 @@ class log_writer {
   group_pool pool_;
 
   mutable std::mutex mutex_;         // the commit lock; guards all below
-  std::condition_variable changed_;  // a writer's turn has ended, or there is more room
-  // Counts the turns; for who waits for a batch. All whose batch is durable go on without the lock, for which they would
-  // queue.
+  std::condition_variable changed_;  // notified when a writer's turn has ended, or when there is more room
+  // Counts the writers' turns. Threads that wait for a batch wait on it. When their batch is durable they continue
+  // without the lock, for which they would queue.
   std::atomic<std::uint32_t> turns_{0};
-  std::condition_variable full_;  // for the background: a batch is sealed, or it is to stop
+  std::condition_variable
+      full_;  // for the background thread: notified when a batch is full, or when the thread must stop
   std::unique_ptr<batch> open_;
   std::deque<std::unique_ptr<batch>> sealed_;
   bool writing_ = false, stopping_ = false;
-  std::uint64_t next_number_ = 1;  // of batches
+  std::uint64_t next_number_ = 1;  // number of the next batch
   std::atomic<std::uint64_t> durable_{0};
   std::uint64_t spooled_ = 0, spool_limit_;
-  companions waiting_;
-  const error interrupted_;  // made before memory is short
+  commit_gathering waiting_;
+  const error interrupted_;  // made in advance, because memory may be short later
   std::optional<error> failure_;
   std::atomic<bool> failed_{false};  // whether failure_ is set
 
-  // Of the writer alone.
-  std::uint32_t previous_group_ = 0;  // length on disk
-  std::uint32_t fruitless_ = 0;       // batches in which the inter-transaction optimization found nothing
+  // Used by the writer alone.
+  std::uint32_t previous_group_ = 0;           // length on disk
+  std::uint32_t batches_without_savings_ = 0;  // batches in which the inter-transaction optimization found nothing
 
   std::thread thread_;
 };

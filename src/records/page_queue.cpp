@@ -22,21 +22,20 @@ void page_queue::publish(const batch& written, lsn at, lsn tail, lsn last_group)
       since = at;
     }
   }
-  // Together with the pages: whoever sees the end sees what is dirty below it.
+  // Set together with the pages, so that a thread that sees the new end also sees what is dirty below it.
   end_ = tail;
   last_group_ = last_group;
   published_.store(written.number(), std::memory_order_release);
   std::erase_if(masks_, [&](const bulk_mask& m) {
     if (m.batch == 0 || m.batch > written.number()) return false;
-    m.run.in->settled(m.transaction, m.generation);
+    m.run.in->note_bulk_logged(m.transaction, m.generation);
     return true;
   });
 }
 
-void page_queue::mask(std::uint64_t transaction, std::uint32_t generation, std::span<const bulk_extent> extents) {
+void page_queue::mask(std::uint64_t transaction, std::uint32_t generation, std::span<const bulk_run> runs) {
   const std::scoped_lock lock(mutex_);
-  for (const bulk_extent& e : extents)
-    masks_.push_back({{e.in, e.page, e.checksums.size()}, transaction, generation, 0});
+  for (const bulk_run& e : runs) masks_.push_back({{e.in, e.page, e.checksums.size()}, transaction, generation, 0});
 }
 
 void page_queue::mask_until(std::uint64_t transaction, std::uint64_t batch) {
@@ -76,7 +75,7 @@ page_queue::taken page_queue::take(lsn until, std::size_t most, const page_set& 
 void page_queue::put_back(const taken& what) {
   const std::scoped_lock lock(mutex_);
   for (const dirty_page& page : what.pages) page.in->pages().dirty_since(page.page) = page.since;
-  // Dirtied again meanwhile: the older entry replaces the newer.
+  // The page became dirty again meanwhile: the older entry replaces the newer one.
   std::erase_if(queue_, [](const dirty_page& p) { return p.in->pages().dirty_since(p.page) != p.since; });
   queue_.insert(queue_.begin(), what.pages.begin(), what.pages.end());
 }

@@ -1,11 +1,12 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// The queue of dirty pages in the order in which they must be written so that the log's head can move [RVM §5.1.2, fig. 7].
-// A page is in the queue at most once, with the LSN of the first batch that made it dirty since it was last written.
+// The queue of dirty pages, in the order in which they must be written so that the log's head can move [RVM §5.1.2,
+// fig. 7]. A page is in the queue at most once. Its LSN is that of the first batch that has made it dirty since it was
+// last written.
 //
-// Invariant [rvm.queue.covers]: every record from the log's head to where the queue has heard of batches changes only pages
-// that are queued with an LSN not beyond its own batch, or that a truncation in progress has taken. The log may be longer
-// for a moment, until its newest batch is published.
+// Invariant [rvm.queue.covers]: consider every record from the log's head to the end of the last published batch. It
+// changes only pages that are queued with an LSN not beyond its own batch, or pages that a truncation in progress has
+// taken. The log may be longer for a moment, until its newest batch is published.
 #pragma once
 
 #include <deque>
@@ -25,7 +26,7 @@ struct dirty_page {
   lsn since;
 };
 
-// Pages of a segment that follow each other.
+// Consecutive pages of a segment.
 struct page_run {
   segment* in;
   std::uint64_t page, pages;
@@ -39,35 +40,36 @@ class page_queue {
 
   // The live part of the log whose pages are queued.
   [[nodiscard]] log_part covered() const;
-  // A batch that was written at `at` is durable: its pages are dirty, and the log goes on to `tail`.
+  // A batch that was written at `at` is durable. Its pages become dirty, and the live part now ends at `tail`.
   void publish(const batch& written, lsn at, lsn tail, lsn last_group);
-  // The number of the last batch that was.
+  // The number of the last published batch.
   [[nodiscard]] std::uint64_t published() const { return published_.load(std::memory_order_acquire); }
 
   // Whether all committed changes of the page are in its segment.
   [[nodiscard]] bool is_settled(const page_ref& page) const;
 
-  // The transaction is writing these pages straight to their segments: until its extents are in the log's live part, what
-  // older records say of them must not be written any more [rvm.bulk.masked].
-  void mask(std::uint64_t transaction, std::uint32_t generation, std::span<const bulk_extent> extents);
-  // It commits in this batch.
+  // The transaction is writing these pages straight to their segments. Older records of these pages must not be written
+  // from now on, until the transaction's bulk runs are in the live part of the log [rvm.bulk.masked].
+  void mask(std::uint64_t transaction, std::uint32_t generation, std::span<const bulk_run> runs);
+  // The transaction commits in this batch.
   void mask_until(std::uint64_t transaction, std::uint64_t batch);
-  // It does not commit: nothing of it is in any batch.
+  // The transaction does not commit: no batch has anything of it.
   void unmask(std::uint64_t transaction) noexcept;
 
   struct taken {
     std::vector<dirty_page> pages;  // in queue order; they count as clean now
-    std::vector<page_run> masked;   // what is in no record yet
-    log_part log;                   // covered() as it was then: its records have all that was changed in the pages
+    std::vector<page_run> masked;   // pages whose bulk write has no record yet
+    log_part log;                   // covered() at that time: its records have all changes of the pages
     bool blocked = false;           // stopped at a page that an open transaction has declared
   };
-  // Takes the pages from the front that keep the head below `until`, at most `most`, up to the first that is in `except`.
+  // Takes pages from the front of the queue: those that keep the head below `until`, at most `most`, and only up to the
+  // first page that is in `except`.
   [[nodiscard]] taken take(lsn until, std::size_t most, const page_set& except);
-  // Whether the head can move although nothing is written.
+  // Whether the head can move without writing any page.
   [[nodiscard]] bool can_advance(const log_part& in) const { return next_head(in.to) > in.from; }
   // Undoes take(): nothing was written.
   void put_back(const taken& what);
-  // Where the log's head can be when the taken pages are durable in their segments.
+  // Where the log's head can be once the taken pages are durable in their segments.
   [[nodiscard]] lsn head_after(const taken& what) const { return next_head(what.log.to); }
 
   // Throws if an invariant does not hold.

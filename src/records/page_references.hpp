@@ -1,8 +1,8 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// The pages on which an open transaction has declared ranges: its uncommitted references [RVM §5.1.2]. The transaction's
-// thread adds to the list with plain stores; others may look through it at any time. Who looks sees every reference that
-// was listed before its heavy fence and is still there [rvm.page.reserved].
+// The pages on which an open transaction has declared ranges: its uncommitted references [RVM §5.1.2]. The
+// transaction's thread adds to the list with plain stores. Other threads may read the list at any time. After a heavy
+// fence, a reader sees every reference that was listed before the fence and was not removed since [rvm.page.reserved].
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 
 namespace tenure::rvm {
 
-// A set of pages, to be asked many times.
+// A set of pages that is searched many times.
 class page_set {
  public:
   using run = std::shared_ptr<const std::vector<page_ref>>;  // sorted, never changed
@@ -26,7 +26,7 @@ class page_set {
   explicit page_set(std::vector<page_ref> pages = {}) : few_(std::move(pages)) { sort(); }
   void add(page_ref page) { few_.push_back(page); }
   void add(run pages) { many_.push_back(std::move(pages)); }
-  // When all are added.
+  // Called once all pages are added.
   void sort() { std::ranges::sort(few_, before); }
 
   [[nodiscard]] bool contains(const page_ref& page) const {
@@ -46,18 +46,18 @@ class page_set {
 
 class page_references {
  public:
-  // For the transaction's thread. `readers` is the lock under which others look.
+  // Called by the transaction's thread. `readers` is the lock that other threads hold while they read.
   void add(page_ref page, std::mutex& readers) {
     const std::size_t size = size_.load(std::memory_order_relaxed);
     if (size == capacity_) grow(readers);
-    // Somebody may be reading what the place held before: of the two words he sees one of each, at worst, and takes a page
-    // for referenced that is not.
+    // Another thread may be reading the old contents of this place. At worst it sees one word of each page, and takes a
+    // page for referenced that is not.
     std::atomic_ref(pages_[size].in).store(page.in, std::memory_order_release);
     std::atomic_ref(pages_[size].page).store(page.page, std::memory_order_release);
     size_.store(size + 1, std::memory_order_release);
   }
   void clear(std::mutex& readers) {
-    // Before places are used again: who has sorted what they held finds out.
+    // Done before places are used again, so that a thread that has sorted their old contents notices.
     generation_.store(generation_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
     size_.store(0, std::memory_order_release);
     if (capacity_ > most_kept) {
@@ -69,9 +69,9 @@ class page_references {
   }
   [[nodiscard]] std::span<const page_ref> all() const { return {pages_.get(), size_.load(std::memory_order_relaxed)}; }
 
-  // For any thread that holds `readers`: adds what is listed to a set. Of a long list only what was listed since the last
-  // look is read and sorted: truncation looks for every few pages that it drops, while these are reserved. Returns how many
-  // pages that were.
+  // May be called by any thread that holds `readers`. Adds the listed pages to a set. If the list is long, only what
+  // was listed since the last call is read and sorted: truncation calls this for every few pages that it drops, while
+  // these pages are reserved. Returns how many pages that were.
   std::size_t add_to(page_set& set) {
     const std::uint64_t generation = generation_.load(std::memory_order_acquire);
     const std::size_t size = size_.load(std::memory_order_acquire);
@@ -89,7 +89,8 @@ class page_references {
     for (std::size_t i = sorted_size_; i < size; ++i) fresh.push_back(at(i));
     std::atomic_thread_fence(std::memory_order_acquire);
     if (generation_.load(std::memory_order_relaxed) != generation) {
-      // Cleared meanwhile: what was read is of both generations, and nothing sorted before counts.
+      // The list was cleared meanwhile: what was read may be of both generations, and nothing that was sorted before
+      // counts.
       for (std::size_t i = 0; i < size; ++i) set.add(at(i));
       return size;
     }
@@ -107,7 +108,7 @@ class page_references {
     return {std::atomic_ref(pages_[place].in).load(std::memory_order_acquire),
             std::atomic_ref(pages_[place].page).load(std::memory_order_acquire)};
   }
-  // Runs become one where they are of about the same length, so that there are few, and a page is moved few times.
+  // Merges runs of about the same length, so that there are few runs and each page is moved few times.
   void remember(std::vector<page_ref> fresh) {
     const auto same = [](const page_ref& a, const page_ref& b) { return a.page == b.page && a.in == b.in; };
     std::ranges::sort(fresh, page_set::before);
@@ -139,7 +140,7 @@ class page_references {
   std::size_t capacity_ = 0;
   std::atomic<std::size_t> size_{0};
   std::atomic<std::uint64_t> generation_{0};  // of what is listed: since clear()
-  // Under `readers`: the first so many of a generation, in sorted runs, longest first.
+  // Guarded by `readers`: the first pages of a generation, in sorted runs, longest first.
   std::vector<page_set::run> sorted_;
   std::size_t sorted_size_ = 0;
   std::uint64_t sorted_generation_ = 0;

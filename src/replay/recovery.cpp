@@ -35,21 +35,22 @@ class recovering {
     report_.torn_bytes = end.torn_bytes;
     if (end.tail == status_.head) return;
     report_.needed = true;
-    // The last batch may be in the page cache only: its writer was killed before the sync, or the sync failed. It must not
-    // reach some segments and then be lost with the power. A sync would not do [rvm.log.no-retry].
+    // The last batch may be in the page cache only, because its writer was killed before the sync, or because the sync
+    // failed. It must not reach some segments and then be lost when the power fails. Another sync would not help
+    // [rvm.log.no-retry].
     log_.make_durable(end.last_batch, end.tail);
     replay(log_, {status_.head, end.tail, end.last_group},
            {.resolve = [this](const segment_name& name) { return resolve(name); },
             .memory = how_.memory,
-            .may_have_extents = (status_.incompatible & feature_extents) != 0,
+            .may_have_extents = (status_.incompatible & feature_bulk_runs) != 0,
             .progress = how_.progress,
             .damaged = [this](const std::vector<page_ref>& pages) { accept_damage(pages); }},
            report_);
     for (const auto& [name, s] : opened_)
-      if (s != nullptr) s->mend();
+      if (s != nullptr) s->repair_checksums();
   }
 
-  // The segment that a record names; nullptr where it is given up.
+  // The segment that a record names; nullptr if it is given up.
   segment* resolve(const segment_name& name) {
     const std::string file = absolute_segment_path(log_.path(), name.path);
     auto& s = opened_[name.path];
@@ -59,19 +60,20 @@ class recovering {
                        "which does not exist; put it back where it was and open the log again; nothing is lost");
       s = std::make_unique<segment>(how_.disk, file, name.path, os::access::read_write, name.raw);
     }
-    // Before changes of a segment are logged its header says so [rvm.segment.in-log]. If it does not, they must not be
-    // applied: this is another state of the segment than the one they were made on.
-    if (!s->waits_in(log_.id()))
+    // A segment's header names the log before the log gets changes for it [rvm.segment.in-log]. If this header does not
+    // name it, the changes were made on another state of the segment and must not be applied.
+    if (!s->may_have_changes_in(log_.id()))
       return give_up(file, errc::wrong_log,
                      "but the segment does not know of them: another log has taken it over, or it is an older copy; "
                      "put the right file back, or open the log with give_up_segments");
-    // Also of a segment that is open already: a faulty record must not reach the header of another kind of segment.
+    // Also checked for a segment that is open already: a faulty record must not reach the header of another kind of
+    // segment.
     if (s->is_raw() != name.raw || (!name.raw && s->id() != name.id))
       throw error(
           errc::wrong_log,
           log_.path() + ": the log has committed changes for a segment that was at " + s->path() +
               ", but another segment is there now; put the right one back and open the log again; nothing is lost");
-    if (const std::string why = s->why_of_another_moment(status_, log_.path(), report_.tail); !why.empty())
+    if (const std::string why = s->find_mismatch(status_, log_.path(), report_.tail); !why.empty())
       return give_up(file, errc::wrong_log, "which " + why + ", or open the log with give_up_segments");
     return s.get();
   }
@@ -115,11 +117,11 @@ class recovering {
     if (report_.needed) ++totals[static_cast<std::size_t>(log_total::recovered)];
     log_.start(report_.tail, totals, [this](status_block& next) {
       for (const auto& [name, s] : opened_)
-        if (s != nullptr) s->mark_in(next);
+        if (s != nullptr) s->add_mark_to(next);
     });
-    // Only now: before, another log must not be used on them.
+    // Not earlier: until now no other log may be used on them.
     for (const auto& [name, s] : opened_)
-      if (s != nullptr && s->waits_in(log_.id())) s->note_not_in_log();
+      if (s != nullptr && s->may_have_changes_in(log_.id())) s->note_not_in_log();
   }
 
   local_log& log_;
@@ -144,8 +146,8 @@ log_part find_live_part(local_log& log, const progress_callback& progress) {
 redo changes_in_log(const readable_log& log, const log_part& live, segment& of) {
   redo values([&](const segment_name& name) {
     const bool same = name.raw == of.is_raw() && (name.raw ? name.path == of.logged_path() : name.id == of.id());
-    // As in recovery: these are not changes of what is there.
-    if (same && !of.waits_in(log.id()))
+    // As in recovery: these changes were not made on this state of the segment.
+    if (same && !of.may_have_changes_in(log.id()))
       throw error(errc::wrong_log,
                   of.path() + ": the log " + log.path() +
                       " has changes for this segment, but the segment does not know of them: another log has taken it "

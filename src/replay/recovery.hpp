@@ -1,8 +1,8 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Recovery: what committed transactions left in the log goes to their segments, and the log begins anew
-// [RVM §5.1.2]. The log is read from tail to head, the newest values are written to the segments, and only then does the
-// status block say that the log is empty. A crash on the way leaves the log as it was.
+// Recovery: writes the committed changes that the log still has to their segments, then starts the log anew [RVM
+// §5.1.2]. It reads the log from tail to head and writes the newest values to the segments. Only then does the status
+// block say that the log is empty. A crash during recovery leaves the log as it was.
 #pragma once
 
 #include <tenure/rvm/statistics.hpp>
@@ -22,10 +22,10 @@ struct recovery_settings {
   archive_writer* archive;  // nullptr: there is none
 };
 
-// The log is empty when this returns, and in a new generation.
+// When this returns, the log is empty and has a new generation.
 [[nodiscard]] recovery_report recover(local_log& log, const recovery_settings& how);
 
-// A log that is only read: finds its live part, which stays in it.
+// Finds the live part of a log that is only read. The part stays in the log.
 [[nodiscard]] log_part find_live_part(local_log& log, const progress_callback& progress);
 // The newest values that this part of a log has for a segment.
 [[nodiscard]] redo changes_in_log(const readable_log& log, const log_part& live, segment& of);

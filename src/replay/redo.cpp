@@ -46,12 +46,12 @@ void redo::add(const group_view& group) {
   for (auto transaction = transactions.rbegin(); transaction != transactions.rend(); ++transaction) {
     if (transaction->flags & record_last) ++transactions_;
     ranges_ += transaction->ranges.size();
-    for (auto extent = transaction->extents.rbegin(); extent != transaction->extents.rend(); ++extent)
-      if (const std::uint32_t in = numbers[extent->segment]; in != none) {
-        segments_[in]->settled(transaction->id, group.header().generation);
-        add_extent(in, *extent);
+    for (auto run = transaction->runs.rbegin(); run != transaction->runs.rend(); ++run)
+      if (const std::uint32_t in = numbers[run->segment]; in != none) {
+        segments_[in]->note_bulk_logged(transaction->id, group.header().generation);
+        add_bulk_run(in, *run);
       }
-    // What a truncation writes is of records before the LSN that the segment says first [rvm.segment.applied].
+    // A truncation writes only records before the LSN that the segment has noted [rvm.segment.applied].
     const auto early = [&](std::uint32_t in) {
       const lsn applied = segments_[in]->applied_at_open();
       return applied == 0 || group.header().lsn < applied;
@@ -70,21 +70,21 @@ void redo::require_in_segment(std::uint32_t in, std::uint64_t offset, std::uint6
                                              " bytes; it is not the file that the log was written for, or was cut off");
 }
 
-void redo::add_extent(std::uint32_t in, const extent_view& extent) {
-  require_in_segment(in, extent.offset, extent.length());
-  const std::uint64_t first = extent.offset / redo_page;
-  if (restricted_ && nodes_.size() < extent.pages()) {
+void redo::add_bulk_run(std::uint32_t in, const bulk_run_view& run) {
+  require_in_segment(in, run.offset, run.length());
+  const std::uint64_t first = run.offset / redo_page;
+  if (restricted_ && nodes_.size() < run.pages()) {
     for (node& n : nodes_)
-      if (n.key.segment == in && n.key.page >= first && n.key.page < first + extent.pages()) n.masked = true;
+      if (n.key.segment == in && n.key.page >= first && n.key.page < first + run.pages()) n.masked = true;
     return;
   }
-  if (!restricted_) extents_.push_back({segments_[in], first, extent.pages()});
-  for (std::uint64_t i = 0; i < extent.pages(); ++i) {
+  if (!restricted_) bulk_runs_.push_back({segments_[in], first, run.pages()});
+  for (std::uint64_t i = 0; i < run.pages(); ++i) {
     const std::uint32_t at = node_of({in, first + i});
     if (at == page_index::none) continue;
-    // What is newer may have been written to the segment already: then it has neither the one nor the other.
+    // Newer values may have been written to the segment already. Then the page has neither checksum.
     if (!restricted_ && !nodes_[at].masked && nodes_[at].covered == 0 && !segments_[in]->is_raw())
-      checks_.push_back({at, extent.checksum(i)});
+      checks_.push_back({at, run.checksum(i)});
     nodes_[at].masked = true;
   }
 }
@@ -101,7 +101,7 @@ bool redo::makes_sound(segment& in, std::uint64_t page) const {
   if (number == segments_.end()) return false;
   const std::uint32_t at = index_.find({static_cast<std::uint32_t>(number - segments_.begin()), page});
   if (at == page_index::none || nodes_[at].covered == 0) return false;
-  return nodes_[at].covered == redo_page || (nodes_[at].early && !in.is_kept_apart(page));
+  return nodes_[at].covered == redo_page || (nodes_[at].early && !in.is_marked_damaged(page));
 }
 
 std::vector<page_ref> redo::damaged_pages() const {
@@ -119,7 +119,8 @@ std::vector<page_ref> redo::damaged_pages() const {
     const auto bytes = os::bytes(buffer).first(run * redo_page);
     in.read(key(i).page * redo_page, bytes);
     for (std::size_t n = 0; n < run; ++n)
-      if (crc32c(bytes.subspan(n * redo_page, redo_page)) != order[i + n].checksum && !in.is_unsettled(key(i + n).page))
+      if (crc32c(bytes.subspan(n * redo_page, redo_page)) != order[i + n].checksum &&
+          !in.is_bulk_unlogged(key(i + n).page))
         damaged.push_back({&in, key(i + n).page});
   }
   return damaged;
@@ -159,7 +160,7 @@ void redo::add_piece(node& page, std::uint32_t from, std::uint32_t to, const std
     bitmaps_[page.bitmap].insert(from, to);
     return;
   }
-  // Cut the range by each piece; what is left is new. A range is cut into at most one part more than there are pieces.
+  // Cuts the range by each piece; the rest is new. A range is cut into at most one part more than there are pieces.
   struct part {
     std::uint32_t from, to;
   };
@@ -213,7 +214,7 @@ void redo::clear() {
   nodes_.clear();
   pieces_.clear();
   checks_.clear();
-  extents_.clear();
+  bulk_runs_.clear();
   masked_.clear();
   bitmaps_.clear();
   blocks_used_ = block_at_ = 0;
@@ -236,8 +237,8 @@ void redo::apply(std::vector<recovery_report::segment>& report) {
   for (segment* s : written) s->finish_writes();
 }
 
-// What is not overwritten keeps its damage, and a new checksum would hide it.
-std::vector<std::uint64_t> redo::keep_damage_apart(std::span<const node* const> pages, os::bytes bytes) {
+// Bytes that are not overwritten keep their damage, and a new checksum would hide it.
+std::vector<std::uint64_t> redo::mark_damaged_pages(std::span<const node* const> pages, os::bytes bytes) {
   segment& in = *segments_[pages.front()->key.segment];
   std::vector<std::uint64_t> all, found;
   for (std::size_t n = 0; n < pages.size(); ++n) {
@@ -260,7 +261,7 @@ std::vector<std::uint64_t> redo::keep_damage_apart(std::span<const node* const> 
     else
       found.push_back(page);
   }
-  if (!found.empty()) in.keep_apart(found);
+  if (!found.empty()) in.mark_damaged(found);
   for (const std::uint64_t page : found) findings_.damaged.push_back({&in, page});
   return all;
 }
@@ -279,8 +280,8 @@ void redo::write(std::vector<recovery_report::segment>& report, std::set<segment
       f(*segments_[order[i]->key.segment], i, pages, os::bytes(buffer).first(run * redo_page), is_partial);
     }
   };
-  // Pages are read for what the log does not have of them. Asked for well ahead they come many at a time: on a cold disk
-  // that is most of a recovery's time.
+  // Pages of which the log has only a part are read. When they are requested well ahead, many are read at a time. On a
+  // cold disk these reads are most of a recovery's time.
   constexpr std::size_t pages_ahead = 1024;
   std::size_t ahead = 0;
   std::set<std::pair<segment*, std::uint64_t>> damaged;
@@ -290,9 +291,10 @@ void redo::write(std::vector<recovery_report::segment>& report, std::set<segment
         segments_[n.key.segment]->read_ahead(n.key.page * redo_page, redo_page);
     if (!is_partial) return;
     in.read(pages.front()->key.page * redo_page, bytes);
-    for (const std::uint64_t page : keep_damage_apart(pages, bytes)) damaged.emplace(&in, page);
+    for (const std::uint64_t page : mark_damaged_pages(pages, bytes)) damaged.emplace(&in, page);
   });
-  // When all damage is known, and before any page of any segment: should a note fail, all pages are as they were.
+  // Done when all damage is known, and before any page of any segment is written. If a note fails, all pages are as
+  // they were.
   for (const node* n : order)
     if (segment& in = *segments_[n->key.segment]; written.insert(&in).second) in.note_applied(through_);
   for_each_run([&](segment& in, std::size_t, auto pages, os::bytes bytes, bool is_partial) {
@@ -309,7 +311,7 @@ void redo::write(std::vector<recovery_report::segment>& report, std::set<segment
     }
     in.write_pages(first, bytes);
     for (const node* n : pages)
-      if (damaged.contains({&in, n->key.page})) in.stays_apart(n->key.page);
+      if (damaged.contains({&in, n->key.page})) in.mark_still_damaged(n->key.page);
   });
 }
 
@@ -319,17 +321,17 @@ void redo::for_each(const std::function<void(segment&, std::uint64_t, os::const_
       f(*segments_[n->key.segment], n->key.page * redo_page + pieces_[p].from, {pieces_[p].value, pieces_[p].length});
 }
 
-std::size_t redo::memory() const {
+std::size_t redo::memory_used() const {
   std::size_t values = blocks_used_ == 0 ? 0 : block_at_;
   for (std::size_t i = 0; i + 1 < blocks_used_; ++i) values += arena_[i].get_deleter().length;
-  return index_.memory() + nodes_.size() * sizeof(node) + pieces_.size() * sizeof(piece) +
+  return index_.memory_used() + nodes_.size() * sizeof(node) + pieces_.size() * sizeof(piece) +
          checks_.size() * sizeof(check) + bitmaps_.size() * sizeof(page_bytes) + values;
 }
 
 namespace {
 
-// Adds the groups of a part of the log to `values`, last to first, until they take more than `memory`. Returns what was not
-// taken. A single group is taken in any case.
+// Adds the groups of a part of the log to `values`, last to first, until they take more than `memory`. Returns the part
+// that was not added. It always adds at least one group.
 log_part collect(redo& values, const readable_log& log, const log_part& from, std::uint64_t memory,
                  recovery_report& report, const std::function<void(std::uint64_t)>& on_read) {
   log_part left = from;
@@ -339,33 +341,33 @@ log_part collect(redo& values, const readable_log& log, const log_part& from, st
     left.to = group.header().lsn;
     left.last_group = left.to - group.header().previous;
     if (++groups % 64 == 0) on_read(from.to - left.to);
-    return values.memory() <= memory;
+    return values.memory_used() <= memory;
   });
   report.groups += groups;
   report.bytes_read += from.to - left.to;
   return left;
 }
 
-struct known_extent {
+struct known_bulk_run {
   lsn at;  // of its group
   page_run pages;
 };
-// Those of a part of the log. Needed where the log is replayed in parts, oldest first: what an old record says must not be
-// written over an extent that only a newer part tells of.
-std::vector<known_extent> find_extents(const readable_log& log, const log_part& older,
-                                       const segment_resolver& resolve) {
-  std::vector<known_extent> all;
+// The bulk runs of a part of the log. They are needed when the log is replayed in parts, oldest first: an old record
+// must not overwrite pages of a bulk run that only a newer part contains.
+std::vector<known_bulk_run> find_bulk_runs(const readable_log& log, const log_part& older,
+                                           const segment_resolver& resolve) {
+  std::vector<known_bulk_run> all;
   read_backwards(log, older, [&](const group_view& group) {
     for (const transaction_view& tx : group.transactions())
-      for (const extent_view& extent : tx.extents)
-        if (segment* const in = resolve(group.segments()[extent.segment]))
-          all.push_back({group.header().lsn, {in, extent.offset / redo_page, extent.pages()}});
+      for (const bulk_run_view& run : tx.runs)
+        if (segment* const in = resolve(group.segments()[run.segment]))
+          all.push_back({group.header().lsn, {in, run.offset / redo_page, run.pages()}});
     return true;
   });
   return all;
 }
 
-// Takes the pages out that a newer part of the log changes: a truncation that a crash interrupted may have written them.
+// Removes the pages that a newer part of the log changes. A truncation that a crash interrupted may have written them.
 void leave_out_changed(std::vector<page_ref>& pages, const readable_log& log, const log_part& newer,
                        const segment_resolver& resolve) {
   redo values(resolve);
@@ -380,8 +382,8 @@ void leave_out_changed(std::vector<page_ref>& pages, const readable_log& log, co
 
 }  // namespace
 
-// What the newest part of the log takes tells how much of the rest fits. That part is kept and written last, so that a log
-// whose changes all fit is read once and each page written once.
+// The memory that the newest part of the log takes tells how much of the rest fits. The newest part is kept and written
+// last. So a log whose changes all fit is read once, and each page is written once.
 void replay(const readable_log& log, const log_part& all, const replay_settings& how, recovery_report& report) {
   std::uint64_t read = 0;
   const auto on_read = [&](std::uint64_t now) {
@@ -389,8 +391,8 @@ void replay(const readable_log& log, const log_part& all, const replay_settings&
   };
   std::set<segment*> written;
   const auto write = [&](redo& values) {
-    values.after_a_crash();
-    values.through(all.to);
+    values.expect_torn_pages();
+    values.set_through(all.to);
     values.write(report.segments, written);
     for (const page_ref& page : values.findings().damaged)
       report.damaged.push_back({page.in->path(), page.page * redo_page});
@@ -401,8 +403,8 @@ void replay(const readable_log& log, const log_part& all, const replay_settings&
   redo newest(how.resolve);
   const log_part older = collect(newest, log, all, how.memory / 2, report, on_read);
   if (const auto pages = newest.damaged_pages(); !pages.empty()) how.damaged(pages);
-  std::vector<known_extent> extents;
-  if (older.length() != 0 && how.may_have_extents) extents = find_extents(log, older, how.resolve);
+  std::vector<known_bulk_run> runs;
+  if (older.length() != 0 && how.may_have_extents) runs = find_bulk_runs(log, older, how.resolve);
   std::uint64_t length = (all.to - older.to) / 2;
   redo values(how.resolve);
   for (lsn at = all.from; at < older.to;) {
@@ -412,9 +414,9 @@ void replay(const readable_log& log, const log_part& all, const replay_settings&
       if (const auto cut = find_group(log, round_up(at + length, log.block()), part.to))
         part = {at, cut->at, cut->previous};
     values.clear();
-    for (const known_extent& e : extents)
+    for (const known_bulk_run& e : runs)
       if (e.at >= part.to) values.mask(*e.pages.in, e.pages.page, e.pages.pages);
-    for (const page_run& pages : newest.extents()) values.mask(*pages.in, pages.page, pages.pages);
+    for (const page_run& pages : newest.runs()) values.mask(*pages.in, pages.page, pages.pages);
     recovery_report tried = report;
     if (collect(values, log, part, how.memory / 2, tried, on_read).length() != 0) {
       length = std::max<std::uint64_t>(length / 2, log.block());

@@ -1,8 +1,8 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Moving changes from the log to the segments: the one engine behind recovery, epoch truncation, incremental truncation
-// and read-only opening [RVM §5.1.2]. The log is read from tail to head; the first value seen for a byte is the newest and
-// wins; each page is then written once, in order. Doing it again changes nothing [rvm.redo.idempotent].
+// Moves changes from the log to the segments. Recovery, epoch truncation, incremental truncation and read-only opening
+// all use it [RVM §5.1.2]. The log is read from tail to head. The first value seen for a byte is the newest, and wins.
+// Then each page is written once, in order. Repeating it changes nothing [rvm.redo.idempotent].
 #pragma once
 
 #include <functional>
@@ -23,13 +23,14 @@
 
 namespace tenure::rvm {
 
-// The segment that a log record names; nullptr: its changes are not wanted.
+// Returns the segment that a log record names; nullptr: its changes are not wanted.
 using segment_resolver = std::function<segment*(const segment_name&)>;
 
-// What was found where part of a page was overwritten: the rest was read, and compared with the page's checksum.
+// The findings about pages that were overwritten in part. The rest of such a page was read and compared with the page's
+// checksum.
 struct page_findings {
-  std::vector<page_ref> damaged;    // found now; kept apart from now on
-  std::uint64_t known_damaged = 0;  // kept apart before
+  std::vector<page_ref> damaged;    // found now, and marked
+  std::uint64_t known_damaged = 0;  // marked before
   std::uint64_t unproven =
       0;  // a truncation that a crash interrupted may have been writing them; their checksums are new
 };
@@ -38,50 +39,50 @@ struct page_findings {
 class redo {
  public:
   explicit redo(segment_resolver resolve) : resolve_(std::move(resolve)) {}
-  // Forgets everything; what memory it has is used again.
+  // Forgets all values. The memory is used again.
   void clear();
 
-  // What the log says of these pages is older than what was written straight to the segment, and is passed over. Before
-  // all others.
+  // These pages were written straight to the segment, and what the log says of them is older. It is ignored. Called
+  // before all other functions.
   void mask(segment& in, std::uint64_t page, std::uint64_t pages) { masked_[&in].add(page, page + pages); }
   // From now on only the pages that restrict_to names are wanted.
   void restrict() { restricted_ = true; }
   void restrict_to(segment& in, std::uint64_t page);
-  // Takes a group's changes. Groups must come newest first. An extent hides what older records say of its pages, as if it
-  // had its bytes: these are in the segment [rvm.bulk.masked].
+  // Takes a group's changes. Groups must come newest first. A bulk run hides what older records say of its pages, as if
+  // it contained their bytes, which are in the segment [rvm.bulk.masked].
   void add(const group_view& group);
-  // The extents that were added; not if restricted.
-  [[nodiscard]] const std::vector<page_run>& extents() const { return extents_; }
-  // Of the pages in them that nothing newer changes: those that do not match their checksum. Reads the segments.
+  // The bulk runs that were added. Not available if restricted.
+  [[nodiscard]] const std::vector<page_run>& runs() const { return bulk_runs_; }
+  // The pages of bulk runs that no newer record changes and that do not match their checksum. Reads the segments.
   [[nodiscard]] std::vector<page_ref> damaged_pages() const;
-  // The changes are written after a crash: pages that a truncation may have been writing then need not match their checksums.
-  // Not if restricted.
-  void after_a_crash() { after_crash_ = true; }
-  // Segments say, durably, that they may have changes up to this LSN, before they get any.
-  void through(lsn end) { through_ = end; }
+  // The changes will be written after a crash. Pages that a truncation may have been writing at the crash need not
+  // match their checksums. Not available if restricted.
+  void expect_torn_pages() { after_crash_ = true; }
+  // Sets the LSN up to which segments may have changes. Segments note it durably before they get any.
+  void set_through(lsn end) { through_ = end; }
   [[nodiscard]] const page_findings& findings() const { return findings_; }
-  // Whether recovery makes the page sound: what it has now may be wrong then.
+  // Whether applying the changes makes the page sound, whatever the page has now.
   [[nodiscard]] bool makes_sound(segment& in, std::uint64_t page) const;
-  // Whether what was added says anything about the page.
+  // Whether the added groups say anything about the page.
   [[nodiscard]] bool knows(segment& in, std::uint64_t page) const;
 
-  // Writes every page to its segment and makes it durable, with this report of what was written.
+  // Writes every page to its segment and makes it durable. Adds what was written to the report.
   void apply(std::vector<recovery_report::segment>& report);
-  // The same, durable only after finish_writes() of the segments, which are added to `written`.
+  // The same, but durable only after finish_writes() of the segments, which are added to `written`.
   void write(std::vector<recovery_report::segment>& report, std::set<segment*>& written);
   // Calls f(segment, offset, bytes) for each newest value.
   void for_each(const std::function<void(segment&, std::uint64_t, os::const_bytes)>& f) const;
 
-  [[nodiscard]] std::size_t memory() const;
+  [[nodiscard]] std::size_t memory_used() const;
   [[nodiscard]] std::uint64_t transactions() const { return transactions_; }
   [[nodiscard]] std::uint64_t ranges() const { return ranges_; }
   [[nodiscard]] std::uint64_t pages() const { return nodes_.size(); }
 
  private:
   static constexpr std::uint32_t none = ~std::uint32_t{0};
-  // Up to this many pieces are searched one by one; beyond it the page gets a bitmap.
+  // Up to this many pieces are searched one by one. A page with more pieces gets a bitmap.
   static constexpr std::uint16_t few_pieces = 8;
-  struct piece {  // bytes of a page, disjoint from all others
+  struct piece {  // bytes of a page, disjoint from all other pieces
     const std::byte* value;
     std::uint16_t from, length;
     std::uint32_t next;
@@ -90,22 +91,23 @@ class redo {
     page_key key;
     std::uint32_t first = none, bitmap = none;
     std::uint16_t covered = 0, pieces = 0;
-    bool masked = false;  // by an extent: the other bytes are those of the segment
-    bool early = false;   // a truncation that was writing it may have been interrupted
+    bool masked = false;  // by a bulk run: the other bytes are those of the segment
+    bool early = false;   // a truncation that was writing the page may have been interrupted
   };
   struct check {
     std::uint32_t node, checksum;
   };
 
   std::uint32_t number_of(segment& in);
-  // none: it is not wanted.
+  // Returns `none` if the page is not wanted.
   std::uint32_t node_of(page_key key);
   void require_in_segment(std::uint32_t in, std::uint64_t offset, std::uint64_t length) const;
-  void add_extent(std::uint32_t in, const extent_view& extent);
+  void add_bulk_run(std::uint32_t in, const bulk_run_view& run);
   void add_range(std::uint32_t in, std::uint64_t offset, os::const_bytes value, bool early);
   void add_piece(node& page, std::uint32_t from, std::uint32_t to, const std::byte* value);
-  // Which of the pages are damaged, of which only part is overwritten. `bytes`: what the segment has of them.
-  [[nodiscard]] std::vector<std::uint64_t> keep_damage_apart(std::span<const node* const> pages, os::bytes bytes);
+  // Marks and returns those pages that are damaged and only overwritten in part. `bytes`: what the segment has of the
+  // pages.
+  [[nodiscard]] std::vector<std::uint64_t> mark_damaged_pages(std::span<const node* const> pages, os::bytes bytes);
   const std::byte* keep(const std::byte* value, std::size_t length);
   [[nodiscard]] std::vector<const node*> in_order() const;
 
@@ -118,32 +120,33 @@ class redo {
   std::vector<node> nodes_;
   std::vector<piece> pieces_;
   std::vector<check> checks_;
-  std::vector<page_run> extents_;
+  std::vector<page_run> bulk_runs_;
   std::map<segment*, part_set> masked_;
   std::vector<page_bytes> bitmaps_;
-  // Values lie in blocks: a small one, then huge pages. A log of 1 GiB spent a fifth of its recovery on page faults.
+  // Values lie in blocks: first a small one, then huge pages. Recovery of a log of 1 GiB spent a fifth of its time on
+  // page faults without them.
   struct unmap {
     std::size_t length = 0;
     void operator()(std::byte* block) const { os::unmap(block, length); }
   };
   static constexpr std::size_t first_block = 256 << 10, next_block = 8 << 20;
   std::vector<std::unique_ptr<std::byte, unmap>> arena_;
-  std::size_t blocks_used_ = 0, block_at_ = 0;  // in the last of those used
+  std::size_t blocks_used_ = 0, block_at_ = 0;  // the second one: offset in the last block in use
   std::uint64_t transactions_ = 0, ranges_ = 0;
 };
 
-// How replay() does its work.
+// How replay() works.
 struct replay_settings {
   segment_resolver resolve;
   std::uint64_t memory;   // bytes for what is collected
-  bool may_have_extents;  // the log's part may have records of pages that were written straight to a segment
+  bool may_have_extents;  // the log's part may have records of bulk runs
   progress_callback progress = {};
-  // Called with such pages that are not what the log says. Throws to end the replay.
+  // Called with pages of bulk runs that do not match the log. It throws to end the replay.
   std::function<void(const std::vector<page_ref>&)> damaged;
 };
 
-// Applies this part of the log to the segments: a long one is cut into parts, which are written oldest first. Adds to the
-// report. Nothing of the log changes; the caller frees it when this has returned.
+// Applies this part of the log to the segments. A long part is cut, and the pieces are written oldest first. Adds to
+// the report. The log does not change; the caller frees its space after this has returned.
 void replay(const readable_log& log, const log_part& all, const replay_settings& how, recovery_report& report);
 
 }  // namespace tenure::rvm

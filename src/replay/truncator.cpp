@@ -17,7 +17,7 @@ truncator::truncator(durable_log& log, page_queue& queue, counters& count, trunc
       count_(count),
       host_(host),
       how_(how),
-      pages_at_once_(std::max<std::size_t>(how.memory / (2 * redo_page), how.fewest_pages)),
+      pages_at_once_(std::max<std::size_t>(how.value_bytes / (2 * redo_page), how.fewest_pages)),
       threshold_(how.threshold) {
   if (how_.background) thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
 }
@@ -33,10 +33,10 @@ segment_resolver truncator::resolver() {
   return [this](const segment_name& name) { return host_.find_segment(name); };
 }
 
-// If it fails, the pages are dirty as before. A failed sync fails the whole memory: what the kernel still holds of the
-// segment is not known, but the log has it all, and reopening repeats it [rvm.log.no-retry].
+// If the step fails, the pages are dirty as before. A failed sync makes the whole memory fail. Nobody knows then what
+// the kernel still holds of the segment, but the log has it all, and opening again repeats it [rvm.log.no-retry].
 truncator::progress truncator::step(lsn until, bool even_referenced) {
-  const time_counted timing(count_.truncation_ns);
+  const scoped_timer timing(count_.truncation_ns);
   const auto take = [&](std::size_t most) {
     return queue_.take(until, most, even_referenced ? page_set() : host_.referenced_pages());
   };
@@ -44,15 +44,15 @@ truncator::progress truncator::step(lsn until, bool even_referenced) {
   try {
     redo values(resolver());
     for (bool fits = false; !fits;) {
-      // A log that fits into memory whole needs no care.
-      const bool all_fits = log_.window().used() <= how_.memory / 4;
+      // A log that fits into memory as a whole needs no limit.
+      const bool all_fits = log_.window().used() <= how_.value_bytes / 4;
       what = take(all_fits ? ~std::size_t{0} : pages_at_once_);
-      // A transaction that is about to commit is in the way for a microsecond only; a long one is worth no wait.
+      // A transaction that is about to commit blocks only for a microsecond. It is not worth waiting for a long one.
       for (int tries = 0; what.blocked && what.pages.empty() && tries < 100; ++tries) {
         std::this_thread::yield();
         what = take(pages_at_once_);
       }
-      // Without pages there may still be records of extents, which the head can move over.
+      // Even without pages the log may have records of bulk runs, over which the head can move.
       if (what.pages.empty() && (what.blocked || !queue_.can_advance(what.log)))
         return {.blocked = what.blocked, .done = true};
       for (const page_run& run : what.masked) values.mask(*run.in, run.page, run.pages);
@@ -62,10 +62,10 @@ truncator::progress truncator::step(lsn until, bool even_referenced) {
       if (what.pages.empty()) continue;
       read_backwards(log_, what.log, [&](const group_view& group) {
         values.add(group);
-        return fits = values.memory() <= how_.memory || what.pages.size() <= how_.fewest_pages;
+        return fits = values.memory_used() <= how_.value_bytes || what.pages.size() <= how_.fewest_pages;
       });
       if (!all_fits) {
-        const double part = static_cast<double>(values.memory()) / (static_cast<double>(how_.memory) / 2);
+        const double part = static_cast<double>(values.memory_used()) / (static_cast<double>(how_.value_bytes) / 2);
         const auto most = static_cast<std::size_t>(static_cast<double>(what.pages.size()) / std::max(part, 0.25));
         pages_at_once_ = std::max(how_.fewest_pages, fits ? most : what.pages.size() / 4);
       }
@@ -76,10 +76,10 @@ truncator::progress truncator::step(lsn until, bool even_referenced) {
       }
     }
     std::vector<recovery_report::segment> report;
-    values.through(what.log.to);
+    values.set_through(what.log.to);
     try {
       values.apply(report);
-    } catch (...) {  // what was found until then is marked, and will not be found again
+    } catch (...) {  // pages found until then are marked, and will not be reported again
       host_.pages_damaged(values.findings().damaged);
       throw;
     }
@@ -130,10 +130,10 @@ void truncator::exclusively(const std::function<void()>& f) {
   f();
 }
 
-void truncator::writing_extents(const std::function<void()>& f) {
+void truncator::with_lock_for_bulk(const std::function<void()>& f) {
   const guard lock(mutex_);
   try {
-    log_.require_feature(feature_extents);
+    log_.require_feature(feature_bulk_runs);
     f();
   } catch (const error& e) {
     if (e.code() == errc::outcome_unknown) host_.storage_failed(e);
@@ -146,9 +146,9 @@ void truncator::make_room(std::uint64_t bytes) {
   if (fits()) return;
   ++count_.truncation_waits;
   const guard lock(mutex_);
-  if (fits()) return;  // the background was faster
+  if (fits()) return;  // the background thread was faster
   try {
-    // A quarter of the log more than is needed, so that the next batch finds room too.
+    // Frees a quarter of the log more than is needed, so that the next batch has room too.
     const log_window window = log_.window();
     const std::uint64_t area = log_.area();
     const lsn until = std::min(window.tail, window.tail - std::min(window.used(), area - bytes) + area / 4);
@@ -188,38 +188,38 @@ void truncator::empty(const std::function<void()>& f) {
 
 void truncator::set_threshold(double part) {
   threshold_ = part;
-  consider();
+  wake_if_due();
 }
 
-void truncator::consider() {
+void truncator::wake_if_due() {
   const double threshold = threshold_;
   if (threshold < 0 || threshold > 1) return;
   if (static_cast<double>(log_.window().used()) <= threshold * static_cast<double>(log_.area())) return;
   if (how_.background) return wake();
   const guard lock(mutex_);
   try {
-    relieve(lock);
+    truncate_in_background(lock);
   } catch (const error&) {
-    // Said by whoever next needs the room; a failed sync has been recorded already.
+    // The next caller that needs room reports the error. A failed sync is recorded already.
   }
 }
 
-void truncator::relieve(const guard& lock) {
+void truncator::truncate_in_background(const guard& lock) {
   const double threshold = std::clamp(threshold_.load(), 0.0, 1.0), area = static_cast<double>(log_.area());
   const log_window window = log_.window();
   if (static_cast<double>(window.used()) <= threshold * area) return;
-  // Down to half the threshold: enough that pages written often are not written at every turn.
+  // Truncates down to half the threshold, so that pages which are written often are not written at every turn.
   outcome how;
   (void)incremental(lock, window.tail - static_cast<std::uint64_t>(threshold / 2 * area), how);
   blocked_ = how == outcome::blocked;
-  // Blocked for long: when half of what was left is gone, the paper's way out.
+  // Blocked for long: when half of the remaining log is used, the paper's solution, an epoch truncation.
   if (how == outcome::blocked && static_cast<double>(log_.window().used()) > (1 + threshold) / 2 * area) {
     epoch(lock);
     blocked_ = false;
   }
 }
 
-void truncator::request_everything() noexcept {
+void truncator::request_truncation() noexcept {
   if (how_.background) {
     {
       const std::scoped_lock lock(wake_mutex_);
@@ -229,7 +229,7 @@ void truncator::request_everything() noexcept {
   }
   try {
     everything();
-  } catch (...) {  // as in consider()
+  } catch (...) {  // as in wake_if_due()
   }
 }
 
@@ -254,9 +254,9 @@ void truncator::run(const std::stop_token& stop) {
     try {
       outcome how;
       if (all) (void)incremental(lock, queue_.covered().to, how);
-      relieve(lock);
+      truncate_in_background(lock);
     } catch (...) {
-      // As in consider(); or a simulated crash of the storage.
+      // As in wake_if_due(); or a simulated crash of the storage.
     }
   }
 }

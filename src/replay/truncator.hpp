@@ -1,17 +1,19 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Truncation: moving committed changes to the segments so that log space can be used again [RVM §5.1.2].
+// Truncation: moves committed changes to the segments so that log space can be used again [RVM §5.1.2].
 //
-// Pages are taken from the front of the page queue, their newest committed values collected from the live log, written and
-// synced, and the head moved to where the queue then begins. An incremental truncation is stopped by a page on which an
-// open transaction has declared a range, as in the paper: it is about to change again. An epoch truncation empties the
-// whole log as it is and is stopped by nothing. Both take what they write from the synced log and never from memory, so
-// undeclared and uncommitted writes cannot leak [rvm.truncation.from-log]; and only pages that changed since they were
-// last written are written, with nothing but their newest values: a page without a private copy shows the file, which must
-// not go back, not for a moment [rvm.truncation.forward].
+// Truncation takes pages from the front of the page queue. It collects their newest committed values from the live log,
+// writes and syncs them, and moves the head to where the queue then begins. A page on which an open transaction has
+// declared a range stops an incremental truncation, as in the paper: the page is about to change again. An epoch
+// truncation empties the whole log as it is, and nothing stops it.
 //
-// Order [rvm.truncation.order]: pages and checksums written, segments synced, what is truncated archived, then the head moved
-// in the status block, then the space used again.
+// Both kinds take values from the synced log and never from memory, so undeclared and uncommitted writes cannot leak
+// [rvm.truncation.from-log]. They write only pages that changed since they were last written, and only with their
+// newest values. A page without a private copy shows the file, and the file must never go back to older values
+// [rvm.truncation.forward].
+//
+// The order is [rvm.truncation.order]: write pages and checksums; sync the segments; archive what will be truncated;
+// move the head in the status block; use the space again.
 #pragma once
 
 #include <condition_variable>
@@ -29,24 +31,24 @@ namespace tenure::rvm {
 
 struct truncator_settings {
   double threshold;
-  std::uint64_t memory;      // bytes for collected values
-  std::size_t fewest_pages;  // taken at a time
+  std::uint64_t value_bytes;  // bytes for collected values
+  std::size_t fewest_pages;   // least number of pages taken at a time
   bool background;
-  archive_writer* archive;  // nullptr: what is truncated is forgotten
+  archive_writer* archive;  // nullptr: truncated records are not kept
 };
 
-// What truncation needs from the memory it belongs to.
+// What truncation needs from the memory that it belongs to.
 class truncation_host {
  public:
   // The segment that a record names.
   virtual segment* find_segment(const segment_name& name) = 0;
-  // Those on which open transactions have declared ranges.
+  // The pages on which open transactions have declared ranges.
   [[nodiscard]] virtual page_set referenced_pages() = 0;
-  // These pages are durable in their segments: their private copies may be dropped.
+  // These pages are durable in their segments, so their private copies may be dropped.
   virtual void pages_written(const std::vector<dirty_page>& pages) noexcept = 0;
-  // These pages are damaged: part of them was overwritten.
+  // These pages are damaged, and part of them was overwritten.
   virtual void pages_damaged(const std::vector<page_ref>& pages) noexcept = 0;
-  // A segment or the log's status could not be made durable: the memory must not go on.
+  // A segment or the log's status could not be made durable. The memory must not continue.
   virtual void storage_failed(const error& why) = 0;
 
  protected:
@@ -63,28 +65,32 @@ class truncator final : public log_space {
 
   // log_space
   void make_room(std::uint64_t bytes) override;
-  void appended() override { consider(); }
+  void appended() override { wake_if_due(); }
   void empty(const std::function<void()>& f) override;
 
-  // Incremental steps until `bytes` more of log are free, or a page is in the way. Returns what was reclaimed.
+  // Makes incremental steps until `bytes` more of the log are free, or until a page blocks it. Returns how much was
+  // freed.
   std::uint64_t incremental(std::uint64_t bytes);
-  // Everything that was synced before the call goes to the segments: incrementally, and by epoch where that is blocked.
+  // Writes everything that was synced before the call to the segments: incrementally, or by epoch where that is
+  // blocked.
   void everything();
   // Runs f while no truncation is in progress.
   void exclusively(const std::function<void()>& f);
-  // The same, or nothing if one is.
+  // Runs f if no truncation is in progress; otherwise does nothing.
   template <class F>
   void if_idle(F&& f) {
     if (const guard lock(mutex_, std::try_to_lock); lock) f();
   }
-  // Has everything truncated that is synced: in the background, or here. Errors are reported by whoever next needs room.
-  void request_everything() noexcept;
-  // The same, for who writes extents to segments: the log says first, durably, that it may have records of them.
-  void writing_extents(const std::function<void()>& f);
+  // Requests truncation of everything that is synced: in the background, or in this call. Errors are reported to the
+  // next caller that needs room.
+  void request_truncation() noexcept;
+  // Runs f while no truncation is in progress. f may write bulk runs to segments: before f runs, the log says durably
+  // that it may have records of them.
+  void with_lock_for_bulk(const std::function<void()>& f);
 
   void set_threshold(double part);
-  // An open transaction has ended that may have been in the way.
-  void unblocked() noexcept {
+  // An open transaction that may have blocked truncation has ended.
+  void note_unblocked() noexcept {
     if (blocked_.load(std::memory_order_relaxed)) wake();
   }
   void stop();
@@ -94,8 +100,8 @@ class truncator final : public log_space {
   enum class outcome { done, blocked };
 
   void wake() noexcept;
-  // Truncates, or has the background do it, if that is due.
-  void consider();
+  // Starts a truncation if one is due: in the background, or in this call.
+  void wake_if_due();
   void run(const std::stop_token& stop);
   std::uint64_t incremental(const guard&, lsn until, outcome& how);
   void epoch(const guard&);
@@ -104,10 +110,10 @@ class truncator final : public log_space {
     bool blocked = false;  // by a page that an open transaction has declared
     bool done = false;     // nothing was left to write
   };
-  // Takes as many pages up to `until` as memory suffices for, and writes them.
+  // Takes and writes pages up to `until`, as many as memory suffices for.
   progress step(lsn until, bool even_referenced);
-  // What the background does: down from above the threshold.
-  void relieve(const guard&);
+  // The work of the background thread when the threshold is passed: truncates down to half of it.
+  void truncate_in_background(const guard&);
   segment_resolver resolver();
 
   durable_log& log_;
@@ -117,7 +123,7 @@ class truncator final : public log_space {
   const truncator_settings how_;
 
   std::mutex mutex_;           // the truncation lock: one truncation at a time
-  std::size_t pages_at_once_;  // so many pages' values fit into memory, by experience
+  std::size_t pages_at_once_;  // number of pages whose values fit into memory, by experience
 
   std::mutex wake_mutex_;
   std::condition_variable_any wake_condition_;
@@ -125,7 +131,7 @@ class truncator final : public log_space {
   std::atomic<double> threshold_;
   std::atomic<bool> blocked_{false};
 
-  std::jthread thread_;  // last: stops before the rest goes
+  std::jthread thread_;  // the last member: the thread stops before the others are destroyed
 };
 
 }  // namespace tenure::rvm

@@ -33,7 +33,8 @@ memory::memory(const std::string& log_path, const options& how)
 
 memory::~memory() {
   if (state_ == nullptr) return;
-  // In the child of a fork nothing of it is ours; with transactions open, their objects still point here.
+  // In the child of a fork, nothing of the memory belongs to this process, but objects of open transactions may still
+  // refer to it.
   if (!state_->of().is_of_this_process()) {
     (void)state_.release();
     return;
@@ -42,7 +43,7 @@ memory::~memory() {
     if (!state_->open_ids().empty() && !state_->of().is_read_only() && !state_->of().is_closed())
       flush();  // close() refuses
     state_->close();
-  } catch (...) {  // what could not be written stays in the log
+  } catch (...) {  // commits that could not be written stay in the log
   }
   if (!state_->open_ids().empty()) memory_state::leave(std::move(state_));
 }

@@ -85,7 +85,7 @@ void memory_state::open_log() {
   report_ = recover(*log_, {disk_, how_.recovery_memory, how_.give_up_segments, how_.on_progress, archive});
   count_.damaged_pages += report_.damaged.size();
   make_mapper();
-  log_->keep_notes([this](status_block& status) { segments_->mark_in(status); });
+  log_->keep_notes([this](status_block& status) { segments_->add_mark_to(status); });
   writing_.emplace(*this, archive);
   mapper_->write_with(
       {writing_->queue, writing_->truncation, writing_->writer, writing_->tracked, writing_->transactions});
@@ -193,14 +193,14 @@ void memory_state::close() {
     throw error(errc::transactions_open, opening_.path() + ": transaction " + std::to_string(open.back()) +
                                              (open.size() > 1 ? " and others are" : " is") +
                                              " still open; commit or abort first");
-  // Whatever happens, the files are let go: after a failure they are opened again to learn what survived.
+  // The files are released in any case. After a failure, opening them again tells what survived.
   struct releaser {
     memory_state& owner;
     ~releaser() { owner.let_go(); }
   } const release{*this};
   if (!writing_) return;
   writing_->writer.require_usable();
-  writing_->writer.quiesce([] {});
+  writing_->writer.with_log_idle([] {});
   writing_->truncation.stop();
   writing_->writer.stop();
   writing_->truncation.everything();

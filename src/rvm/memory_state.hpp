@@ -1,11 +1,11 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// What a tenure::rvm::memory is made of: it opens the log, has the parts made for each other, and closes in order. Each
+// The state of a tenure::rvm::memory. It opens the log, makes the parts, connects them, and closes them in order. Each
 // part has its own state and its own lock.
 //
-// Locks, in the order in which they may be taken: map_mutex (region_mapper), the truncation lock (truncator), the commit
-// lock (log_writer), the log's status lock, then the list of transactions', the page queue's and the table of segments'
-// (innermost). The log's writer holds no lock while it writes [rvm.locks].
+// The order of locks: map_mutex (region_mapper); the truncation lock (truncator); the commit lock (log_writer); the
+// log's status lock; then the innermost ones, those of the list of transactions, of the page queue and of the table of
+// segments. The log's writer holds no lock while it writes [rvm.locks].
 #pragma once
 
 #include <memory>
@@ -53,8 +53,8 @@ class memory_state final : public truncation_host {
   void truncate();
   std::uint64_t truncate_incrementally(std::uint64_t bytes);
   void close();
-  // The memory's object goes while transactions are open: lets go of all files and their locks. The state lives on until the
-  // last transaction ends.
+  // The program destroys the memory object while transactions are open. Releases all files and their locks. The state
+  // lives until the last transaction ends.
   static void leave(std::unique_ptr<memory_state> state) noexcept;
 
   [[nodiscard]] tuning tune() const;
@@ -75,7 +75,7 @@ class memory_state final : public truncation_host {
   void storage_failed(const error& why) override { writing_->writer.fail(why); }
 
  private:
-  // Of an opening that is not read-only.
+  // For an opening that is not read-only.
   struct writing {
     writing(memory_state& of, archive_writer* archive);
     page_queue queue;
@@ -87,18 +87,18 @@ class memory_state final : public truncation_host {
 
   void open_log();
   [[nodiscard]] writing& writable();
-  // Stops everything and unmaps: nothing is written any more.
+  // Stops all threads and unmaps. Nothing is written afterwards.
   void stop() noexcept;
-  // stop(), and lets go of all files and their locks.
+  // Calls stop(), and releases all files and their locks.
   void let_go() noexcept;
-  // What a clean close writes to the status block.
+  // The contents of the status block after a clean close.
   [[nodiscard]] total_slots totals_to_store() const;
 
   options how_;
   opening opening_;
   os::disk& disk_;
   const thresholds limits_;
-  const error not_restored_;  // made before memory is short
+  const error not_restored_;  // made in advance, because memory may be short later
 
   counters count_;
   recovery_report report_;

@@ -1,6 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// The counters, as the user sees them and as the log's status block keeps them.
+// The counters, as the user sees them and as the log's status block stores them.
 #include <algorithm>
 
 #include "rvm/memory_state.hpp"
@@ -76,7 +76,7 @@ statistics memory_state::stats() const {
 
 namespace {
 
-// Where the status block has each of them.
+// The place of each counter in the status block.
 struct stored_total {
   log_total slot;
   std::uint64_t log_totals::*field;

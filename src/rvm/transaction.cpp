@@ -40,7 +40,7 @@ transaction::~transaction() {
     state_->drop();
     return;
   }
-  // It has outlived its memory, which goes with the last transaction that keeps it.
+  // The transaction has outlived its memory. The last such transaction destroys the memory.
   const std::shared_ptr<void> memory = state_->take_kept();
   state_->let_go();
 }

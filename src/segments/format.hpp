@@ -10,16 +10,17 @@
 //     65536    checksums                4 bytes a page of max_length, rounded up to 64 KiB
 //     data     data                     length bytes
 //
-// A stored checksum is CRC32C(page) xor CRC32C(zeros), so that fresh space is valid as it is [rvm.segment.checksum].
-// While pages are written straight to the segment, the header names them: after a crash, page and checksum may be of
-// different moments there, and who opens the segment makes the checksums anew [rvm.bulk.noted].
+// A stored checksum is CRC32C(page) xor CRC32C(zeros), so that new space, where the page and its stored checksum are
+// zeros, is valid [rvm.segment.checksum]. While pages are written in bulk, straight to the segment, the header names
+// them: a crash may leave such a page and its checksum at different states, and the next process that opens the segment
+// computes those checksums again [rvm.bulk.noted].
 #pragma once
 
 #include "log/format.hpp"
 
 namespace tenure::rvm {
 
-// Redo and checksums work in pages of this size, whatever the host's page is.
+// Redo and checksums use pages of this size, whatever the host's page size is.
 inline constexpr std::uint32_t redo_page = 4096;
 
 struct bulk_note {
@@ -48,8 +49,9 @@ struct segment_header {
   std::uint32_t bulk_count;                    // 3100  of the entries below
   std::uint64_t home, tag;                     // 3104, 3112: the creator's; see segment_options
   std::array<bulk_note, max_bulk_notes> bulk;  // 3120
-  // Changes of the log above, up to this LSN, may be in the pages: written before they are. It holds if this header was
-  // written by who knows of it, that is, if `applied_sequence` is `sequence`; otherwise, and if it is 0, nothing is known.
+  // Changes of the log above, up to this LSN, may be in the pages. It is written before such changes are. It holds only
+  // if a version of the library that knows this field wrote the header: then `applied_sequence` is `sequence`.
+  // Otherwise, and if `applied` is 0, nothing is known.
   std::uint64_t applied, applied_sequence;  // 4016, 4024
   std::array<std::uint8_t, 60> reserved;    // 4032
   std::uint32_t checksum;                   // 4092  CRC32C of bytes 0 … 4091
@@ -58,8 +60,8 @@ static_assert(sizeof(segment_header) == 4096 && offsetof(segment_header, log_pat
               offsetof(segment_header, bulk) == 3120 && offsetof(segment_header, applied) == 4016 &&
               offsetof(segment_header, checksum) == 4092);
 inline constexpr std::uint64_t segment_alignment = 64 * 1024;
-// In place of the checksum of a page that failed it before part of the page was overwritten: nothing but overwriting it as a
-// whole makes it sound again [rvm.segment.kept-apart].
+// Stored in place of a page's checksum. It means: the page failed its checksum before part of it was overwritten. Only
+// overwriting the whole page makes it sound again [rvm.segment.marked-damaged].
 inline constexpr std::uint32_t damaged_page_mark = 0x21444142;  // "BAD!"
 inline constexpr std::uint64_t segment_checksums_offset = segment_alignment;
 

@@ -1,7 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Sets of bytes of a page, and a hash table from pages to something: what replay and the inter-transaction optimization
-// need to know which bytes a newer change has covered already.
+// Sets of bytes of a page, and a hash table from pages to indices. Replay and the inter-transaction optimization use
+// them to know which bytes a newer change has covered already.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace tenure::rvm {
 
-// A set of bytes of one page.
+// A set of bytes within one page.
 class page_bytes {
  public:
   [[nodiscard]] bool contains(std::uint32_t from, std::uint32_t to) const {
@@ -24,7 +24,7 @@ class page_bytes {
   void insert(std::uint32_t from, std::uint32_t to) {
     for (std::uint32_t word = from / 64; word * 64 < to; ++word) words_[word] |= mask_of(word, from, to);
   }
-  // Calls f(from, to) for each maximal run of [from, to) that is not in the set.
+  // Calls f(from, to) for each maximal run of bytes in [from, to) that are not in the set.
   template <class F>
   void for_each_missing(std::uint32_t from, std::uint32_t to, F&& f) const {
     while (from < to) {
@@ -36,7 +36,7 @@ class page_bytes {
   }
 
  private:
-  // The bits of word `word` that lie in [from, to).
+  // The bits of word `word` that stand for bytes in [from, to).
   static std::uint64_t mask_of(std::uint32_t word, std::uint32_t from, std::uint32_t to) {
     const std::uint32_t base = word * 64;
     std::uint64_t mask = ~std::uint64_t{0};
@@ -48,7 +48,8 @@ class page_bytes {
   void for_each_word(std::uint32_t from, std::uint32_t to, F&& f) const {
     for (std::uint32_t word = from / 64; word * 64 < to; ++word) f(words_[word], mask_of(word, from, to));
   }
-  // The first byte at or after `from` that is in the set (`wanted`) or is not; `to` if there is none.
+  // The first byte at or after `from` that is in the set (`wanted`) or is not in it (not `wanted`); `to` if there is
+  // none.
   [[nodiscard]] std::uint32_t next(std::uint32_t from, std::uint32_t to, bool wanted) const {
     while (from < to) {
       const std::uint64_t word = wanted ? words_[from / 64] : ~words_[from / 64];
@@ -73,13 +74,13 @@ struct page_key {
   [[nodiscard]] std::uint64_t packed() const { return (std::uint64_t{segment} << 48) | page; }
 };
 
-// An open-addressing table from pages to indices into somebody's vector. Only grows. A node-based map would allocate for every
-// page that recovery touches.
+// An open-addressing table from pages to indices into a vector of the caller. It only grows. A node-based map would
+// allocate memory for every page that recovery touches.
 class page_index {
  public:
   static constexpr std::uint32_t none = ~std::uint32_t{0};
 
-  // The page's index; a new page gets `next`.
+  // The page's index. A new page gets `next`.
   std::uint32_t find_or_insert(page_key key, std::uint32_t next) {
     if ((size_ + 1) * 4 > slots_.size() * 3) grow();
     slot& at = slots_[position(key.packed())];
@@ -96,7 +97,7 @@ class page_index {
     std::ranges::fill(slots_, slot{});
     size_ = 0;
   }
-  [[nodiscard]] std::size_t memory() const { return slots_.size() * sizeof(slot); }
+  [[nodiscard]] std::size_t memory_used() const { return slots_.size() * sizeof(slot); }
 
  private:
   struct slot {

@@ -1,6 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// A set of numbers that is made of few long parts: of a region's bytes, or of a segment's pages.
+// A set of numbers that consists of few long intervals: for example of a region's bytes, or of a segment's pages.
 #pragma once
 
 #include <algorithm>
@@ -42,12 +42,12 @@ class part_set {
   [[nodiscard]] bool empty() const { return parts_.empty(); }
   [[nodiscard]] std::size_t size() const { return parts_.size(); }
   void clear() { parts_.clear(); }
-  // Calls f(from, to) for each part, in order.
+  // Calls f(from, to) for each interval, in order.
   template <class F>
   void for_each(F&& f) const {
     for (const auto& [from, to] : parts_) f(from, to);
   }
-  // Where the part that holds `at` ends, or the gap between two of them: `limit` if it does not end before.
+  // Where the interval ends that holds `at`, or the gap that holds it; `limit` if the end is not before `limit`.
   [[nodiscard]] std::uint64_t end_of_run(std::uint64_t at, std::uint64_t limit) const {
     const auto after = parts_.upper_bound(at);
     if (contains(at)) return std::min(std::prev(after)->second, limit);

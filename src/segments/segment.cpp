@@ -22,7 +22,7 @@ std::uint32_t zeros_checksum() {
   static const std::uint32_t value = crc32c(std::array<std::byte, redo_page>{});
   return value;
 }
-// What the table holds for a page [rvm.segment.checksum].
+// The table's entry for a page with this checksum [rvm.segment.checksum].
 std::uint32_t stored_checksum(os::const_bytes page) { return crc32c(page) ^ zeros_checksum(); }
 
 std::string hex(const identity& id) {
@@ -41,7 +41,7 @@ struct found_header {
   bool other_is_valid;
 };
 
-// Reads the header copies and returns the one that holds; throws if there is none.
+// Reads the header copies and returns the one that holds. Throws if both are bad.
 found_header read_header(os::file& file, const std::string& path) {
   segment_header copies[2];
   bool valid[2], any_magic = false;
@@ -67,7 +67,7 @@ found_header read_header(os::file& file, const std::string& path) {
                                    "the segment from a backup");
   const int held = !valid[0] || (valid[1] && copies[1].sequence > copies[0].sequence) ? 1 : 0;
   segment_header& used = copies[held];
-  // The other copy may have been the newer one, and `applied` is written to one of them only.
+  // The other copy may have been newer, and `applied` is written to one copy only.
   if (!valid[0] || !valid[1]) used.applied = 0;
   if (used.incompatible != 0 || used.read_only_compatible != 0)
     throw error(errc::wrong_version,
@@ -124,7 +124,7 @@ segment::segment(os::disk& disk, const std::string& path, std::string logged_pat
       raw_(raw),
       file_(disk.open(path, access)),
       header_([&] {
-        // The lock first: its holder may be changing the header.
+        // Takes the lock first, because its holder may be changing the header.
         if (!file_->try_lock(access == os::access::read_only ? os::lock_kind::shared : os::lock_kind::exclusive))
           throw error(errc::in_use,
                       path_ + ": " + file_->lock_holders("memory") + " has this segment mapped; unmap it there first");
@@ -148,8 +148,8 @@ segment::segment(os::disk& disk, const std::string& path, std::string logged_pat
                                              "; it was cut off: restore it from a backup");
   if (header_.applied_sequence != header_.sequence) header_.applied = 0;
   applied_ = applied_at_open_ = header_.applied;
-  unsettled_.assign(header_.bulk.begin(), header_.bulk.begin() + header_.bulk_count);
-  mended_ = unsettled_.empty();
+  unlogged_bulk_.assign(header_.bulk.begin(), header_.bulk.begin() + header_.bulk_count);
+  checksums_repaired_ = unlogged_bulk_.empty();
 }
 
 void segment::require_log(const identity& log) const {
@@ -174,7 +174,7 @@ bool segment::was_changed_elsewhere(const identity& log) const {
 
 void segment::note_in_log(const identity& log, const std::string& log_path, lsn tail) {
   if (raw_) return;
-  // Who made the file may have been killed, or have failed, before its name was durable.
+  // The process that made the file may have been killed, or have failed, before the file's name was durable.
   file_->sync_name();
   const std::scoped_lock lock(header_mutex_);
   if (header_.log_id != log || applied() == 0) header_.applied = tail;
@@ -182,7 +182,7 @@ void segment::note_in_log(const identity& log, const std::string& log_path, lsn 
   header_.log_id = log;
   header_.log_path_length = static_cast<std::uint32_t>(std::min(log_path.size(), header_.log_path.size()));
   std::memcpy(header_.log_path.data(), log_path.data(), header_.log_path_length);
-  // Both copies: recovery depends on this, and either may be damaged meanwhile.
+  // Writes both copies: recovery depends on this, and either may be damaged meanwhile.
   write_header();
   write_header();
   noted_ = true;
@@ -191,9 +191,9 @@ void segment::note_in_log(const identity& log, const std::string& log_path, lsn 
 void segment::note_not_in_log() {
   if (raw_ || (header_.in_log == 0 && header_.bulk_count == 0)) return;
   const std::scoped_lock lock(header_mutex_);
-  if (mended_) {  // no record of the log is there that could disagree
-    const std::scoped_lock unsettled(unsettled_mutex_);
-    unsettled_.clear();
+  if (checksums_repaired_) {  // no record of the log is there that could disagree
+    const std::scoped_lock unlogged(unlogged_bulk_mutex_);
+    unlogged_bulk_.clear();
   }
   noted_ = false;
   header_.in_log = 0;
@@ -208,7 +208,7 @@ void segment::note_applied(lsn through) {
   write_header();
 }
 
-void segment::retract(lsn end) {
+void segment::move_back_applied(lsn end) {
   if (raw_ || applied() <= end) return;
   const std::scoped_lock lock(header_mutex_);
   header_.applied = end;
@@ -216,7 +216,7 @@ void segment::retract(lsn end) {
   write_header();  // nor does the older copy say more
 }
 
-void segment::mark_in(status_block& log) const {
+void segment::add_mark_to(status_block& log) const {
   if (raw_) return;
   if (const std::scoped_lock lock(header_mutex_); !held_is_durable_) return;
   const auto known = std::span(log.marks).first(log.mark_count);
@@ -238,9 +238,9 @@ bool segment::marks(const segment_mark& mark) const {
   return std::equal(mark.segment.begin(), mark.segment.end(), id().begin());
 }
 
-// Copies of files that were made at different times, or while they were written, are told by how far each of them says that
-// the log's changes are in the segment [rvm.segment.applied].
-std::string segment::why_of_another_moment(const status_block& log, const std::string& log_path, lsn tail) const {
+// The files of a log and its segments may have been copied at different times, or while they were written. Each file
+// says how far the segment has the log's changes, which reveals such copies [rvm.segment.applied].
+std::string segment::find_mismatch(const status_block& log, const std::string& log_path, lsn tail) const {
   if (raw_ || was_changed_elsewhere(log.log_id)) return "";
   const bool is_known = was_changed_under(log.log_id);
   const lsn has = applied();
@@ -261,7 +261,7 @@ std::string segment::why_of_another_moment(const status_block& log, const std::s
   return "";
 }
 
-void segment::disown() {
+void segment::detach_from_log() {
   if (raw_) return;
   const std::scoped_lock lock(header_mutex_);
   noted_ = false;
@@ -277,21 +277,22 @@ void segment::write_header() {
     const os::const_bytes whole = std::as_bytes(std::span{&header, 1});
     file_->write_durably_at(header_copies[copy], {&whole, 1});
   };
-  // What was found at opening may be in the page cache only, after a failed write. Then the other copy is valid, and durable.
+  // What was found at opening may be in the page cache only, after a failed write. Then the other copy is valid and
+  // durable.
   if (!held_is_durable_) write_copy(held_, stored_);
   held_is_durable_ = true;
   header_.sequence = stored_.sequence + 1;
   header_.applied_sequence = header_.sequence;
-  note_unsettled();
+  note_unlogged_bulk();
   header_.checksum = header_checksum(header_, offsetof(segment_header, checksum));
-  write_copy(1 - held_, header_);  // should it fail, it is this copy again that the next attempt writes
+  write_copy(1 - held_, header_);  // if it fails, the next attempt writes this copy again
   held_ = 1 - held_;
   stored_ = header_;
   applied_.store(header_.applied, std::memory_order_release);
 }
 
-// Allocated and synced before the header says so [rvm.segment.growth]: no record of the log, and no header, ever names space
-// that a crash may take away or that a full disk refuses.
+// The space is allocated and synced before the header names it [rvm.segment.growth]. So no record of the log and no
+// header ever names space that a crash may take away or that a full disk refuses.
 void segment::grow(std::uint64_t length) {
   const std::uint64_t old = this->length(), old_size = file_->size();
   assert(!raw_ && length % redo_page == 0 && old <= length && length <= header_.max_length);
@@ -314,7 +315,7 @@ void segment::grow(std::uint64_t length) {
   const std::scoped_lock lock(header_mutex_);
   header_.length = length;
   try {
-    // Both copies: the log is about to refer to the new part, and either may be damaged meanwhile.
+    // Writes both copies: the log will refer to the new part, and either copy may be damaged meanwhile.
     write_header();
     write_header();
   } catch (const error& e) {
@@ -326,13 +327,13 @@ void segment::grow(std::uint64_t length) {
   length_.store(length, std::memory_order_release);
 }
 
-// If there are too many, the last ones become one, with what lies between them: nothing is lost but the proof that a page
-// there is damaged, should it be.
-void segment::note_unsettled() {
-  const std::scoped_lock lock(unsettled_mutex_);
+// If there are too many notes, the last ones become one, with the pages between them. Nothing is lost except the proof
+// that a page between them is damaged, if it is.
+void segment::note_unlogged_bulk() {
+  const std::scoped_lock lock(unlogged_bulk_mutex_);
   header_.bulk = {};
   header_.bulk_count = 0;
-  for (const bulk_note& each : unsettled_) {
+  for (const bulk_note& each : unlogged_bulk_) {
     if (header_.bulk_count < max_bulk_notes) {
       header_.bulk[header_.bulk_count++] = each;
       continue;
@@ -344,25 +345,25 @@ void segment::note_unsettled() {
   }
 }
 
-void segment::settled(std::uint64_t transaction, std::uint32_t generation) noexcept {
-  const std::scoped_lock lock(unsettled_mutex_);
-  std::erase_if(unsettled_,
+void segment::note_bulk_logged(std::uint64_t transaction, std::uint32_t generation) noexcept {
+  const std::scoped_lock lock(unlogged_bulk_mutex_);
+  std::erase_if(unlogged_bulk_,
                 [&](const bulk_note& n) { return n.transaction == transaction && n.generation == generation; });
 }
 
-bool segment::is_unsettled(std::uint64_t page) const {
-  const std::scoped_lock lock(unsettled_mutex_);
-  return std::ranges::any_of(unsettled_, [&](const bulk_note& n) { return page - n.page < n.pages; });
+bool segment::is_bulk_unlogged(std::uint64_t page) const {
+  const std::scoped_lock lock(unlogged_bulk_mutex_);
+  return std::ranges::any_of(unlogged_bulk_, [&](const bulk_note& n) { return page - n.page < n.pages; });
 }
 
-// The bytes are written, too: after a failed sync what is read may be in the page cache only [rvm.log.no-retry], and the
-// checksums would outlive it.
-void segment::mend() {
-  if (mended_) return;
+// Writes the bytes again, too: after a failed sync, the bytes that were read may be in the page cache only
+// [rvm.log.no-retry], and the checksums would outlive them.
+void segment::repair_checksums() {
+  if (checksums_repaired_) return;
   std::vector<bulk_note> notes;
   {
-    const std::scoped_lock lock(unsettled_mutex_);
-    notes = unsettled_;
+    const std::scoped_lock lock(unlogged_bulk_mutex_);
+    notes = unlogged_bulk_;
   }
   constexpr std::uint64_t at_once = 256;  // pages: 1 MiB
   std::vector<std::byte> buffer(at_once * redo_page);
@@ -372,17 +373,17 @@ void segment::mend() {
       read(page * redo_page, bytes);
       std::vector<std::uint64_t> apart;
       for (std::uint64_t n = page; n < page + bytes.size() / redo_page; ++n)
-        if (is_kept_apart(n)) apart.push_back(n);
+        if (is_marked_damaged(n)) apart.push_back(n);
       write_pages(page, bytes);
-      for (const std::uint64_t n : apart) stays_apart(n);
+      for (const std::uint64_t n : apart) mark_still_damaged(n);
     }
   if (!checksums_.empty()) finish_writes();
-  mended_ = true;
+  checksums_repaired_ = true;
 }
 
 namespace {
 
-// Takes a list of pieces apart into other lengths.
+// Cuts a list of pieces into other lengths.
 class piece_cursor {
  public:
   explicit piece_cursor(std::span<const os::const_bytes> pieces) : pieces_(pieces) {}
@@ -393,7 +394,7 @@ class piece_cursor {
     }
     return pieces_.empty();
   }
-  // The next piece, or as much of it as is wanted.
+  // The next piece, or its first `most` bytes.
   os::const_bytes take(std::size_t most) {
     const os::const_bytes rest = pieces_.front().subspan(done_);
     const auto part = rest.first(std::min(most, rest.size()));
@@ -428,11 +429,11 @@ std::vector<std::uint32_t> page_checksums(std::span<const os::const_bytes> piece
 }  // namespace
 
 void segment::write_bulk(std::span<bulk_write> writes, std::uint64_t transaction, std::uint32_t generation, lsn tail) {
-  mend();
+  repair_checksums();
   for (bulk_write& w : writes) {
     w.checksums = page_checksums(w.from);
-    const std::scoped_lock lock(unsettled_mutex_);
-    unsettled_.push_back({w.page, w.checksums.size(), transaction, generation, 0});
+    const std::scoped_lock lock(unlogged_bulk_mutex_);
+    unlogged_bulk_.push_back({w.page, w.checksums.size(), transaction, generation, 0});
   }
   if (!raw_) {
     const std::scoped_lock lock(header_mutex_);
@@ -445,7 +446,7 @@ void segment::write_bulk(std::span<bulk_write> writes, std::uint64_t transaction
           path_ + ": the segment's header could not be written; close this memory and open it again: " + e.what());
     }
   }
-  mended_ = false;
+  checksums_repaired_ = false;
   try {
     constexpr std::size_t at_once = 4 << 20;
     for (const bulk_write& w : writes) {
@@ -465,13 +466,13 @@ void segment::write_bulk(std::span<bulk_write> writes, std::uint64_t transaction
   } catch (const error& e) {
     if (e.code() != errc::outcome_unknown) {
       try {
-        mend();
+        repair_checksums();
       } catch (const error&) {  // before the next writing
       }
     }
     throw;
   }
-  mended_ = true;
+  checksums_repaired_ = true;
 }
 
 void segment::read(std::uint64_t offset, os::bytes into) {
@@ -501,7 +502,8 @@ void segment::write_pages(std::uint64_t page, os::const_bytes from) {
   assert(from.size() % redo_page == 0 && offset + from.size() <= round_up(length(), redo_page));
   try {
     file_->write_at(at, from.first(static_cast<std::size_t>(std::min<std::uint64_t>(from.size(), length() - offset))));
-    // The disk works while the next pages are put together. Not for single pages: the sync writes them in a better order.
+    // The disk works while the next pages are put together. Not done for single pages, which the sync writes in a
+    // better order.
     constexpr std::size_t worth_it = 256 << 10;
     if (from.size() >= worth_it) file_->write_behind(at, from.size());
     for (std::uint64_t n = 0; n < from.size() / redo_page; ++n)
@@ -526,7 +528,7 @@ std::vector<std::uint32_t> segment::read_checksum_block(std::uint64_t block) {
 void segment::set_stored_checksum(std::uint64_t page, std::uint32_t value) {
   const std::uint64_t block = page / checksums_per_block;
   auto at = checksums_.find(block);
-  // Kept only when read whole: otherwise the neighbours' checksums would be lost.
+  // The block is kept only if it was read whole. Otherwise its other checksums would be lost.
   if (at == checksums_.end()) at = checksums_.emplace(block, read_checksum_block(block)).first;
   at->second[page % checksums_per_block] = value;
 }
@@ -547,14 +549,14 @@ segment::page_state segment::check(std::uint64_t page, os::const_bytes bytes) {
   const std::uint32_t stored = stored_checksum_of(page);
   if (stored == stored_checksum(bytes)) return page_state::sound;
   if (stored == damaged_page_mark) return page_state::known_damaged;
-  // Free pages that a bulk write has left half-written, or that this process has.
-  if (half_written_.contains(page) || (!mended_ && is_unsettled(page))) return page_state::sound;
+  // Free pages that a bulk write, or an earlier write of this process, has left half-written.
+  if (half_written_.contains(page) || (!checksums_repaired_ && is_bulk_unlogged(page))) return page_state::sound;
   return page_state::damaged;
 }
 
-// Alone, and synced: if the page were overwritten at the same time, a crash could leave the new bytes with the old checksum,
-// and recovery would take that for a truncation that the crash has interrupted.
-void segment::keep_apart(std::span<const std::uint64_t> pages) {
+// The marks are written alone, and synced. If the page were overwritten at the same time, a crash could leave the new
+// bytes with the old checksum. Recovery would take that for a truncation which the crash has interrupted.
+void segment::mark_damaged(std::span<const std::uint64_t> pages) {
   for (const std::uint64_t page : pages) {
     const std::uint64_t block = page / checksums_per_block;
     std::vector<std::uint32_t> stored = read_checksum_block(block);
@@ -603,7 +605,7 @@ std::vector<std::uint64_t> segment::verify(const progress_callback& progress) {
     read_checksums(at / redo_page * sizeof(std::uint32_t), expected);
     for (std::size_t page = 0; page * redo_page < part.size(); ++page)
       if (stored_checksum(part.subspan(page * redo_page, redo_page)) != expected[page] &&
-          (mended_ || expected[page] == damaged_page_mark || !is_unsettled(at / redo_page + page)))
+          (checksums_repaired_ || expected[page] == damaged_page_mark || !is_bulk_unlogged(at / redo_page + page)))
         bad.push_back(at + page * redo_page);
   }
   return bad;

@@ -1,6 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// How records name a segment.
+// The name of a segment in records.
 #pragma once
 
 #include <string>

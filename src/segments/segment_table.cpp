@@ -46,17 +46,17 @@ segment& segment_table::open(const std::string& path, use how) {
   const lsn tail = log_.window().tail;
   if (!how.take_over) {
     opened->require_log(log_.id());
-    if (const auto why = opened->why_of_another_moment(at_open_, log_.path(), tail); !why.empty())
+    if (const auto why = opened->find_mismatch(at_open_, log_.path(), tail); !why.empty())
       throw error(errc::wrong_log, opened->path() + ": this segment " + why +
                                        "; or, to go on with the files as they are, use `tenure log renew " +
                                        log_.path() + "`, or map_options::take_over");
   }
   if (access_ == os::access::read_write) {
     if (how.take_over) {
-      opened->disown();
+      opened->detach_from_log();
       opened->note_in_log(log_.id(), log_.path(), tail);
     }
-    opened->mend();
+    opened->repair_checksums();
   }
   const std::scoped_lock lock(mutex_);
   return *segments_.emplace(logged, std::move(opened)).first->second;
@@ -68,9 +68,9 @@ void segment_table::close(segment& which) {
   segments_.erase(which.logged_path());
 }
 
-void segment_table::mark_in(status_block& status) const {
+void segment_table::add_mark_to(status_block& status) const {
   const std::scoped_lock lock(mutex_);
-  for (const auto& [logged, s] : segments_) s->mark_in(status);
+  for (const auto& [logged, s] : segments_) s->add_mark_to(status);
 }
 
 void segment_table::note_not_in_log() {

@@ -1,6 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// The open segments of a memory, and how its log names segments.
+// The open segments of a memory, and the names that its log has for segments.
 #pragma once
 
 #include <map>
@@ -14,32 +14,33 @@
 
 namespace tenure::rvm {
 
-// Log records name segments in or below the log's directory relative to it, so that the directory can be moved.
+// Log records name a segment in or below the log's directory by its path relative to that directory, so that the
+// directory can be moved.
 [[nodiscard]] std::string logged_path(const std::string& log_path, const std::string& segment_path);
 [[nodiscard]] std::string absolute_segment_path(const std::string& log_path, const std::string& logged);
 
-// Opening and closing has one user at a time (map_mutex); the rest is thread-safe.
+// Opening and closing segments has one user at a time (map_mutex). The rest is thread-safe.
 class segment_table {
  public:
-  // `at_open`: the log's status when it was opened.
+  // `at_open`: the log's status when the log was opened.
   segment_table(os::disk& disk, const durable_log& log, const status_block& at_open, os::access access)
       : disk_(disk), log_(log), at_open_(at_open), access_(access) {}
 
   struct use {
     bool raw = false;
-    bool take_over = false;  // the segment is of another log, or of another moment: this one takes it
+    bool take_over = false;  // the segment belongs to another log, or to another moment of this one: this log takes it
   };
-  // Opens the segment unless it is open. It must be of this log, and of the same moment.
+  // Opens the segment unless it is open already. It must belong to this log, and to the same moment.
   [[nodiscard]] segment& open(const std::string& path, use how);
   void close(segment& which);
-  // The segment that a record names, which must be open.
+  // The segment that a record names. It must be open.
   [[nodiscard]] segment& find(const segment_name& name) const;
-  // The segment's last changes, if there were any, were made under this log.
+  // Whether the segment's last changes, if there were any, were made under this log.
   [[nodiscard]] bool is_of_this_log(const segment& in) const { return !in.was_changed_elsewhere(log_.id()); }
 
-  // Puts into the log's status how far each segment has the log's changes.
-  void mark_in(status_block& status) const;
-  // The log has no changes for them any more.
+  // Adds to the log's status how far each segment has the log's changes.
+  void add_mark_to(status_block& status) const;
+  // The log has no changes for the segments any more.
   void note_not_in_log();
   // Throws if an invariant does not hold.
   void check() const;

@@ -31,7 +31,7 @@ void constructed(database_state& in, const type& of, void* object) noexcept {
   in.types->canonicalize(known, static_cast<std::byte*>(object), of.size);
 }
 
-void unmake_object(database_state& in, void* object) noexcept { in.nursery->unmake(reinterpret_cast<address>(object)); }
+void unmake_object(database_state& in, void* object) noexcept { in.birth->discard(reinterpret_cast<address>(object)); }
 
 void* require_object(store_state& in, const void* object, const type& of, const std::type_info* dynamic) {
   in.require_transaction("destroy an object");
@@ -63,7 +63,7 @@ void retire_object(store_state& in, void* object) noexcept {
   if (d == nullptr) return;
   // A persistent object can be let go in a write transaction only; elsewhere it stays, and is found unreachable some day.
   if (!in.is_writer()) {
-    (void)d->nursery->unmake_transient(reinterpret_cast<address>(object));
+    (void)d->birth->discard_transient(reinterpret_cast<address>(object));
     return;
   }
   d->retire(object);

@@ -39,7 +39,7 @@ void in_transaction(store_state& store, F&& f) {
 void* require_root(const database_state& in, const root_entry& root, const type& of) {
   const auto what = [&] { return in.file + ": the root \"" + std::string(view(root.name)) + "\""; };
   sound_object is;
-  in.nursery->exclusively([&] { is = find_sound(in.owner, root.object); });  // others may be making objects beside it
+  in.birth->with_lock([&] { is = find_sound(in.owner, root.object); });  // others may be making objects beside it
   if (!is || is.in != &in || is.at != reinterpret_cast<address>(root.object))
     throw error(errc::damaged, what() + " refers to " + os::hexadecimal(root.object) +
                                    ", where no object starts; `tenure verify` says what else is damaged");

@@ -250,7 +250,7 @@ void store_state::close() {
     closed = true;
     return;
   }
-  if (gate.in_use())
+  if (access.in_use())
     throw error(errc::transactions_open, directory + ": has open transactions; end them before it is closed");
   if (!read_only)
     for (const auto& d : *databases) d->region.set_change_filter(nullptr);
@@ -316,7 +316,7 @@ transaction store::begin() {
 read_transaction store::begin_read() const {
   state_->require_usable();
   state_->memory->require_usable();
-  state_->gate.enter_to_read();
+  state_->access.lock_shared();
   state_->use();
   {
     const std::scoped_lock lock(state_->statistics_mutex);
@@ -326,7 +326,7 @@ read_transaction store::begin_read() const {
 }
 
 read_transaction::~read_transaction() {
-  if (state_ != nullptr) state_->gate.leave_reading();
+  if (state_ != nullptr) state_->access.unlock_shared();
 }
 
 ticket store::last_commit() const { return state_->memory->last_commit(); }
@@ -351,7 +351,7 @@ store_statistics store::stats() const {
   std::unique_lock lock(state_->statistics_mutex);
   store_statistics s = state_->counts;
   for (const auto& d : *state_->databases) {
-    const auto made = d->nursery->made();
+    const auto made = d->birth->made();
     s.objects_made += made.objects;
     s.bytes_made += made.bytes;
     for (std::uint32_t n = 1; n < d->types->count(); ++n)

@@ -2,8 +2,8 @@
 //
 // An open store.
 //
-// Locks, in the order in which they may be taken [heap.locks]: the gate (one writer, or readers); a nursery's; the type
-// index's; those of rvm. The writer needs no lock for persistent objects.
+// The order of locks [heap.locks]: the access lock (one writer, or readers); the lock of births; the type index's lock;
+// the locks of rvm. The writer needs no lock for persistent objects.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@
 
 #include "objects/database_set.hpp"
 #include "objects/hidden_fields.hpp"
-#include "store/access_gate.hpp"
+#include "store/access_lock.hpp"
 
 namespace tenure {
 
@@ -26,9 +26,9 @@ struct store_state final : rvm::participant {
 
   void require_usable() const;
   void require_writable() const;
-  // The writer is this thread.
+  // Throws unless this thread is the writer.
   void require_transaction(const char* what) const;
-  [[nodiscard]] bool is_writer() const { return gate.is_writer(); }
+  [[nodiscard]] bool is_writer() const { return access.is_writer(); }
   [[nodiscard]] heap::maker maker() const { return is_writer() ? heap::maker::writer : heap::maker::other; }
 
   database_state& create_database(std::string_view name, const database_options& how);
@@ -42,13 +42,14 @@ struct store_state final : rvm::participant {
 
   // write_transaction.cpp
   void begin();
-  // What to wait for; nothing if the transaction is an inner one.
+  // Returns the ticket to wait for; nothing if the transaction is an inner one.
   std::optional<ticket> commit();
-  // Commits and ends the transaction; with `keep_gate` nobody gets in before reopen() begins the next one.
-  ticket finish(bool keep_gate);
+  // Commits and ends the transaction. With `keep_access` no other thread gets the access lock before reopen() begins
+  // the next transaction.
+  ticket finish(bool keep_access);
   void reopen();
   void abort();
-  // Forgets what the transaction that has just ended knew.
+  // Forgets what belongs to the transaction that has just ended.
   void ended() noexcept;
 
   // rvm::participant
@@ -58,7 +59,7 @@ struct store_state final : rvm::participant {
   void committed(rvm::commit_scope&) noexcept override {}
   void aborted(rvm::commit_scope&) noexcept override {}
 
-  // Called inside the gate, before objects are touched. Starts reading, the first time [heap.read-ahead].
+  // Called with the access lock held, before objects are used. Starts reading ahead the first time [heap.read-ahead].
   void use() {
     if (!used.load(std::memory_order_relaxed) && !used.exchange(true)) [[unlikely]]
       read_ahead();
@@ -74,10 +75,10 @@ struct store_state final : rvm::participant {
   std::uint32_t fork_generation;
   std::unique_ptr<rvm::memory> memory;
   std::optional<database_set> databases;
-  mutable heap::access_gate gate;
+  mutable heap::access_lock access;
 
-  // Of the writer.
-  store_state* outer = nullptr;  // in which the thread has begun another transaction before
+  // Used by the writer.
+  store_state* outer = nullptr;  // the store in which the thread has begun another transaction before
   rvm::transaction tx;
   std::string label;
   std::uint32_t depth = 0;  // of nested begin
@@ -88,14 +89,14 @@ struct store_state final : rvm::participant {
   store_statistics counts;
 };
 
-// In the thread's transaction, or while nobody writes.
+// Reads in the thread's open transaction, or with the access lock held for reading.
 class reading_scope {
  public:
-  explicit reading_scope(store_state& store) : store_(store), inside_(store.is_writer() || store.gate.is_reader()) {
-    if (!inside_) store_.gate.enter_to_read();
+  explicit reading_scope(store_state& store) : store_(store), inside_(store.is_writer() || store.access.is_reader()) {
+    if (!inside_) store_.access.lock_shared();
   }
   ~reading_scope() {
-    if (!inside_) store_.gate.leave_reading();
+    if (!inside_) store_.access.unlock_shared();
   }
   reading_scope(const reading_scope&) = delete;
   reading_scope& operator=(const reading_scope&) = delete;
@@ -105,11 +106,12 @@ class reading_scope {
   const bool inside_;
 };
 
-// What containers use: the store of the write transaction that the thread has begun last, else the one that was opened last.
+// The store that containers use: the one whose write transaction the thread has begun last, or else the one that was
+// opened last.
 [[nodiscard]] store_state* current_store() noexcept;
 // The open store that has a database at the address, current_store() first; nullptr: none.
 [[nodiscard]] store_state* store_at(const void* address) noexcept;
-// The thread has begun a write transaction; it has ended. A thread may have one in each of several stores.
+// The thread has begun, or ended, a write transaction. A thread may have one in each of several stores.
 void transaction_begun(store_state& in) noexcept;
 void transaction_ended(store_state& in) noexcept;
 void store_opened(store_state& which);

@@ -1,10 +1,10 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
 // Write transactions [PM3 §6.1]: from begin() to the commit, in order:
-//   1. the gate is entered, recoverable memory begins a transaction that finds its changes by itself;
-//   2. the program changes objects and makes new ones (nursery.hpp);
+//   1. the access lock is taken, recoverable memory begins a transaction that finds its changes by itself;
+//   2. the program changes objects and makes new ones (birth.hpp);
 //   3. commit: the changes are collected; the stabilizer follows the references in them and declares what is to be logged;
-//   4. recoverable memory captures the values; the gate is left; the log is waited for.
+//   4. recoverable memory captures the values; the access lock is released; the log is waited for.
 #include <cstring>
 
 #include <tenure/error.hpp>
@@ -22,7 +22,7 @@ void store_state::begin() {
     ++depth;
     return;
   }
-  gate.enter_to_write();
+  access.lock_exclusive();
   use();
   reopen();
   transaction_begun(*this);
@@ -35,11 +35,11 @@ void store_state::reopen() {
     tx.join(*this);
   } catch (...) {
     transaction_ended(*this);
-    gate.leave_writing();
+    access.unlock_exclusive();
     throw;
   }
   for (const auto& d : *databases)
-    if (d->nursery) d->nursery->begin();
+    if (d->birth) d->birth->begin();
   const std::scoped_lock lock(statistics_mutex);
   ++counts.write_transactions;
 }
@@ -51,7 +51,7 @@ std::optional<ticket> store_state::commit() {
   return std::nullopt;
 }
 
-ticket store_state::finish(bool keep_gate) {
+ticket store_state::finish(bool keep_access) {
   if (doomed)
     throw error(errc::doomed,
                 directory + ": an inner transaction was aborted, so this one cannot commit; abort it too");
@@ -73,9 +73,9 @@ ticket store_state::finish(bool keep_gate) {
     ++counts.commits;
   }
   ended();
-  if (!keep_gate) {
+  if (!keep_access) {
     transaction_ended(*this);
-    gate.leave_writing();
+    access.unlock_exclusive();
   }
   return done;
 }
@@ -89,7 +89,7 @@ void store_state::abort() {
   }
   tx.abort();
   for (const auto& d : *databases) {
-    if (d->nursery) d->nursery->abort();
+    if (d->birth) d->birth->abort();
     d->names->aborted();
   }
   {
@@ -98,7 +98,7 @@ void store_state::abort() {
   }
   ended();
   transaction_ended(*this);
-  gate.leave_writing();
+  access.unlock_exclusive();
 }
 
 void store_state::ended() noexcept {

@@ -97,7 +97,7 @@ void automatic_transaction::logged(ticket at, commit_mode mode) {
     parts.tracked.fail();
     throw;
   }
-  if (many_twins) parts.truncation.request_everything();
+  if (many_twins) parts.truncation.request_truncation();
 }
 
 void automatic_transaction::restore() noexcept {

@@ -1,7 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// A transaction that finds its changes in automatically tracked regions by itself. It has the automatic right until it has
-// settled what is in memory.
+// A transaction that finds its changes in automatically tracked regions by itself. It has the automatic right until its
+// values are captured or given up.
 #pragma once
 
 #include "transactions/transaction_state.hpp"
@@ -32,8 +32,8 @@ class automatic_transaction final : public transaction_state {
   void forget() noexcept;
 
   bool settled_ = false;
-  bool collected_ = false;             // changes are found, and will not be looked for again
-  std::vector<memory_range> changes_;  // as commit has found them
+  bool collected_ = false;             // the changes were found; commit does not look for them again
+  std::vector<memory_range> changes_;  // the changes that commit has found
 };
 
 }  // namespace tenure::rvm

@@ -61,15 +61,15 @@ void transaction_state::write_bulk_to_segments() {
   parts.writer.wait(parts.writer.last_commit());
   // In the order of writing, so that where a page is written twice the later bytes hold.
   std::map<segment*, std::vector<segment::bulk_write>> writes;
-  std::vector<bulk_extent> masked;
+  std::vector<bulk_run> masked;
   for (const bulk_write& b : bulk_) {
     const std::uint64_t page = (b.in->offset + b.offset) / redo_page;
     writes[b.in->in].push_back({page, b.from, {}});
     masked.push_back({b.in->in, page, std::vector<std::uint32_t>(b.length / redo_page)});
   }
-  extents_.clear();
+  bulk_runs_.clear();
   const log_stamp& stamp = parts.log.stamp();
-  parts.truncation.writing_extents([&] {
+  parts.truncation.with_lock_for_bulk([&] {
     parts.queue.mask(id(), stamp.generation, masked);
     for (auto& [in, all] : writes) {
       const lsn tail = in->was_changed_under(stamp.log_id) ? parts.log.window().tail : 0;
@@ -77,7 +77,7 @@ void transaction_state::write_bulk_to_segments() {
       for (auto& w : all) {
         ++parts.count.bulk_extents;
         parts.count.bulk_bytes += w.checksums.size() * redo_page;
-        extents_.push_back({in, w.page, std::move(w.checksums)});
+        bulk_runs_.push_back({in, w.page, std::move(w.checksums)});
       }
     }
   });

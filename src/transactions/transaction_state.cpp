@@ -154,7 +154,7 @@ void transaction_state::put_back_old_values() noexcept {
 void transaction_state::drop_references() noexcept {
   if (touched_.all().empty()) return;
   touched_.clear(owner_.list_lock());
-  owner_.parts().truncation.unblocked();
+  owner_.parts().truncation.note_unblocked();
 }
 
 void transaction_state::refer_to_pages(region_state& in, const std::byte* from, std::size_t length) {
@@ -264,7 +264,7 @@ commit_image transaction_state::prepare(bool lazy) {
     }
   for (const declared& d : ranges_)
     values_.push_back({d.in->in, d.in->offset + static_cast<std::uint64_t>(d.from - d.in->base), d.from, d.length});
-  return {id(), os::wall_clock_ns(), label_, lazy, values_, extents_};
+  return {id(), os::wall_clock_ns(), label_, lazy, values_, bulk_runs_};
 }
 
 void transaction_state::undo_prepare() noexcept {
@@ -322,7 +322,7 @@ void transaction_state::reset() {
   preparing_ = false;
   undo_before_prepare_ = saved_before_prepare_ = not_prepared;
   values_.clear();
-  extents_.clear();
+  bulk_runs_.clear();
   ranges_declared_ = 0;
   bytes_declared_ = 0;
   reset_kind();

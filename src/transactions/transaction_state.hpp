@@ -1,8 +1,8 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// An open transaction: what it has declared, and the old values it would put back. There are two kinds behind one way to
-// commit: one declares everything (explicit_transaction), the other finds its changes in tracked regions by itself
-// (automatic_transaction).
+// An open transaction: its declared ranges, and the old values that an abort puts back. There are two kinds, with one
+// way to commit. An explicit_transaction declares everything. An automatic_transaction finds its changes in tracked
+// regions by itself.
 #pragma once
 
 #include <memory>
@@ -22,7 +22,7 @@ namespace tenure::rvm {
 
 class transaction_table;
 
-// Used by one thread at a time, except where said.
+// Used by one thread at a time, except where a comment says otherwise.
 class transaction_state : public commit_source {
  public:
   struct declared {
@@ -31,7 +31,7 @@ class transaction_state : public commit_source {
     region_state* in;
     [[nodiscard]] std::byte* end() const { return from + length; }
   };
-  // Pages to be written straight to the segment.
+  // Pages that will be written straight to the segment.
   struct bulk_write {
     region_state* in;
     std::size_t offset, length;  // in the region, bytes
@@ -43,7 +43,8 @@ class transaction_state : public commit_source {
   transaction_state(const transaction_state&) = delete;
   transaction_state& operator=(const transaction_state&) = delete;
 
-  // Whoever takes it may use it, until it lets go. Any thread.
+  // Takes the object if it is free. The thread that has taken it owns it until it releases it. May be called by any
+  // thread.
   [[nodiscard]] bool take() noexcept { return !open_.exchange(true, std::memory_order_acquire); }
   void let_go() noexcept { open_.store(false, std::memory_order_release); }
   [[nodiscard]] bool is_open() const noexcept { return open_.load(std::memory_order_acquire); }
@@ -58,13 +59,13 @@ class transaction_state : public commit_source {
   void join(participant& who);
   ticket commit(commit_mode mode);
   void abort();
-  // Ends it: aborts, or, if it was begun no_restore, leaves its changes in memory.
+  // Ends the transaction: aborts it, or, if it was begun with no_restore, leaves its changes in memory.
   void drop() noexcept;
-  // Finds the changes in tracked regions before the commit. Only automatic ones do.
+  // Finds the changes in tracked regions before the commit. Only automatic transactions do that.
   virtual std::span<const memory_range> settle_changes() = 0;
-  // Undoes that, and forgets what was to be written in bulk.
+  // Undoes settle_changes(), and forgets what was to be written in bulk.
   virtual void take_back_changes() noexcept = 0;
-  // In tracked regions, as commit has found them.
+  // The changes in tracked regions that commit has found.
   [[nodiscard]] virtual std::span<const memory_range> changes() const = 0;
 
   // For queries, from any thread.
@@ -72,18 +73,18 @@ class transaction_state : public commit_source {
   [[nodiscard]] open_transaction describe() const;                  // with the list's lock held
   [[nodiscard]] virtual bool uses(const region_state& in) const;    // with the list's lock held
   void add_touched_to(page_set& pages) { touched_.add_to(pages); }  // with the list's lock held
-  // Of all committed transactions that this object has been.
+  // The sums over all committed transactions that have used this object.
   struct totals {
-    own_counter flush_commits, no_flush_commits, ranges_declared, bytes_declared, ranges_merged, bytes_merged;
+    single_writer_counter flush_commits, no_flush_commits, ranges_declared, bytes_declared, ranges_merged, bytes_merged;
   };
   [[nodiscard]] const totals& all_committed() const { return totals_; }
 
-  // For checking mode; from other threads with the list's lock held.
+  // For checking mode. Other threads must hold the list's lock.
   [[nodiscard]] const std::string& label() const { return label_; }
   [[nodiscard]] std::span<const declared> ranges() const { return ranges_; }
   [[nodiscard]] std::span<const bulk_write> bulk() const { return bulk_; }
 
-  // The memory has been let go, and lives on until this transaction ends.
+  // The program has released the memory, which lives until this transaction ends.
   void keep(std::shared_ptr<void> memory) { kept_ = std::move(memory); }
   [[nodiscard]] std::shared_ptr<void> take_kept() { return std::move(kept_); }
 
@@ -97,27 +98,27 @@ class transaction_state : public commit_source {
   void captured() noexcept final;
 
  protected:
-  // --- What the kinds do differently ---
-  // A range in a region that is tracked automatically.
+  // --- What differs between the two kinds ---
+  // Declares a range in a region that is tracked automatically.
   virtual void set_tracked_range(region_state& in, std::byte* from, std::size_t length) = 0;
-  // Hands the transaction to the log's writer, and returns when its values are captured, or later.
+  // Passes the transaction to the log's writer. Returns when its values are captured, or later.
   virtual ticket log(commit_mode mode) = 0;
-  // That, or what came before it, has failed: nothing is captured.
+  // log(), or a step before it, has failed: nothing is captured.
   virtual void logging_failed() noexcept = 0;
-  // It has not. Returns when the transaction is as durable as `mode` wants it.
+  // log() has not failed. Returns when the transaction is as durable as `mode` requires.
   virtual void logged(ticket at, commit_mode mode) = 0;
-  // Memory gets the old values.
+  // Puts the old values back into memory.
   virtual void restore() noexcept = 0;
-  // For the counters: what the program has declared.
+  // For the counters: the number of ranges that the program has declared.
   [[nodiscard]] virtual std::uint64_t declared_ranges(std::uint64_t merged) const = 0;
   [[nodiscard]] virtual std::uint64_t declared_bytes(std::uint64_t merged) const = 0;
   virtual void reset_kind() noexcept = 0;
 
   void put_back_old_values() noexcept;
-  // Lists the pages of a range that is to be logged.
+  // Lists the pages of a range that will be logged.
   void refer_to_pages(region_state& in, const std::byte* from, std::size_t length);
   void declare(const declared& range) { ranges_.push_back(range); }
-  // Those in regions that are tracked automatically.
+  // Forgets the ranges in regions that are tracked automatically.
   void forget_tracked_ranges() noexcept;
   void forget_bulk() noexcept { bulk_.clear(); }
   [[nodiscard]] bool is_preparing() const { return preparing_; }
@@ -140,42 +141,43 @@ class transaction_state : public commit_source {
   void merge();
   void write_bulk_to_segments();
   void drop_references() noexcept;
-  // Committed in this mode, or not at all.
+  // Ends the transaction, which was committed in this mode, or not at all.
   void end(std::optional<commit_mode> committed) noexcept;
   void reset();
-  // The lock under which others look at the lists, if they do.
+  // The lock under which other threads read the lists; no lock if they never do.
   [[nodiscard]] std::unique_lock<std::mutex> lock_for_checking() const;
 
   transaction_table& owner_;
-  // Belongs to an open transaction; otherwise anybody may take it for a new one.
+  // True: the object belongs to an open transaction. False: any thread may take it for a new one.
   std::atomic<bool> open_{false};
   std::atomic<std::uint64_t> id_{0};
   std::atomic<restore_mode> mode_{restore_mode::restore};
   std::string label_;  // changed under the list's lock
-  // Declared ranges. The first merged_ of them are sorted, disjoint and not adjacent; the others are as they came.
+  // Declared ranges. The first merged_ of them are sorted, disjoint and not adjacent. The others are in the order of
+  // declaration.
   std::vector<declared> ranges_;
   std::size_t merged_ = 0;
-  std::vector<old_value> undo_;  // in the order of declaration: put back last to first [rvm.transaction.undo-order]
+  std::vector<old_value> undo_;  // in the order of declaration; put back last to first [rvm.transaction.undo-order]
   std::vector<std::byte> saved_;
   page_references touched_;
-  // Where the ranges are: mostly in one region.
+  // The regions of the ranges. Mostly there is one.
   std::atomic<region_state*> first_region_{nullptr};
   std::vector<region_state*> other_regions_;  // changed under the list's lock
   region_state* last_region_ = nullptr;
   std::vector<participant*> participants_;
-  std::size_t prepared_ = 0;  // how many of them prepare() has run for
-  bool preparing_ = false;    // they are being asked
-  // What the undo lists held before prepare(), until that is settled.
+  std::size_t prepared_ = 0;  // number of participants for which prepare() has run
+  bool preparing_ = false;    // the participants' prepare() is running
+  // The lengths of the undo lists before prepare(), until the values are captured or given up.
   std::size_t undo_before_prepare_ = not_prepared, saved_before_prepare_ = not_prepared;
   std::vector<new_value> values_;  // while committing
   std::vector<bulk_write> bulk_;   // in checking mode changed under the list's lock
-  std::vector<bulk_extent> extents_;
-  own_counter ranges_declared_, bytes_declared_;
+  std::vector<bulk_run> bulk_runs_;
+  single_writer_counter ranges_declared_, bytes_declared_;
   totals totals_;
   std::shared_ptr<void> kept_;
 };
 
-// Declares everything.
+// A transaction that declares everything.
 class explicit_transaction final : public transaction_state {
  public:
   using transaction_state::transaction_state;

@@ -1,6 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// The transactions of a memory: those that are open, and those that were, whose objects are used again.
+// The transactions of a memory: open ones, and objects of ended ones, which are reused.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ namespace tenure::rvm {
 
 class transaction_table final : public region_users {
  public:
-  // What transactions work with.
+  // The parts of the memory that transactions use.
   struct memory_parts {
     const opening& of;
     const region_table& regions;
@@ -27,32 +27,32 @@ class transaction_table final : public region_users {
     tracked_regions& tracked;
     const checking_mode& checking;
     counters& count;
-    const error& not_restored;  // an abort could not put everything back
-    bool archived;              // what is written in bulk goes through the log
+    const error& not_restored;  // set if an abort could not put everything back
+    bool archived;              // data that is written in bulk must go through the log
   };
   explicit transaction_table(const memory_parts& parts) : parts_(parts) {}
 
   [[nodiscard]] const memory_parts& parts() const { return parts_; }
-  // Guards the list, and what transactions show to others; innermost.
+  // Guards the list, and what transactions show to other threads. Innermost.
   [[nodiscard]] std::mutex& list_lock() const { return list_mutex_; }
 
   [[nodiscard]] transaction_state& begin(restore_mode mode);
-  // Waits while another automatic one has not settled its changes.
+  // Waits while another automatic transaction has the automatic right.
   [[nodiscard]] transaction_state& begin_automatic();
 
   [[nodiscard]] std::vector<std::uint64_t> open_ids() const;  // sorted
-  // Those that use the region; all if it is nullptr.
+  // The transactions that use the region; all if it is nullptr.
   [[nodiscard]] std::vector<open_transaction> describe_open(const region_state* in) const;
-  // Adds what transactions have counted.
+  // Adds the transactions' counts.
   void add_to(statistics& s) const;
-  // Calls f for each open transaction. With the list's lock held.
+  // Calls f for each open transaction. The list's lock is held.
   template <class F>
   void for_each_open(F&& f) const {
     for_each([&](transaction_state& tx) {
       if (tx.is_open()) f(tx);
     });
   }
-  // The memory was let go while transactions are open: it goes with the last of them.
+  // The program has released the memory while transactions are open. The last of them destroys it.
   void outlive(const std::shared_ptr<void>& memory);
 
   // Throws if an invariant does not hold. While nobody uses a transaction.
@@ -71,7 +71,7 @@ class transaction_table final : public region_users {
     for (const auto& tx : explicit_) f(*tx);
     for (const auto& tx : automatic_) f(*tx);
   }
-  // One that nobody uses, for a new transaction.
+  // An object that no transaction uses, for a new one.
   template <class T>
   [[nodiscard]] T& claim(list<T>& all);
   [[nodiscard]] std::uint64_t next_id() { return last_id_.fetch_add(1, std::memory_order_relaxed) + 1; }

@@ -17,12 +17,12 @@ void look_at(const rvm::group_view& view, os::const_bytes group) {
   require(view.segments().size() + view.transactions().size() == view.header().records, "a record was dropped");
   for (const auto& transaction : view.transactions()) {
     require(inside(transaction.label.data(), transaction.label.size()), "a label lies outside of the group");
-    for (const auto& extent : transaction.extents) {
-      require(extent.segment < view.segments().size(), "an extent has no segment");
-      require(inside(extent.checksums.data(), extent.checksums.size()), "checksums lie outside of the group");
-      require(extent.pages() != 0 && extent.offset % 4096 == 0, "an extent is not of whole pages");
-      require(extent.offset + extent.length() >= extent.offset, "an extent wraps around");
-      (void)extent.checksum(extent.pages() - 1);
+    for (const auto& run : transaction.runs) {
+      require(run.segment < view.segments().size(), "an extent has no segment");
+      require(inside(run.checksums.data(), run.checksums.size()), "checksums lie outside of the group");
+      require(run.pages() != 0 && run.offset % 4096 == 0, "an extent is not of whole pages");
+      require(run.offset + run.length() >= run.offset, "an extent wraps around");
+      (void)run.checksum(run.pages() - 1);
     }
     for (const auto& range : transaction.ranges) {
       require(range.segment < view.segments().size(), "a range has no segment");

@@ -233,7 +233,7 @@ bool replay_in_parts(sim::disk& disk) {
     rvm::replay(*log, {log->status().head, end.tail, end.last_group},
                 {.resolve = [&](const rvm::segment_name& name) { return name.raw ? &raw : &formatted; },
                  .memory = 1 << 14,
-                 .may_have_extents = (log->status().incompatible & rvm::feature_extents) != 0,
+                 .may_have_extents = (log->status().incompatible & rvm::feature_bulk_runs) != 0,
                  .damaged = [](const auto&) { throw error(errc::damaged, "an extent is damaged"); }},
                 report);
     require(formatted.verify({}).empty(), "a checksum is wrong");

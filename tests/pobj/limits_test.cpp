@@ -66,7 +66,7 @@ TEST_F(pobj_limits, slots_are_found_from_anywhere_behind_them) {
     const position at = below(4) == 0 ? slot : below(20'000'000);
     const auto after = model.upper_bound(at);
     const object expected = after == model.begin() ? object{} : std::prev(after)->second;
-    ASSERT_EQ(table.object_before(at), expected) << at;
+    ASSERT_EQ(table.find_last_object(at), expected) << at;
     ASSERT_EQ(table.size(), model.size());
   }
 }
@@ -78,7 +78,7 @@ TEST_F(pobj_limits, many_pointers_into_one_text) {
   const object text = objects.at(first_slot), behind = objects.at(first_slot + (5 << 20));
   table.set(first_slot, text);
   table.set(first_slot + (5 << 20), behind);
-  for (int i = 0; i < 3'000'000; ++i) ASSERT_EQ(table.object_before(first_slot + (5 << 20) - 8), text);
+  for (int i = 0; i < 3'000'000; ++i) ASSERT_EQ(table.find_last_object(first_slot + (5 << 20) - 8), text);
 }
 
 // --- Types ---

@@ -443,18 +443,18 @@ TEST(bulk_extents, of_several_groups) {
   group_pool pool;
   batch b(1, pool);
   const std::string label = "a label";
-  std::vector<bulk_extent> extents(3);
+  std::vector<bulk_run> runs(3);
   std::uint32_t next = 1;
   const std::uint64_t lengths[] = {3, 300001, 350000};
   for (std::size_t i = 0; i < 3; ++i) {
-    extents[i].in = on.all[i == 1 ? 1 : 0].get();
-    extents[i].page = 1000000 * (i + 1);
-    for (std::uint64_t n = 0; n < lengths[i]; ++n) extents[i].checksums.push_back(next++);
+    runs[i].in = on.all[i == 1 ? 1 : 0].get();
+    runs[i].page = 1000000 * (i + 1);
+    for (std::uint64_t n = 0; n < lengths[i]; ++n) runs[i].checksums.push_back(next++);
   }
   const std::string value(1500, 'v');
   const std::vector<new_value> values = {
       {on.all[0].get(), 8, reinterpret_cast<const std::byte*>(value.data()), value.size()}};
-  const commit_image image{7, 8, label, false, values, extents};
+  const commit_image image{7, 8, label, false, values, runs};
   b.append(image, {});
   EXPECT_LE(b.length(512), batch::bound(image, 512));
   const log_stamp stamp{{}, 1, 512};
@@ -472,14 +472,14 @@ TEST(bulk_extents, of_several_groups) {
       EXPECT_EQ(last, 0u);
       last += tx.flags & record_last ? 1 : 0;
       ranges += tx.ranges.size();
-      for (const auto& extent : tx.extents) {
+      for (const auto& run : tx.runs) {
         EXPECT_EQ(ranges, 0u) << "extents come first";
-        for (std::uint64_t n = 0; n < extent.pages(); ++n, ++seen) {
+        for (std::uint64_t n = 0; n < run.pages(); ++n, ++seen) {
           const std::size_t i = seen < 3 ? 0 : seen < 300004 ? 1 : 2;
           const std::uint64_t in_extent = seen - (i == 0 ? 0 : i == 1 ? 3 : 300004);
-          ASSERT_EQ(extent.checksum(n), seen + 1);
-          ASSERT_EQ(extent.offset / page + n, extents[i].page + in_extent);
-          ASSERT_EQ(view.segments()[extent.segment].path, on.all[i == 1 ? 1 : 0]->logged_path());
+          ASSERT_EQ(run.checksum(n), seen + 1);
+          ASSERT_EQ(run.offset / page + n, runs[i].page + in_extent);
+          ASSERT_EQ(view.segments()[run.segment].path, on.all[i == 1 ? 1 : 0]->logged_path());
         }
       }
     }

@@ -375,11 +375,11 @@ TEST(segment_header, what_is_in_the_page_cache_is_not_relied_on) {
   ASSERT_EQ(applied_after_a_crash(disk), page);
   status_block status{};
   status.log_id = log;
-  s.mark_in(status);
+  s.add_mark_to(status);
   EXPECT_EQ(status.mark_count, 0u);
   s.note_applied(through);
   EXPECT_EQ(applied_after_a_crash(disk), through);
-  s.mark_in(status);
+  s.add_mark_to(status);
   ASSERT_EQ(status.mark_count, 1u);
   EXPECT_EQ(status.marks[0].applied, through);
 }

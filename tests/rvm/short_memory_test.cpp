@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "records/batch.hpp"
-#include "records/companions.hpp"
+#include "records/commit_gathering.hpp"
 #include "sim/disk.hpp"
 #include "support/model.hpp"
 #include "support/segments_on_sim.hpp"
@@ -189,7 +189,7 @@ TEST(group_buffers, of_large_transactions_are_given_back) {
       taken.push_back(pool.take());
       std::memset(taken.back()->bytes, i, length);
     }
-    EXPECT_EQ(pool.memory(), 25u * 8 * length);
+    EXPECT_EQ(pool.memory_used(), 25u * 8 * length);
     for (int i = 0; i < 200; ++i) {
       EXPECT_EQ(taken[static_cast<std::size_t>(i)]->bytes[0], static_cast<std::byte>(i));
       EXPECT_EQ(taken[static_cast<std::size_t>(i)]->bytes[length - 1], static_cast<std::byte>(i));
@@ -201,17 +201,17 @@ TEST(group_buffers, of_large_transactions_are_given_back) {
       taken.erase(at);
       pool.give_back(std::move(buffer));
     }
-    EXPECT_EQ(pool.memory(), 2u * 8 * length);
+    EXPECT_EQ(pool.memory_used(), 2u * 8 * length);
   }
   // What is kept is used.
   const auto one = pool.take();
-  EXPECT_EQ(pool.memory(), 2u * 8 * length);
+  EXPECT_EQ(pool.memory_used(), 2u * 8 * length);
 }
 
 // A disk that has stalled for two seconds does not let the next commit wait for half of one.
 TEST(waiting_for_companions, ends_soon_whatever_the_disk_did) {
   using namespace std::chrono;
-  companions all;
+  commit_gathering all;
   EXPECT_TRUE(all.all_here());
   for (int i = 0; i < 3; ++i) all.arrive();
   EXPECT_EQ(all.leave(), 3u);

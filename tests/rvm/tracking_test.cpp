@@ -260,7 +260,7 @@ TEST_F(tracking, many_twins_ask_for_truncation) {
 }
 
 // After a failed sync memory is ahead of the disk and stays so; everything can be ended and closed.
-// [rvm.tracking.settled]
+// [rvm.tracking.captured]
 TEST(tracking_failure, leaves_a_transaction_that_can_only_be_aborted) {
   sim::disk disk;
   options how = small_log(&disk);

@@ -1,9 +1,10 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// How long a batch waits for commits that are about to come.
+// Decides how long a batch waits for commits that are about to come.
 //
-// Threads that the last sync released are about to commit again. A batch that leaves without them makes them wait for two
-// syncs: with 8 threads, batches alternated between one and seven commits, at 0.67 of the throughput that there is now.
+// Threads that the last sync released will soon commit again. If a batch is written without them, they must wait for
+// two syncs. With 8 threads, batches then alternated between one and seven commits, and throughput was 0.67 of what it
+// is with the wait.
 #pragma once
 
 #include <algorithm>
@@ -13,20 +14,20 @@
 
 namespace tenure::rvm {
 
-class companions {
+class commit_gathering {
  public:
   using duration = std::chrono::steady_clock::duration;
-  // A disk that has stalled says nothing about the next write. The wait is of use for syncs of up to 20 ms.
+  // A stalled disk says nothing about the next write. The wait is useful for syncs of up to 20 ms.
   static constexpr duration longest_patience = std::chrono::milliseconds(5);
 
-  // Somebody begins to wait for a batch. Any thread.
+  // A thread begins to wait for a batch. May be called by any thread.
   void arrive() noexcept { ++waiting_; }
-  // Whether as many have come as the last batch had.
+  // Whether as many threads wait as the last batch had.
   [[nodiscard]] bool all_here() const noexcept { return waiting_ >= expected_; }
   [[nodiscard]] duration patience() const noexcept { return patience_; }
-  // A batch leaves with all who wait. Returns how many.
+  // A batch is about to be written for all threads that wait. Returns how many they are.
   std::size_t leave() noexcept { return waiting_.exchange(0); }
-  // It has been written, for so many, and took so long.
+  // The batch was written: for this many threads, and in this time.
   void written(std::size_t with, duration took) noexcept {
     expected_ = with + waiting_;
     patience_ = std::min(took / 4, longest_patience);
@@ -34,7 +35,7 @@ class companions {
 
  private:
   std::atomic<std::size_t> waiting_{0};
-  // With the commit lock.
+  // Guarded by the commit lock.
   std::size_t expected_ = 0;
   duration patience_{};
 };

@@ -1,5 +1,5 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
-#include "store/access_gate.hpp"
+#include "store/access_lock.hpp"
 
 #include <algorithm>
 #include <vector>
@@ -12,23 +12,23 @@ namespace {
 
 // The gates through which this thread has gone to read, one entry for each time.
 struct entry {
-  const access_gate* gate;
+  const access_lock* access;
   bool counted;  // false: the thread was the writer
 };
 thread_local std::vector<entry> reading;
 
 }  // namespace
 
-bool access_gate::is_reader() const noexcept {
-  return std::ranges::any_of(reading, [&](const entry& e) { return e.gate == this && e.counted; });
+bool access_lock::is_reader() const noexcept {
+  return std::ranges::any_of(reading, [&](const entry& e) { return e.access == this && e.counted; });
 }
 
-bool access_gate::in_use() {
+bool access_lock::in_use() {
   const std::scoped_lock lock(mutex_);
   return readers_ != 0 || writer_.load() != std::thread::id();
 }
 
-void access_gate::enter_to_write() {
+void access_lock::lock_exclusive() {
   if (is_reader())
     throw error(
         errc::bad_transaction,
@@ -41,7 +41,7 @@ void access_gate::enter_to_write() {
   writer_ = std::this_thread::get_id();
 }
 
-void access_gate::leave_writing() noexcept {
+void access_lock::unlock_exclusive() noexcept {
   const std::scoped_lock lock(mutex_);
   writer_ = std::thread::id();
   admitted_ = waiting_readers_;
@@ -49,12 +49,12 @@ void access_gate::leave_writing() noexcept {
   if (admitted_ == 0) writer_may_enter_.notify_one();
 }
 
-void access_gate::enter_to_read() {
+void access_lock::lock_shared() {
   const bool counted = !is_writer();
   reading.push_back({this, counted});
   if (!counted) return;
   std::unique_lock lock(mutex_);
-  const auto others = std::ranges::count_if(reading, [&](const entry& e) { return e.gate == this && e.counted; });
+  const auto others = std::ranges::count_if(reading, [&](const entry& e) { return e.access == this && e.counted; });
   if (others == 1) {  // who is inside already does not wait for a writer who waits for him
     ++waiting_readers_;
     readers_may_enter_.wait(
@@ -65,8 +65,8 @@ void access_gate::enter_to_read() {
   ++readers_;
 }
 
-void access_gate::leave_reading() noexcept {
-  const auto last = std::find_if(reading.rbegin(), reading.rend(), [&](const entry& e) { return e.gate == this; });
+void access_lock::unlock_shared() noexcept {
+  const auto last = std::find_if(reading.rbegin(), reading.rend(), [&](const entry& e) { return e.access == this; });
   const bool counted = last->counted;
   reading.erase(std::next(last).base());
   if (!counted) return;

@@ -1,5 +1,5 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
-#include "objects/nursery.hpp"
+#include "objects/birth.hpp"
 
 #include <algorithm>
 #include <cassert>
@@ -17,35 +17,35 @@ constexpr address up(address at, std::uint64_t to) { return (at + to - 1) & ~(to
 
 }  // namespace
 
-nursery::nursery(block_map& map, rvm::region& region, const store_tuning& tune, grower grow)
+birth::birth(block_map& map, rvm::region& region, const store_tuning& tune, grower grow)
     : map_(map),
       region_(region),
       tune_(tune),
       worth_filling_(granules_in_block * std::min<std::uint32_t>(tune.refill, 100) / 100),
       grow_(std::move(grow)),
-      fresh_(map.header().blocks_end),
-      look_end_(fresh_),
+      unused_from_(map.header().blocks_end),
+      scan_end_(unused_from_),
       zero_from_((region.size() + block_size - 1) / block_size) {
   // Behind an object that goes on into its last zone there is no bookkeeping for others.
-  if (fresh_ % blocks_in_zone != 0 && map.kind_of_zone(fresh_ / blocks_in_zone) == zone_kind::continued)
-    fresh_ = (fresh_ / blocks_in_zone + 1) * blocks_in_zone;
-  if (fresh_ % blocks_in_zone == 0) fresh_ += bookkeeping_blocks;
+  if (unused_from_ % blocks_in_zone != 0 && map.kind_of_zone(unused_from_ / blocks_in_zone) == zone_kind::continued)
+    unused_from_ = (unused_from_ / blocks_in_zone + 1) * blocks_in_zone;
+  if (unused_from_ % blocks_in_zone == 0) unused_from_ += bookkeeping_blocks;
 }
 
-nursery::~nursery() {
-  for (young_block* y : all_) {
-    map_.set_young(y->first, y->span, nullptr);
+birth::~birth() {
+  for (transient_block* y : all_) {
+    map_.set_transient_block(y->first, y->span, nullptr);
     delete y;
   }
 }
 
-nursery::counts nursery::made() const {
+birth::counts birth::made() const {
   const std::scoped_lock lock(mutex_);
   return made_;
 }
 
 // The segment grows and pages are opened without the lock: commits take it while they keep others from growing.
-address nursery::make(std::uint32_t type, std::uint64_t size, std::uint64_t alignment, maker who) {
+address birth::make(std::uint32_t type, std::uint64_t size, std::uint64_t alignment, maker who) {
   alignment = std::max(alignment, granule);
   size = std::max<std::uint64_t>(size, 1);
   // Aligned to a block it would begin in the one behind its header, where nobody looks for it.
@@ -55,12 +55,12 @@ address nursery::make(std::uint32_t type, std::uint64_t size, std::uint64_t alig
   std::unique_lock lock(mutex_);
   const bool mine = who == maker::writer && in_transaction_;
   const bool is_small = size + alignment <= largest_small;
-  area& in = mine ? inside_ : outside_;
-  address at = is_small ? try_small(in, size, alignment, mine) : 0;
+  area& in = mine ? transaction_area_ : other_area_;
+  address at = is_small ? try_allocate_small(in, size, alignment, mine) : 0;
   bool zeroed = in.blocks.zeroed;
   while (at == 0) {
     const std::uint64_t blocks = (up(header_bytes(size), alignment) + size + block_size - 1) / block_size;
-    run got = is_small ? choose(1, in.wanted) : choose(blocks, blocks);
+    run got = is_small ? take_blocks(1, in.wanted) : take_blocks(blocks, blocks);
     lock.unlock();
     try {
       open(got);
@@ -74,10 +74,10 @@ address nursery::make(std::uint32_t type, std::uint64_t size, std::uint64_t alig
       if (in.spare.blocks != 0) give_back(in.spare);  // another thread was as fast
       in.spare = got;
       in.wanted = std::min(2 * in.wanted, std::max<std::uint64_t>(tune_.most_blocks, 1));
-      at = try_small(in, size, alignment, mine);
+      at = try_allocate_small(in, size, alignment, mine);
       zeroed = in.blocks.zeroed;
     } else {
-      at = place_large(got, size, alignment, mine);
+      at = allocate_large(got, size, alignment, mine);
       zeroed = got.zeroed;
     }
   }
@@ -89,7 +89,7 @@ address nursery::make(std::uint32_t type, std::uint64_t size, std::uint64_t alig
   return at;
 }
 
-address nursery::try_small(area& in, std::uint64_t size, std::uint64_t alignment, bool inside) {
+address birth::try_allocate_small(area& in, std::uint64_t size, std::uint64_t alignment, bool inside) {
   address at = up(in.next + sizeof(object_header), alignment);
   while (at + size > in.limit) {
     if (!next_hole(in) && !next_block(in, inside)) return 0;
@@ -99,16 +99,16 @@ address nursery::try_small(area& in, std::uint64_t size, std::uint64_t alignment
   if (!in.blocks.zeroed) std::memset(reinterpret_cast<void*>(in.next), 0, at - in.next);
   in.next = at + size;
   if (inside)
-    touch(*in.young);
+    touch(*in.within);
   else
-    in.young->is_shared = true;
-  in.young->starts.set((at - map_.start_of(in.young->first)) / granule);
+    in.within->is_shared = true;
+  in.within->starts.set((at - map_.start_of(in.within->first)) / granule);
   return at;
 }
 
-address nursery::place_large(const run& in, std::uint64_t size, std::uint64_t alignment, bool inside) {
+address birth::allocate_large(const run& in, std::uint64_t size, std::uint64_t alignment, bool inside) {
   const std::uint64_t before = up(header_bytes(size), alignment);
-  young_block& y = young_at(in.first, in.blocks, true);
+  transient_block& y = make_transient_block(in.first, in.blocks, true);
   if (inside)
     touch(y);
   else
@@ -117,68 +117,68 @@ address nursery::place_large(const run& in, std::uint64_t size, std::uint64_t al
   return map_.start_of(in.first) + before;
 }
 
-void nursery::touch(young_block& y) {
+void birth::touch(transient_block& y) {
   if (y.touched) return;
   y.touched = true;
   y.starts_at_begin = y.starts;
   touched_.push_back(&y);
 }
 
-young_block& nursery::young_at(std::uint64_t block, std::uint64_t span, bool is_large) {
-  if (young_block* const known = map_.young(block)) return *known;
-  auto made = std::make_unique<young_block>();
+transient_block& birth::make_transient_block(std::uint64_t block, std::uint64_t span, bool is_large) {
+  if (transient_block* const known = map_.find_transient_block(block)) return *known;
+  auto made = std::make_unique<transient_block>();
   made->first = block;
   made->span = static_cast<std::uint32_t>(span);
   made->is_large = is_large;
   all_.insert(made.get());
-  map_.set_young(block, span, made.get());
+  map_.set_transient_block(block, span, made.get());
   return *made.release();
 }
 
-bool nursery::next_hole(area& in) {
+bool birth::next_hole(area& in) {
   if (in.holes.empty()) return false;
   std::tie(in.next, in.limit) = in.holes.back();
   in.holes.pop_back();
   return true;
 }
 
-void nursery::leave_block(area& in, bool inside) {
-  young_block* const last = std::exchange(in.young, nullptr);
+void birth::close_block(area& in, bool inside) {
+  transient_block* const last = std::exchange(in.within, nullptr);
   in.next = in.limit = 0;
   if (last == nullptr) return;
   if (inside)
     touch(*last);  // an abort comes back to it
   else
-    drop_if_empty(*last);
+    release_if_empty(*last);
 }
 
-bool nursery::next_block(area& in, bool inside) {
-  leave_block(in, inside);
+bool birth::next_block(area& in, bool inside) {
+  close_block(in, inside);
   if (in.blocks.blocks > 1) {
     ++in.blocks.first;
     --in.blocks.blocks;
   } else {
     in.blocks = {};
-    if (inside && fill_again(in)) return true;
+    if (inside && take_sparse_block(in)) return true;
     if (in.spare.blocks == 0) return false;
     in.blocks = std::exchange(in.spare, {});
   }
-  in.young = &young_at(in.blocks.first, 1, false);
+  in.within = &make_transient_block(in.blocks.first, 1, false);
   in.next = map_.start_of(in.blocks.first);
   in.limit = in.next + block_size;
   return true;
 }
 
 // The gaps between the persistent objects of a block that is mostly empty.
-bool nursery::fill_again(area& in) {
-  look_at_old_blocks();
+bool birth::take_sparse_block(area& in) {
+  scan_old_blocks();
   while (!sparse_.empty()) {
     const std::uint64_t block = *sparse_.rbegin();
     sparse_.erase(block);
     // The zone may have been emptied since, and a large object may lie where its bookkeeping was.
     if (map_.kind_of_zone(block / blocks_in_zone) != zone_kind::ordinary) continue;
     const block_entry& e = map_.entry(block);
-    if (e.kind != block_kind::small || e.used > worth_filling_ || map_.young(block) != nullptr) continue;
+    if (e.kind != block_kind::small || e.used > worth_filling_ || map_.find_transient_block(block) != nullptr) continue;
     in.holes.clear();
     address free_from = map_.start_of(block);
     map_.starts(block).for_each([&](std::uint64_t g) {
@@ -192,24 +192,24 @@ bool nursery::fill_again(area& in) {
       in.holes.emplace_back(free_from, end);
     if (in.holes.empty()) continue;
     in.blocks = {block, 1, false};
-    in.young = &young_at(block, 1, false);
+    in.within = &make_transient_block(block, 1, false);
     std::ranges::reverse(in.holes);
     return next_hole(in);
   }
   return false;
 }
 
-nursery::run nursery::choose(std::uint64_t least, std::uint64_t most) {
-  if (least > blocks_in_zone - bookkeeping_blocks) return choose_zones(least);
-  look_at_old_blocks();
+birth::run birth::take_blocks(std::uint64_t least, std::uint64_t most) {
+  if (least > blocks_in_zone - bookkeeping_blocks) return take_zones(least);
+  scan_old_blocks();
   if (const free_runs::run found = free_.take(least, most); found.blocks != 0)
     return {found.first, found.blocks, false};
-  return choose_fresh(least, most);
+  return take_never_used(least, most);
 }
 
 // What is larger than a zone begins where one does, and goes on over the bookkeeping of those that follow: they must be unused.
-nursery::run nursery::choose_zones(std::uint64_t blocks) {
-  while (look_from_ < look_end_) look_at_old_blocks();
+birth::run birth::take_zones(std::uint64_t blocks) {
+  while (scan_from_ < scan_end_) scan_old_blocks();
   const std::uint64_t following = (blocks + bookkeeping_blocks - 1) / blocks_in_zone;
   std::uint64_t zone = 0;  // none: that of the header is never unused as a whole
   free_.find_whole_zone([&](std::uint64_t candidate) {
@@ -220,13 +220,13 @@ nursery::run nursery::choose_zones(std::uint64_t blocks) {
     if (found == following) zone = candidate;
     return zone != 0;
   });
-  if (zone == 0) return choose_fresh(blocks, blocks);
+  if (zone == 0) return take_never_used(blocks, blocks);
   for (std::uint64_t z = zone; z <= zone + following; ++z) free_.take_zone(z);
   return {zone * blocks_in_zone + bookkeeping_blocks, blocks, false};
 }
 
-nursery::run nursery::choose_fresh(std::uint64_t least, std::uint64_t most) {
-  std::uint64_t first = fresh_, taken = least;
+birth::run birth::take_never_used(std::uint64_t least, std::uint64_t most) {
+  std::uint64_t first = unused_from_, taken = least;
   if (const std::uint64_t left = blocks_in_zone - first % blocks_in_zone; least <= left) {
     taken = std::min(most, left);
   } else if (first % blocks_in_zone > bookkeeping_blocks) {
@@ -238,26 +238,26 @@ nursery::run nursery::choose_fresh(std::uint64_t least, std::uint64_t most) {
     throw error(errc::out_of_memory, "the database is full: its reservation of " + std::to_string(map_.capacity()) +
                                          " bytes has no room for " + std::to_string(least * block_size) +
                                          " more; make a database with a larger reservation");
-  if (first != fresh_) give_back(fresh_, blocks_in_zone - fresh_ % blocks_in_zone);
-  fresh_ = end;
+  if (first != unused_from_) give_back(unused_from_, blocks_in_zone - unused_from_ % blocks_in_zone);
+  unused_from_ = end;
   // The next block begins behind the bookkeeping of its zone; the rest of a zone that an object goes on into has none.
   if ((end - 1) / blocks_in_zone != first / blocks_in_zone)
-    fresh_ = (end + blocks_in_zone - 1) / blocks_in_zone * blocks_in_zone;
-  if (fresh_ % blocks_in_zone == 0) fresh_ += bookkeeping_blocks;
+    unused_from_ = (end + blocks_in_zone - 1) / blocks_in_zone * blocks_in_zone;
+  if (unused_from_ % blocks_in_zone == 0) unused_from_ += bookkeeping_blocks;
   return {first, taken, first >= zero_from_};
 }
 
-void nursery::open(const run& which) {
+void birth::open(const run& which) {
   grow_((which.first + which.blocks) * block_size);
   region_.open_untracked(reinterpret_cast<void*>(map_.start_of(which.first)), which.blocks * block_size);
 }
 
-void nursery::give_back(run& which) {
+void birth::give_back(run& which) {
   if (which.blocks != 0) give_back(which.first, which.blocks);
   which = {};
 }
 
-void nursery::give_back(std::uint64_t first, std::uint64_t blocks) {
+void birth::give_back(std::uint64_t first, std::uint64_t blocks) {
   // Of the zones that a large object went on into nothing else was in use.
   const std::uint64_t end = first + blocks;
   if (const std::uint64_t zone = first / blocks_in_zone; (end - 1) / blocks_in_zone != zone) {
@@ -268,15 +268,15 @@ void nursery::give_back(std::uint64_t first, std::uint64_t blocks) {
   free_.add(first, blocks);
 }
 
-void nursery::look_at_old_blocks() {
-  const std::uint64_t stop = std::min(look_end_, look_from_ + std::max<std::uint64_t>(tune_.old_blocks_at_once, 1));
-  for (; look_from_ < stop; ++look_from_) {
-    const std::uint64_t block = look_from_;
+void birth::scan_old_blocks() {
+  const std::uint64_t stop = std::min(scan_end_, scan_from_ + std::max<std::uint64_t>(tune_.old_blocks_at_once, 1));
+  for (; scan_from_ < stop; ++scan_from_) {
+    const std::uint64_t block = scan_from_;
     if (map_.kind_of_zone(block / blocks_in_zone) == zone_kind::continued) {
-      look_from_ = (block / blocks_in_zone + 1) * blocks_in_zone - 1;
+      scan_from_ = (block / blocks_in_zone + 1) * blocks_in_zone - 1;
       continue;
     }
-    if (block % blocks_in_zone < bookkeeping_blocks || map_.young(block) != nullptr) continue;
+    if (block % blocks_in_zone < bookkeeping_blocks || map_.find_transient_block(block) != nullptr) continue;
     const block_entry& e = map_.entry(block);
     if (map_.kind_of_zone(block / blocks_in_zone) == zone_kind::unused || e.kind == block_kind::unused)
       give_back(block, 1);
@@ -285,12 +285,12 @@ void nursery::look_at_old_blocks() {
   }
 }
 
-void nursery::unmake(address object) {
+void birth::discard(address object) {
   const std::scoped_lock lock(mutex_);
   forget(object);
 }
 
-bool nursery::unmake_transient(address at) {
+bool birth::discard_transient(address at) {
   const std::scoped_lock lock(mutex_);
   const found_object found = map_.find_start(at);
   if (!found || found.is_persistent) return false;
@@ -298,20 +298,21 @@ bool nursery::unmake_transient(address at) {
   return true;
 }
 
-void nursery::forget(address object) {
-  young_block* const y = map_.young(map_.block_of(object));
+void birth::forget(address object) {
+  transient_block* const y = map_.find_transient_block(map_.block_of(object));
   assert(y != nullptr);
   const std::uint64_t bit = (object - map_.start_of(y->first)) / granule;
   y->starts.reset(bit);
   if (y->touched) y->starts_at_begin.reset(bit);  // an abort does not bring it back
   y->is_shared = true;
-  drop_if_empty(*y);
+  release_if_empty(*y);
 }
 
-// [heap.young.shared]: the tracker asks which bytes of a page are recoverable. Where transient objects have left other bytes
+// [heap.transient.shared]: the tracker asks which bytes of a page are recoverable. Where transient objects have left other bytes
 // beside persistent ones since it looked last, the block is known as one that has transient objects, until it has looked again.
-void nursery::drop_if_empty(young_block& y) {
-  if (!y.starts.empty() || y.touched || y.is_emptied || &y == inside_.young || &y == outside_.young) return;
+void birth::release_if_empty(transient_block& y) {
+  if (!y.starts.empty() || y.touched || y.is_emptied || &y == transaction_area_.within || &y == other_area_.within)
+    return;
   if (y.is_shared && map_.holds_persistent(y.first)) {
     y.is_emptied = true;
     emptied_.push_back(&y);
@@ -320,54 +321,56 @@ void nursery::drop_if_empty(young_block& y) {
   }
 }
 
-void nursery::drop(young_block& y) {
+void birth::drop(transient_block& y) {
   if (!map_.holds_persistent(y.first))
     give_back(y.first, y.span);
   else if (const block_entry& e = map_.entry(y.first); e.kind == block_kind::small && e.used <= worth_filling_)
     sparse_.insert(y.first);
-  map_.set_young(y.first, y.span, nullptr);
+  map_.set_transient_block(y.first, y.span, nullptr);
   all_.erase(&y);
   delete &y;
 }
 
 // The tracker has just compared what is open.
-void nursery::begin() {
+void birth::begin() {
   const std::scoped_lock lock(mutex_);
   in_transaction_ = true;
-  inside_at_begin_ = inside_;
-  for (young_block* const y : std::exchange(compared_, std::exchange(emptied_, {}))) drop(*y);
+  area_at_begin_ = transaction_area_;
+  for (transient_block* const y : std::exchange(compared_, std::exchange(emptied_, {}))) drop(*y);
 }
 
-void nursery::abort() {
+void birth::abort() {
   const std::scoped_lock lock(mutex_);
   in_transaction_ = false;
   // All that the transaction has taken is given back; the area goes back to the block where it was at begin(), the memory
   // behind it being zero no longer. Blocks that it took and had before are one of these two, never both [heap.blocks.once].
-  std::vector<young_block*> touched = std::exchange(touched_, {});
-  if (young_block* const last = inside_.young; last != nullptr && last != inside_at_begin_.young && !last->touched)
+  std::vector<transient_block*> touched = std::exchange(touched_, {});
+  if (transient_block* const last = transaction_area_.within;
+      last != nullptr && last != area_at_begin_.within && !last->touched)
     touched.push_back(last);
-  for (young_block* y : touched) {
+  for (transient_block* y : touched) {
     if (y->touched) y->starts = y->starts_at_begin;
     y->touched = false;
   }
-  if (inside_.blocks.blocks > 1) give_back(inside_.blocks.first + 1, inside_.blocks.blocks - 1);
-  give_back(inside_.spare);
-  const std::uint64_t wanted = inside_.wanted;
-  inside_ = std::exchange(inside_at_begin_, {});
-  inside_.wanted = wanted;
-  inside_.spare = {};
-  inside_.blocks.blocks = std::min<std::uint64_t>(inside_.blocks.blocks, 1);
-  inside_.blocks.zeroed = false;
-  for (young_block* y : touched) drop_if_empty(*y);
+  if (transaction_area_.blocks.blocks > 1)
+    give_back(transaction_area_.blocks.first + 1, transaction_area_.blocks.blocks - 1);
+  give_back(transaction_area_.spare);
+  const std::uint64_t wanted = transaction_area_.wanted;
+  transaction_area_ = std::exchange(area_at_begin_, {});
+  transaction_area_.wanted = wanted;
+  transaction_area_.spare = {};
+  transaction_area_.blocks.blocks = std::min<std::uint64_t>(transaction_area_.blocks.blocks, 1);
+  transaction_area_.blocks.zeroed = false;
+  for (transient_block* y : touched) release_if_empty(*y);
 }
 
-void nursery::committed(const std::unordered_set<address>& retired, const std::vector<std::uint64_t>& freed) {
+void birth::committed(const std::unordered_set<address>& retired, const std::vector<std::uint64_t>& freed) {
   const std::scoped_lock lock(mutex_);
   in_transaction_ = false;
-  inside_at_begin_ = {};
-  std::vector<young_block*> changed = std::exchange(touched_, {});
-  for (young_block* y : changed) y->touched = false;
-  for (young_block* y : promoted_) {
+  area_at_begin_ = {};
+  std::vector<transient_block*> changed = std::exchange(touched_, {});
+  for (transient_block* y : changed) y->touched = false;
+  for (transient_block* y : promoted_) {
     for (std::size_t n = 0; n < start_bits::words; ++n) y->starts.word(n) &= ~y->promoted.word(n);
     y->promoted = {};
     y->has_promoted = false;
@@ -375,17 +378,17 @@ void nursery::committed(const std::unordered_set<address>& retired, const std::v
   }
   promoted_.clear();
   for (const address object : retired) {
-    young_block* const y = map_.young(map_.block_of(object));
+    transient_block* const y = map_.find_transient_block(map_.block_of(object));
     if (y == nullptr) continue;
     y->starts.reset((object - map_.start_of(y->first)) / granule);
     changed.push_back(y);
   }
   std::ranges::sort(changed);
   changed.erase(std::unique(changed.begin(), changed.end()), changed.end());
-  for (young_block* y : changed) drop_if_empty(*y);
+  for (transient_block* y : changed) release_if_empty(*y);
   for (const std::uint64_t block : freed) {
-    // look_at_old_blocks() comes to those that it has not seen.
-    if (map_.young(block) != nullptr || (block >= look_from_ && block < look_end_)) continue;
+    // scan_old_blocks() comes to those that it has not seen.
+    if (map_.find_transient_block(block) != nullptr || (block >= scan_from_ && block < scan_end_)) continue;
     const block_entry& e = map_.entry(block);
     if (map_.kind_of_zone(block / blocks_in_zone) == zone_kind::unused || e.kind == block_kind::unused)
       give_back(block, 1);
@@ -394,21 +397,21 @@ void nursery::committed(const std::unordered_set<address>& retired, const std::v
   }
 }
 
-void nursery::forget_promoted() {
-  for (young_block* y : promoted_) {
+void birth::forget_promoted() {
+  for (transient_block* y : promoted_) {
     y->promoted = {};
     y->has_promoted = false;
   }
   promoted_.clear();
 }
 
-void nursery::for_each_young(const std::function<void(address)>& f) const {
+void birth::for_each_transient(const std::function<void(address)>& f) const {
   const std::scoped_lock lock(mutex_);
-  for (const young_block* y : all_)
+  for (const transient_block* y : all_)
     y->starts.for_each([&](std::uint64_t g) { f(map_.start_of(y->first) + g * granule); });
 }
 
-std::vector<std::string> nursery::check() const {
+std::vector<std::string> birth::check() const {
   std::vector<std::string> wrong;
   std::map<std::uint64_t, std::string> owners;
   const auto take = [&](std::uint64_t first, std::uint64_t blocks, const std::string& who) {
@@ -419,16 +422,16 @@ std::vector<std::string> nursery::check() const {
   const auto take_unused = [&](std::uint64_t first, std::uint64_t blocks, const std::string& who) {
     take(first, blocks, who);
     for (std::uint64_t b = first; b < first + blocks; ++b)
-      if (b < look_end_ && b % blocks_in_zone >= bookkeeping_blocks && map_.holds_persistent(b))
+      if (b < scan_end_ && b % blocks_in_zone >= bookkeeping_blocks && map_.holds_persistent(b))
         wrong.push_back("block " + std::to_string(b) + " has persistent objects, but is among " + who);
   };
   free_.for_each([&](std::uint64_t first, std::uint64_t blocks) {
     take_unused(first, blocks, "the free blocks");
-    if (first % blocks_in_zone < bookkeeping_blocks || first + blocks > fresh_)
+    if (first % blocks_in_zone < bookkeeping_blocks || first + blocks > unused_from_)
       wrong.push_back("blocks from " + std::to_string(first) + " on are among the free blocks");
   });
-  for (const young_block* y : all_) take(y->first, y->span, "those with transient objects");
-  for (const area* in : {&inside_, &outside_}) {
+  for (const transient_block* y : all_) take(y->first, y->span, "those with transient objects");
+  for (const area* in : {&transaction_area_, &other_area_}) {
     if (in->blocks.blocks > 1) take_unused(in->blocks.first + 1, in->blocks.blocks - 1, "those to be used next");
     take_unused(in->spare.first, in->spare.blocks, "those to be used then");
   }

@@ -1,7 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// One writer or many readers, by thread. A waiting writer keeps new readers out, and when a writer leaves, the readers that
-// wait go before the next one: neither can starve the other.
+// Lets one writer or many readers in, by thread. A waiting writer keeps new readers out. When a writer leaves, the
+// waiting readers go before the next writer. So neither can starve the other.
 #pragma once
 
 #include <atomic>
@@ -11,21 +11,21 @@
 
 namespace tenure::heap {
 
-class access_gate {
+class access_lock {
  public:
-  // Both throw errc::bad_transaction where waiting would never end: a reader that wants to write.
-  void enter_to_write();
-  void leave_writing() noexcept;
-  // A thread that reads or writes already enters at once.
-  void enter_to_read();
-  void leave_reading() noexcept;
+  // Both throw errc::bad_transaction where waiting would never end: if a thread that reads wants to write.
+  void lock_exclusive();
+  void unlock_exclusive() noexcept;
+  // A thread that reads or writes already gets the lock at once.
+  void lock_shared();
+  void unlock_shared() noexcept;
 
   // Whether the calling thread is the writer.
   [[nodiscard]] bool is_writer() const noexcept {
     return writer_.load(std::memory_order_relaxed) == std::this_thread::get_id();
   }
   [[nodiscard]] bool is_reader() const noexcept;
-  // Whether anybody is inside.
+  // Whether any thread has the lock.
   [[nodiscard]] bool in_use();
 
  private:
@@ -33,7 +33,7 @@ class access_gate {
   std::condition_variable readers_may_enter_, writer_may_enter_;
   std::atomic<std::thread::id> writer_{};
   std::size_t readers_ = 0, waiting_readers_ = 0, waiting_writers_ = 0;
-  std::size_t admitted_ = 0;  // waiting readers that go before the next writer
+  std::size_t admitted_ = 0;  // number of waiting readers that go before the next writer
 };
 
 }  // namespace tenure::heap

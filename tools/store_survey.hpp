@@ -72,6 +72,7 @@ class surveyed_store {
   [[nodiscard]] std::vector<type_facts> types(const std::string& database) const;
 
   [[nodiscard]] heap::sound_object find(const void* at) const { return heap::find_sound(set(), at); }
+  [[nodiscard]] heap::sound_object find(heap::stored_address at) const { return heap::find_sound(set(), at); }
 
  private:
   [[nodiscard]] std::vector<const database_state*> chosen(const std::string& database) const;

@@ -82,8 +82,8 @@ void reachable_objects::follow_all(address wanted) {
     for_each_reference(*from.type, object, [&](const reference_field& r) {
       if (const sound_object to = find_sound(store_, r.to))
         add(to.at, {object, r.offset, {}});
-      else if (is_damaged_object(store_, r.to))
-        add(reinterpret_cast<address>(r.to), {object, r.offset, {}});
+      else if (is_damaged_object(store_, in_memory(r.to)))
+        add(static_cast<address>(r.to), {object, r.offset, {}});
     });
   }
 }

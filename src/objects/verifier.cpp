@@ -171,12 +171,13 @@ class verifier {
       const known_type& type = *known.type;
       for_each_reference(type, object, [&](const reference_field& r) {
         if (r.is_ambiguous) return;
-        const database_state* const in = store_.at(r.to);
+        const void* const target = in_memory(r.to);
+        const database_state* const in = store_.at(target);
         const sound_object to = find_sound(store_, r.to);
         if (to.is_persistent || (to && by_writer_)) return;
-        say(object_text(store_, object) + field_text(store_, object, r.offset) + " refers to " + os::hexadecimal(r.to) +
-            ", " +
-            (in == nullptr ? describe_address(r.to) + "which is not in the store"
+        say(object_text(store_, object) + field_text(store_, object, r.offset) + " refers to " +
+            os::hexadecimal(target) + ", " +
+            (in == nullptr ? describe_address(target) + "which is not in the store"
              : to          ? "an object that is not persistent"
                            : std::string("where no object is")) +
             how_reached(object));

@@ -6,18 +6,17 @@ RECORDS = "heap_models_test record_model.*"
 
 HEAP_MUTATIONS = [
     # --- The object heap: what becomes persistent ---
-    ("last_member_forgotten", "objects/stabilizer.cpp",
-     [("if (at >= to || at + w.length > size) break;", "if (at >= to || at + w.length >= size) break;")],
+    ("last_member_forgotten", "objects/references.hpp",
+     [("if (at >= to) break;", "if (at >= to || at + w.length >= size) break;")],
      "heap_test reachability.*", "what only the last member of an object refers to is not stored"),
-    ("only_first_element_looked_at", "objects/stabilizer.cpp",
-     [("for (std::uint64_t element = from == 0 ? 0 : from / stride * stride; element < to; element += stride) {",
-       "for (std::uint64_t element = from / stride * stride; element < std::min(to, stride); element += stride) {")],
+    ("only_first_element_looked_at", "objects/references.hpp",
+     [("element < to && element + stride <= size;", "element < std::min(to, stride) && element + stride <= size;")],
      HEAP, "what the other elements of an array refer to is not stored"),
     ("promoted_objects_not_followed", "objects/stabilizer.cpp",
      [("trace_object(*in, object, 0, size_of_object(object));", "")],
      "heap_test reachability.long_chains_*", "only what old objects refer to is stored"),
-    ("condition_of_member_ignored", "objects/stabilizer.cpp",
-     [("if (w.guards != 0 && !words.holds(w, bytes + element)) continue; follow(", "follow(")],
+    ("condition_of_member_ignored", "objects/references.hpp",
+     [("if (w.guards == 0 || words.holds(w, bytes + element)) visit(", "visit(")],
      HEAP, "the number in a variant is taken for a pointer"),
     ("destroyed_objects_may_be_referred_to", "objects/stabilizer.cpp",
      [("if (!found || (!destroyed_.empty() && destroyed_.contains(found.at))) {", "if (!found) {")],
@@ -38,7 +37,7 @@ HEAP_MUTATIONS = [
      [("for (const field& f : fields_) std::memcpy(f.at, saved_.data() + f.saved, f.length);", "")],
      "heap_test reachability.transient_fields_*", "a commit takes a program's caches away"),
     ("vtables_not_canonical", "objects/stabilizer.cpp",
-     [("if (words.has_vtables()) in.types->canonicalize(type, bytes, size, from, to);", "")],
+     [("if (type.words->has_vtables()) in.types->canonicalize(type, bytes, size, from, to);", "")],
      "heap_test store_test.virtual_*", "the addresses of this process's vtables are stored"),
 
     # --- The object heap: bookkeeping ---

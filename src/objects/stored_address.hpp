@@ -1,0 +1,26 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Where an object is according to what is stored: an address in a database's home range. It is a type of its own, because
+// bytes that hold one may be read where the database is not mapped: from a file, or at another address.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace tenure::heap {
+
+enum class stored_address : std::uint64_t { none = 0 };
+
+// The address that stored bytes hold.
+[[nodiscard]] inline stored_address stored_address_in(const std::byte* bytes) noexcept {
+  std::uint64_t value;
+  std::memcpy(&value, bytes, sizeof value);
+  return stored_address{value};
+}
+// Where it is in this process: databases are mapped at home.
+[[nodiscard]] inline const void* in_memory(stored_address at) noexcept {
+  return reinterpret_cast<const void*>(static_cast<std::uint64_t>(at));
+}
+
+}  // namespace tenure::heap

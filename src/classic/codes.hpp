@@ -1,6 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Errors as return codes: the one place where they are translated.
+// Translates errors to return codes. No other file does.
 #pragma once
 
 #include <utility>
@@ -9,10 +9,10 @@
 
 namespace tenure::classic {
 
-// Of the exception that is being handled.
+// The code for the exception that is being handled.
 [[nodiscard]] rvm_return_t code_of_current_exception() noexcept;
 
-// Runs f, which returns a code; no exception leaves the library.
+// Runs f, which returns a code. No exception leaves the library.
 template <class F>
 rvm_return_t guarded(F&& f) noexcept {
   try {

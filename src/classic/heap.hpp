@@ -4,9 +4,9 @@
 //
 //     block   length | front guard | the program's bytes, whole words | back guard
 //
-// 24 bytes around the program's. Guards depend on where the block is, so that a copy of a block is none. The program's
-// last word is its own to the end, and zero where the program has asked for less: programs that read whole words find
-// what they have left there [classic.heap.words].
+// 24 bytes are around the program's bytes. Guards depend on the block's address, so that a copy of a block has no valid
+// guards. The program may use its last word to the end, and the word is zero where the program has asked for less:
+// programs that read whole words find there what they have written [classic.heap.words].
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace tenure::classic {
 
-// The started heap, or nullptr.
+// The heap if it is started, or nullptr.
 [[nodiscard]] rvm::recoverable_heap* started_heap() noexcept;
 [[nodiscard]] const std::byte* started_heap_base() noexcept;
 
@@ -30,12 +30,12 @@ inline constexpr std::size_t block_overhead = sizeof(block_front) + sizeof(std::
 
 // Allocates a block and declares its guards; returns the program's address.
 [[nodiscard]] char* allocate_block(rvm::recoverable_heap& in, rvm::transaction& tx, unsigned long wanted);
-// 0 if it is a block that can be freed, otherwise EBAD_ARGS, EFREED_TWICE or ECORRUPT.
+// 0 if the address is a block that can be freed; otherwise EBAD_ARGS, EFREED_TWICE or ECORRUPT.
 [[nodiscard]] int check_block(const rvm::recoverable_heap& in, const char* block);
 // Of a checked block.
 void free_block(rvm::recoverable_heap& in, rvm::transaction& tx, char* block);
 
-// The code of rds.h, or of rvm.h, for the exception that is being handled.
+// The code of rds.h, or else of rvm.h, for the exception that is being handled.
 [[nodiscard]] int heap_code_of_current_exception() noexcept;
 
 }  // namespace tenure::classic

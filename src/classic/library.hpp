@@ -1,9 +1,9 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// What the classic interface has one of: the process's log, its options, its regions.
+// The state that the classic interface has once in a process: the log, the options, the regions.
 //
-// A transaction takes no lock of this layer but its own record's [classic.lock-free]: whether the library runs, and with
-// which log, are two atomics. Everything else is rare and has one mutex.
+// A transaction takes no lock of this layer except its own record's [classic.lock-free]. Two atomics say whether the
+// library runs, and with which log. All other state changes rarely and has one mutex.
 #pragma once
 
 #include <atomic>
@@ -22,8 +22,8 @@ namespace tenure::classic {
 enum class phase { before, running, over };
 inline constinit std::atomic<phase> current_phase{phase::before};
 
-// The open log, or nullptr. Never deleted, also not when it has been closed or when the process ends: calls that come
-// too late find it closed, and a process that just exits leaves a log that the next one recovers [classic.exit].
+// The open log, or nullptr. It is never deleted, even when it was closed or when the process ends. Calls that come too
+// late find it closed, and a process that simply exits leaves a log that the next process recovers [classic.exit].
 inline constinit std::atomic<rvm::memory*> open_log{nullptr};
 
 [[nodiscard]] inline bool is_running() { return current_phase.load(std::memory_order_acquire) == phase::running; }
@@ -36,15 +36,15 @@ struct mapped_region {
 };
 
 struct library {
-  std::mutex mutex;       // guards what follows, and changes of the two atomics
+  std::mutex mutex;       // guards the fields below, and changes of the two atomics
   rvm_options_t options;  // its log_dev, tid_array are nullptr
   std::list<mapped_region> regions;
   os::disk* disk = &os::real_disk();  // tests put a simulated one here before they begin
 
   library();
-  // Checks options and takes them over; opens the log if they name one.
+  // Checks and stores options, and opens the log if they name one.
   rvm_return_t set_options(const rvm_options_t& wanted);
-  // The region that holds the address; the mutex must be held.
+  // The region that contains the address. The mutex must be held.
   [[nodiscard]] mapped_region* find(const void* address);
 };
 

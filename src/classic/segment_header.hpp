@@ -1,7 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// The first page of a segment that rvm_create_segment has made. All integers are little-endian. docs/formats.md says the
-// same in prose.
+// The first page of a segment that rvm_create_segment has made. All integers are little-endian. docs/formats.md says
+// the same in prose.
 #pragma once
 
 #include <array>

@@ -1,8 +1,8 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// The records behind rvm_tid_t. A tid points to its record, and carries the name of the transaction that it was begun
-// for. Records are used again and never freed, so a stale tid, or a copy of one, leads to a record that has another
-// name, or none, and is refused [classic.tid.stale].
+// The records behind rvm_tid_t. A tid points to its record, and has the name of the transaction for which it was begun.
+// Records are reused and never freed. So a stale tid, or a copy of one, leads to a record with another name or with
+// none, and is refused [classic.tid.stale].
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@
 
 namespace tenure::classic {
 
-// Upper limits of the bins of a histogram; what is above the last goes to one more bin.
+// The upper limits of a histogram's bins. Larger values go to one more bin.
 template <std::size_t bins>
 class histogram {
  public:
@@ -41,38 +41,40 @@ class histogram {
 
 struct record;
 
-// A thread, for the records it owns. Never freed; the next thread gets it.
+// A thread that owns records. It is never freed; another thread gets it later.
 struct user_slot {
   std::atomic<record*> in_use{nullptr};
   user_slot* next_spare = nullptr;
 };
 
-// Calls that use a transaction exclude each other. Mostly the thread that began it makes all of them, so the record is its
-// own: it only notes in its slot that it is using it. Others take `busy` and look, after a heavy fence, whether the owner
-// is [classic.tid.exclusive]. A flag that everybody exchanges is a locked instruction for every call.
+// Calls that use the same transaction exclude each other. Mostly the thread that began the transaction makes all calls,
+// so it owns the record and only notes in its slot that it is using it. Other threads set `busy`, make a heavy fence,
+// and check whether the owner is using it [classic.tid.exclusive]. A flag that every thread exchanges would be a locked
+// instruction for every call.
 struct record {
-  std::atomic<user_slot*> owner{nullptr};  // changed by who has `busy`, with nobody using the record
-  std::atomic<bool> busy{false};           // somebody other than the owner is using the record, or wants to
+  std::atomic<user_slot*> owner{nullptr};  // changed by a thread that has `busy`, while no thread uses the record
+  std::atomic<bool> busy{false};           // a thread other than the owner uses the record, or wants to
   std::atomic<std::uint64_t> id{0};        // of the transaction; 0: there is none
   timeval name{};                          // of the transaction; written before `id`
   rvm::transaction transaction;
-  // Lengths declared by all transactions that had this record: bin i is up to 16 << i. Written by one thread at a time.
+  // The lengths that all transactions with this record have declared: bin i counts lengths up to 16 << i. Written by
+  // one thread at a time.
   std::array<std::atomic<std::uint64_t>, range_lengths_len> range_lengths{};
   record* next_spare = nullptr;
 };
 
-// The name of a transaction: unique in the process, shaped like a time.
+// The name of a transaction. It is unique in the process and has the form of a time.
 [[nodiscard]] timeval name_of(std::uint64_t id) noexcept;
 
-// The calling thread's slot; nullptr until make_slot().
+// The slot of the calling thread; nullptr until make_slot().
 extern constinit thread_local user_slot* known_slot;
 user_slot& make_slot();
 inline user_slot& my_slot() { return known_slot != nullptr ? *known_slot : make_slot(); }
 
-// A record for the duration of a call; a second thread that uses the same tid waits.
+// Uses a record for the duration of a call. A second thread with the same tid waits.
 class record_use {
  public:
-  // The open transaction of a tid; converts to false if there is none (RVM_ETID).
+  // The open transaction of a tid. Converts to false if there is none (RVM_ETID).
   explicit record_use(const rvm_tid_t* tid) noexcept {
     if (tid == nullptr || tid->struct_id != rvm_tid_id || tid->tid == nullptr) return;
     auto* const r = static_cast<record*>(tid->tid);
@@ -97,7 +99,7 @@ class record_use {
   }
   // The transaction has ended: the record goes back to the pool.
   void release(rvm_tid_t& tid) noexcept;
-  // The record is the calling thread's from now on.
+  // The calling thread owns the record from now on.
   static void own(record& which) noexcept;
 
  private:
@@ -129,7 +131,7 @@ class record_use {
 // The identities of transactions that the program has begun.
 [[nodiscard]] std::vector<rvm_tid_t> open_tids(const std::vector<rvm::open_transaction>& open);
 
-// What this layer counts itself.
+// The counts of this layer itself.
 struct activity {
   histogram<flush_times_len> flush_times;
   histogram<truncation_times_len> truncation_times;

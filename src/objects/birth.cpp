@@ -26,7 +26,7 @@ birth::birth(block_map& map, rvm::region& region, const store_tuning& tune, grow
       unused_from_(map.header().blocks_end),
       scan_end_(unused_from_),
       zero_from_((region.size() + block_size - 1) / block_size) {
-  // Behind an object that goes on into its last zone there is no bookkeeping for others.
+  // An object that continues into its last zone has used that zone's bookkeeping, so the rest of the zone has none.
   if (unused_from_ % blocks_in_zone != 0 && map.kind_of_zone(unused_from_ / blocks_in_zone) == zone_kind::continued)
     unused_from_ = (unused_from_ / blocks_in_zone + 1) * blocks_in_zone;
   if (unused_from_ % blocks_in_zone == 0) unused_from_ += bookkeeping_blocks;
@@ -44,11 +44,12 @@ birth::counts birth::made() const {
   return made_;
 }
 
-// The segment grows and pages are opened without the lock: commits take it while they keep others from growing.
+// The segment grows, and pages are opened, without the lock: a commit takes the lock while it keeps other threads from
+// growing the segment.
 address birth::make(std::uint32_t type, std::uint64_t size, std::uint64_t alignment, maker who) {
   alignment = std::max(alignment, granule);
   size = std::max<std::uint64_t>(size, 1);
-  // Aligned to a block it would begin in the one behind its header, where nobody looks for it.
+  // An object that is aligned to a block would begin in the block behind its header, where no search finds it.
   if (size > map_.capacity() / 2 || alignment > block_size / 2)
     throw error(errc::out_of_memory, "an object of " + std::to_string(size) + " bytes, aligned to " +
                                          std::to_string(alignment) + ", is too large for this database");
@@ -95,7 +96,7 @@ address birth::try_allocate_small(area& in, std::uint64_t size, std::uint64_t al
     if (!next_hole(in) && !next_block(in, inside)) return 0;
     at = up(in.next + sizeof(object_header), alignment);
   }
-  // What is between objects is logged with them: zero, whatever was there.
+  // Space between objects is logged with them, so it is always zero.
   if (!in.blocks.zeroed) std::memset(reinterpret_cast<void*>(in.next), 0, at - in.next);
   in.next = at + size;
   if (inside)
@@ -169,13 +170,13 @@ bool birth::next_block(area& in, bool inside) {
   return true;
 }
 
-// The gaps between the persistent objects of a block that is mostly empty.
+// Finds the gaps between the persistent objects of a mostly empty block.
 bool birth::take_sparse_block(area& in) {
   scan_old_blocks();
   while (!sparse_.empty()) {
     const std::uint64_t block = *sparse_.rbegin();
     sparse_.erase(block);
-    // The zone may have been emptied since, and a large object may lie where its bookkeeping was.
+    // The zone may have been emptied since. Then a large object may lie where its bookkeeping was.
     if (map_.kind_of_zone(block / blocks_in_zone) != zone_kind::ordinary) continue;
     const block_entry& e = map_.entry(block);
     if (e.kind != block_kind::small || e.used > worth_filling_ || map_.find_transient_block(block) != nullptr) continue;
@@ -207,11 +208,12 @@ birth::run birth::take_blocks(std::uint64_t least, std::uint64_t most) {
   return take_never_used(least, most);
 }
 
-// What is larger than a zone begins where one does, and goes on over the bookkeeping of those that follow: they must be unused.
+// An object that is larger than a zone begins at a zone's first block, and continues over the bookkeeping of the
+// following zones, which must be unused.
 birth::run birth::take_zones(std::uint64_t blocks) {
   while (scan_from_ < scan_end_) scan_old_blocks();
   const std::uint64_t following = (blocks + bookkeeping_blocks - 1) / blocks_in_zone;
-  std::uint64_t zone = 0;  // none: that of the header is never unused as a whole
+  std::uint64_t zone = 0;  // 0: none; the zone of the header is never wholly unused
   free_.find_whole_zone([&](std::uint64_t candidate) {
     std::uint64_t found = 0;
     while (found < following && map_.kind_of_zone(candidate + found + 1) == zone_kind::unused &&
@@ -230,7 +232,8 @@ birth::run birth::take_never_used(std::uint64_t least, std::uint64_t most) {
   if (const std::uint64_t left = blocks_in_zone - first % blocks_in_zone; least <= left) {
     taken = std::min(most, left);
   } else if (first % blocks_in_zone > bookkeeping_blocks) {
-    // The rest of the zone stays free for others; what is larger than any zone goes on through those that follow.
+    // The rest of the zone stays free for other objects. An object that is larger than any zone continues through the
+    // following zones.
     first += left + bookkeeping_blocks;
   }
   const std::uint64_t end = first + taken;
@@ -240,7 +243,8 @@ birth::run birth::take_never_used(std::uint64_t least, std::uint64_t most) {
                                          " more; make a database with a larger reservation");
   if (first != unused_from_) give_back(unused_from_, blocks_in_zone - unused_from_ % blocks_in_zone);
   unused_from_ = end;
-  // The next block begins behind the bookkeeping of its zone; the rest of a zone that an object goes on into has none.
+  // The next block begins behind the bookkeeping of its zone. If an object continues into a zone, the rest of that zone
+  // has no bookkeeping.
   if ((end - 1) / blocks_in_zone != first / blocks_in_zone)
     unused_from_ = (end + blocks_in_zone - 1) / blocks_in_zone * blocks_in_zone;
   if (unused_from_ % blocks_in_zone == 0) unused_from_ += bookkeeping_blocks;
@@ -258,7 +262,7 @@ void birth::give_back(run& which) {
 }
 
 void birth::give_back(std::uint64_t first, std::uint64_t blocks) {
-  // Of the zones that a large object went on into nothing else was in use.
+  // Nothing else was in use in the zones into which a large object continued.
   const std::uint64_t end = first + blocks;
   if (const std::uint64_t zone = first / blocks_in_zone; (end - 1) / blocks_in_zone != zone) {
     for (std::uint64_t z = zone + 1; z * blocks_in_zone < end; ++z)
@@ -303,13 +307,14 @@ void birth::forget(address object) {
   assert(y != nullptr);
   const std::uint64_t bit = (object - map_.start_of(y->first)) / granule;
   y->starts.reset(bit);
-  if (y->touched) y->starts_at_begin.reset(bit);  // an abort does not bring it back
+  if (y->touched) y->starts_at_begin.reset(bit);  // an abort does not bring the object back
   y->is_shared = true;
   release_if_empty(*y);
 }
 
-// [heap.transient.shared]: the tracker asks which bytes of a page are recoverable. Where transient objects have left other bytes
-// beside persistent ones since it looked last, the block is known as one that has transient objects, until it has looked again.
+// [heap.transient.shared]: the tracker asks which bytes of a page are recoverable. Transient objects may have left
+// other bytes beside persistent ones since the tracker compared the page last. Then the block counts as one with
+// transient objects until the page was compared again.
 void birth::release_if_empty(transient_block& y) {
   if (!y.starts.empty() || y.touched || y.is_emptied || &y == transaction_area_.within || &y == other_area_.within)
     return;
@@ -331,7 +336,7 @@ void birth::drop(transient_block& y) {
   delete &y;
 }
 
-// The tracker has just compared what is open.
+// The tracker has just compared the open pages.
 void birth::begin() {
   const std::scoped_lock lock(mutex_);
   in_transaction_ = true;
@@ -342,8 +347,9 @@ void birth::begin() {
 void birth::abort() {
   const std::scoped_lock lock(mutex_);
   in_transaction_ = false;
-  // All that the transaction has taken is given back; the area goes back to the block where it was at begin(), the memory
-  // behind it being zero no longer. Blocks that it took and had before are one of these two, never both [heap.blocks.once].
+  // Gives back everything that the transaction has taken. The area returns to the block that it had at begin(), and the
+  // memory behind that position is no longer zero. Each block that the area has had since begin() is either the
+  // transaction's or was there before, never both [heap.blocks.once].
   std::vector<transient_block*> touched = std::exchange(touched_, {});
   if (transient_block* const last = transaction_area_.within;
       last != nullptr && last != area_at_begin_.within && !last->touched)
@@ -387,7 +393,7 @@ void birth::committed(const std::unordered_set<address>& retired, const std::vec
   changed.erase(std::unique(changed.begin(), changed.end()), changed.end());
   for (transient_block* y : changed) release_if_empty(*y);
   for (const std::uint64_t block : freed) {
-    // scan_old_blocks() comes to those that it has not seen.
+    // scan_old_blocks() finds the blocks that it has not scanned yet.
     if (map_.find_transient_block(block) != nullptr || (block >= scan_from_ && block < scan_end_)) continue;
     const block_entry& e = map_.entry(block);
     if (map_.kind_of_zone(block / blocks_in_zone) == zone_kind::unused || e.kind == block_kind::unused)

@@ -9,7 +9,7 @@ namespace tenure {
 
 namespace {
 
-// Also held where the databases of a set become more or fewer: other threads look for addresses in them.
+// Also held while databases are added to a set or removed: other threads look for addresses in the sets.
 std::mutex open_mutex;
 std::vector<database_set*> open;
 std::atomic<std::size_t> how_many{0};

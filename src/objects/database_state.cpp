@@ -21,7 +21,7 @@ using namespace heap;
 namespace {
 
 constexpr std::uint64_t first_length = bookkeeping_size + (1 << 20);
-// What is free in every kind of build but under ThreadSanitizer (docs/formats.md).
+// The addresses that are free in every kind of build, except under ThreadSanitizer (docs/formats.md).
 constexpr std::uint64_t homes_from = 0x110000000000, homes_to = 0x500000000000;
 
 std::uint64_t random_home(std::uint64_t reservation) {
@@ -78,7 +78,7 @@ database_state::database_state(database_set& of, std::string its_name, std::stri
     vtables.reset(static_cast<std::byte*>(os::map_anonymous(reinterpret_cast<void*>(home - vtable_area), vtable_area)));
     region = owner.memory().map(file, {.address = reinterpret_cast<void*>(home),
                                        .reserve = true,
-                                       .sparse = true,  // opening looks at a few pages; then read_ahead() is called
+                                       .sparse = true,  // opening reads a few pages; then read_ahead() is called
                                        .fresh = rvm::fresh_space::huge_pages,
                                        .tracking = rvm::tracking_mode::automatic,
                                        .force_mechanism = owner.how().mechanism,
@@ -177,8 +177,8 @@ stored_text database_state::make_text(std::string_view text) {
   return {to, text.size()};
 }
 
-// Bytes that belong to no persistent object are nobody's. Where no transient objects are in the block, or have been since its
-// pages were compared, nobody writes there.
+// Bytes that belong to no persistent object are not recoverable. If a block has no transient objects, and had none
+// since its pages were compared, nobody writes such bytes there.
 void database_state::recoverable_parts(const rvm::memory_range& page, std::vector<rvm::memory_range>& kept) {
   const auto from = reinterpret_cast<address>(page.address), to = from + page.length;
   const std::uint64_t block = map->block_of(from);
@@ -217,7 +217,7 @@ void database_state::recoverable_parts(const rvm::memory_range& page, std::vecto
   });
 }
 
-// Persistent objects whole, with the fields that are not logged; transient ones keep what was written to them.
+// Keeps persistent objects whole, with the fields that are not logged. Transient objects keep what was written to them.
 void database_state::restorable_parts(const rvm::memory_range& page, std::vector<rvm::memory_range>& kept) {
   const auto from = reinterpret_cast<address>(page.address), to = from + page.length;
   const std::uint64_t block = map->block_of(from);

@@ -29,7 +29,7 @@ sound_object find_sound(const database_set& store, const void* at) {
 
 namespace {
 
-// Whether an object starts there, whatever its header says.
+// Whether an object starts at the address. Does not read its header.
 bool is_damaged_object(const database_set& store, const void* at) {
   const database_state* const in = store.at(at);
   const auto object = reinterpret_cast<address>(at);
@@ -89,7 +89,7 @@ void reachable_objects::follow_all(address wanted) {
 }
 
 std::string reachable_objects::path(address object) const {
-  constexpr std::size_t most_steps = 24;  // of a path that is shown
+  constexpr std::size_t most_steps = 24;  // of a path in a message
   std::vector<std::string> steps;
   for (auto at = seen_.find(object); at != seen_.end();) {
     const auto& [here, how] = *at;

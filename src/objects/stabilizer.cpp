@@ -125,7 +125,7 @@ void stabilizer::promote(database_state& in, transient_block& y, address object)
     undescribed_.emplace_back(&in, &type);
 }
 
-// Depth first; a chain of any length needs no stack.
+// Depth first, with an explicit list: a chain of any length needs no stack.
 void stabilizer::trace_pending() {
   while (!pending_.empty()) {
     const auto [in, object] = pending_.back();
@@ -141,7 +141,7 @@ void stabilizer::refuse(const reference& r, const refusal_reason& why) {
                                         ", " + describe_address(r.to) + why.what + "; " + why.advice);
 }
 
-// Costs about 20 ns an object, where that is in memory.
+// Costs about 20 ns for each object that is in memory.
 void stabilizer::refuse_destroyed_references() {
   const destroy_check check = store_.how().check_destroyed;
 #ifdef NDEBUG
@@ -176,7 +176,7 @@ void stabilizer::describe_types() {
 
 void stabilizer::describe(database_state& in, known_type& what) {
   if (what.stored != nullptr) return;
-  // Before anything else, because the description's own types may be described by it.
+  // Set before anything else, because it may describe the types of the description itself.
   auto* const made = in.make_array<stored_type>(1);
   what.stored = made;
   described_.push_back(&what);
@@ -236,7 +236,8 @@ void stabilizer::describe(database_state& in, known_type& what) {
   });
 }
 
-// When no type is left to describe: arrays that were outgrown in the same commit do not become persistent.
+// Called when no type is left to describe. So arrays that the same commit has replaced by larger ones do not become
+// persistent.
 void stabilizer::promote_tables() {
   for (database_state* const in : std::exchange(grown_, {})) {
     const type_table& table = in->type_table();
@@ -257,8 +258,8 @@ void stabilizer::write_bookkeeping(database_state& in) {
   std::vector<transient_block*> blocks = in.birth->promoted();
   std::ranges::sort(blocks, {}, &transient_block::first);
   const bool large = worth_bulk(in, blocks);
-  // Past the log goes only what is unused in the committed image: not yet what this commit frees, for a crash to leave it as
-  // it was [heap.bulk.unused].
+  // Only space that is unused in the committed image is written past the log. Space that this commit frees is not: a
+  // crash must leave it as it was [heap.bulk.unused].
   std::vector<bool> was_unused;
   was_unused.reserve(blocks.size());
   for (const transient_block* y : blocks) was_unused.push_back(!in.map->holds_persistent(y->first));
@@ -280,7 +281,7 @@ void stabilizer::write_bookkeeping(database_state& in) {
 void stabilizer::open_zone(database_state& in, std::uint64_t zone) {
   if (in.map->kind_of_zone(zone) == zone_kind::ordinary) return;
   write(in.map->kind_of_zone(zone)) = zone_kind::ordinary;
-  // It may have been in use before, or a large object may have gone over it.
+  // The zone's bookkeeping may have been in use before, or a large object may have covered it.
   constexpr std::size_t piece = 4 << 10;
   for (std::uint64_t at = entries_at; at < bookkeeping_size; at += piece) {
     auto* const bytes = reinterpret_cast<std::byte*>(in.map->zone_start(zone) + at);
@@ -354,7 +355,7 @@ void stabilizer::free_destroyed(database_state& in) {
       for (std::uint64_t n = bookkeeping_blocks; n < blocks_in_zone; ++n) freed.push_back(b + n);
     }
   }
-  // Large objects can go on over zones that are unused.
+  // Large objects can continue over unused zones.
   std::ranges::sort(emptier);
   emptier.erase(std::unique(emptier.begin(), emptier.end()), emptier.end());
   for (const std::uint64_t zone : emptier) {
@@ -365,7 +366,7 @@ void stabilizer::free_destroyed(database_state& in) {
   }
 }
 
-// New objects are logged whole. Padding between two that follow each other is logged with them: it is zero.
+// New objects are logged whole, together with the padding between them, which is zero.
 void stabilizer::declare_objects(database_state& in, transient_block& y) {
   address from = 0, to = 0;
   y.promoted.for_each([&](std::uint64_t g) {
@@ -403,7 +404,8 @@ bool stabilizer::worth_bulk(database_state& in, std::span<transient_block* const
   return bytes >= worth_it;
 }
 
-// Whole pages: what is promoted on them, and zeros between. From memory where that is all there is.
+// Writes whole pages: the promoted objects on them, and zeros between. A part that has only promoted objects comes
+// straight from memory.
 void stabilizer::write_in_bulk(database_state& in, transient_block& y) {
   const address begin = in.map->start_of(y.first), end = begin + y.span * block_size;
   if (bulk_.in != &in || bulk_.to != begin) {
@@ -414,7 +416,7 @@ void stabilizer::write_in_bulk(database_state& in, transient_block& y) {
   const auto whole = [&](address from, address to) {
     return std::span(reinterpret_cast<const std::byte*>(from), to - from);
   };
-  address done = begin;  // up to here the pieces are there
+  address done = begin;  // the pieces reach up to here
   const auto zeros_until = [&](address at) {
     static constexpr std::byte zeros[4096]{};
     while (done < at) {

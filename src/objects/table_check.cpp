@@ -39,14 +39,15 @@ class table_check {
     throw error(errc::damaged, of_.file + ": is damaged: " + what + "; restore it from a backup");
   }
 
-  // Whether these objects lie in the part of the segment that holds objects.
+  // Whether these objects lie in the part of the segment that contains objects.
   template <class T>
   [[nodiscard]] bool is_inside(const T* first, std::uint64_t count) const {
     const std::uint64_t offset = reinterpret_cast<address>(first) - of_.map->home(), size = of_.region.size();
     return offset >= bookkeeping_size && offset < size && offset % alignof(T) == 0 &&
            count <= (size - offset) / sizeof(T);
   }
-  // Whether the bookkeeping knows them, too: who writes may get memory that it calls free. Readers can do without.
+  // Whether the bookkeeping knows these objects. Otherwise a writer could get memory that is in use but counts as free.
+  // Readers do not need the check.
   template <class T>
   [[nodiscard]] bool is_kept(const T* first, std::uint64_t count) const {
     if (of_.owner.is_read_only()) return true;
@@ -71,8 +72,8 @@ class table_check {
       fail("the name of " + what + " does not lie in the database");
   }
 
-  // Zones that the segment does not reach, with all of their bookkeeping if they have any, are unused: nobody looks for objects
-  // there.
+  // A zone must be unused if the segment does not contain its first byte, or all of its bookkeeping if it has any.
+  // Nobody looks for objects there.
   void check_zones() const {
     for (std::uint64_t zone = 0; zone < (of_.map->capacity() + zone_size - 1) / zone_size; ++zone) {
       const zone_kind kind = of_.map->kind_of_zone(zone);
@@ -114,7 +115,7 @@ class table_check {
         f.scalar > static_cast<std::uint8_t>(scalar_kind::text))
       fail(what + " is of unknown kind");
     const auto kind = static_cast<field_kind>(f.kind);
-    // A field without bytes says something about its type: what a hash function gives.
+    // A field without bytes says something about its type, for example which hash function it has.
     const bool has_no_bytes = f.size == 0 && (kind != field_kind::data || f.count != 1);
     if (f.offset > in.size || f.size > in.size - f.offset || f.count == 0 || f.size % f.count != 0 || has_no_bytes)
       fail(what + " does not lie in its type");
@@ -131,7 +132,7 @@ class table_check {
       fail(what + " depends on a place that does not lie in its type");
   }
 
-  // Words that are no data in an object of the type. No type consists of itself.
+  // The words of an object of the type that are no data. No type contains itself.
   std::uint64_t words_of(std::size_t n) {
     if (words_[n] == under_way) fail("its type " + std::to_string(n) + " consists of itself");
     if (words_[n] != unknown) return words_[n];

@@ -16,7 +16,7 @@ namespace {
 
 std::string text_of(const stored_text& text) { return {text.text, text.length}; }
 
-// Vtable pointers of a type of the program.
+// The vtable pointers of a type of the program.
 std::uint32_t slots_of(const type& program) {
   const bool has = program.operations != nullptr && program.operations->vtables != nullptr;
   return has ? static_cast<std::uint32_t>(program.operations->vtables().size()) : 0;
@@ -51,7 +51,7 @@ known_type& type_index::add(const guard&, std::unique_ptr<known_type> made) {
 void type_index::read(const type_table& stored) {
   const guard lock(mutex_);
   for (std::uint64_t n = 1; n < stored.count; ++n) {
-    if (stored.types[n] == nullptr) continue;  // got a number, but no object of it became persistent
+    if (stored.types[n] == nullptr) continue;  // it got a number, but no object of it became persistent
     const stored_type& s = *stored.types[n];
     auto made = std::make_unique<known_type>();
     made->index = static_cast<std::uint32_t>(n);
@@ -70,7 +70,7 @@ void type_index::read(const type_table& stored) {
     made->of = &t;
     add(lock, std::move(made));
   }
-  // Fields refer to other types, some of which come later.
+  // Fields refer to other types, some of which come later in the table.
   for (const auto& known : all_) {
     for (std::uint64_t n = 0; n < known->stored->field_count; ++n) {
       const stored_field& s = known->stored->fields[n];
@@ -96,7 +96,7 @@ void type_index::read(const type_table& stored) {
   }
 }
 
-// Vtables of a type that the program does not have, or not yet, lead to a message.
+// The vtables of a type that the program does not have, or does not have yet, lead to an error message.
 void type_index::make_vtables(known_type& of) {
   for (std::uint32_t n = 0; n < of.slots; ++n) {
     std::byte* const slot = slots_ + (of.first_slot + n) * vtable_slot;
@@ -126,7 +126,7 @@ void type_index::compare_registered() {
 }
 
 std::uint32_t type_index::index_of(const type& of) {
-  // A direct-mapped memory of what the thread asked last.
+  // A direct-mapped cache of what the thread asked last.
   struct asked {
     const type_index* in = nullptr;
     const type* of = nullptr;
@@ -134,7 +134,7 @@ std::uint32_t type_index::index_of(const type& of) {
   };
   static thread_local asked last[16];
   asked& mine = last[(reinterpret_cast<std::uintptr_t>(&of) / 64) % 16];
-  if (mine.of == &of && mine.in == this) {  // or one that was at the same place before
+  if (mine.of == &of && mine.in == this) {  // or a type that was at the same address before
     if (const known_type* const known = find(mine.index); known != nullptr && known->of == &of) return mine.index;
   }
   const guard lock(mutex_);
@@ -148,7 +148,7 @@ std::uint32_t type_index::index_of(const guard& lock, const type& of) {
     bind(lock, *table_[known->second], of);
     return known->second;
   }
-  // What it consists of comes first.
+  // The types that it contains come first.
   for (const field& f : of.fields)
     if (f.kind == field_kind::nested && f.of) (void)index_of(lock, f.of());
   auto made = std::make_unique<known_type>();
@@ -174,7 +174,7 @@ void type_index::refuse_unknown(std::uint32_t index) const {
 void type_index::bind(const guard&, known_type& known, const type& program) {
   if (known.of == &program) return;
   if (known.of->operations != nullptr || known.owned == nullptr) {
-    // Two types of the program with the same name: of different parts of it, that do not see each other's.
+    // Two types of the program with the same name, in parts of the program that do not see each other's types.
     if (known.of->fingerprint == program.fingerprint) {
       by_type_.emplace(&program, known.index);
       return;
@@ -214,7 +214,7 @@ bool type_index::canonicalize(const known_type& of, std::byte* object, std::uint
       const void* const right = of.vtable_words[n];
       const void* is;
       std::memcpy(&is, object + at + w.offset, sizeof is);
-      if (is == right || is == nullptr) continue;  // null: a place of an array that holds nothing
+      if (is == right || is == nullptr) continue;  // null: an element of an array that holds no object
       std::memcpy(object + at + w.offset, &right, sizeof right);
       changed = true;
     }

@@ -166,8 +166,8 @@ class verifier {
     const std::uint64_t end = std::min(d.header().blocks_end, d.region.size() / block_size);
     d.map->for_each_persistent(0, end, [&](address object) {
       const sound_object known = sound_at(d, object);
-      if (!known) return;                        // was told by check_header
-      if (d.destroyed.contains(object)) return;  // in the open transaction: nobody looks at it again
+      if (!known) return;                        // check_header has reported it
+      if (d.destroyed.contains(object)) return;  // removed in the open transaction: nobody uses it again
       const known_type& type = *known.type;
       for_each_reference(type, object, [&](const reference_field& r) {
         if (r.is_ambiguous) return;

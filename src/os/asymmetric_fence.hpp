@@ -1,8 +1,9 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Fences for protocols with one frequent and one rare side. If one thread does "store A, light_fence, load B" and another
-// "store B, heavy_fence, load A", at least one of them sees the other's store. The light one costs nothing where the
-// kernel can interrupt all threads of the process for the heavy one, membarrier(2); else both are full fences.
+// Fences for protocols with one frequent side and one rare side. If one thread does "store A, light_fence, load B", and
+// another does "store B, heavy_fence, load A", then at least one of them sees the other's store. The light fence costs
+// nothing if the kernel can interrupt all threads of the process for the heavy one, membarrier(2). Otherwise both are
+// full fences.
 #pragma once
 
 #include <atomic>
@@ -21,8 +22,9 @@ inline void light_fence() noexcept {
     fences::full();
 }
 
-// Some microseconds. False if the kernel refuses what it allowed before, as under a filter installed meanwhile: then nothing
-// is known yet, but from now on light fences are full ones, and the next call succeeds.
+// Takes some microseconds. Returns false if the kernel refuses a call that it allowed before, for example because a
+// filter was installed. Then nothing is known yet, but from now on light fences are full fences, and the next call
+// succeeds.
 [[nodiscard]] bool heavy_fence() noexcept;
 
 }  // namespace tenure::os

@@ -1,12 +1,13 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Faults on mapped memory. One handler for SIGSEGV and SIGBUS, installed when the first range is registered; it chains to
-// the handler that was there before. It looks ranges up without locks, so it is safe in a signal handler.
+// Faults on mapped memory. There is one handler for SIGSEGV and SIGBUS. It is installed when the first range is
+// registered, and calls the handler that was installed before. It finds ranges without locks, so it is safe in a signal
+// handler.
 //
-// A media error (SIGBUS) in a registered range, or any access from the child of a fork (where the range is not mapped), ends
-// the process with a message that names the file and the offset, then goes on to the earlier handler or the default action.
-// A write to a page of the range that is not writable goes to the range's write_trap, if it has one, which may make the page
-// writable and have the write done again.
+// Two faults end the process with a message that names the file and the offset: a media error (SIGBUS) in a registered
+// range, and any access from the child of a fork, where the range is not mapped. Then the earlier handler or the
+// default action runs. A write to a page of the range that is not writable calls the range's write_trap, if it has one.
+// The write_trap may make the page writable and have the write repeated.
 #pragma once
 
 #include <cstddef>
@@ -15,13 +16,13 @@
 
 namespace tenure::os {
 
-// Called in the signal handler, by any thread, by several at a time, for writes that the page's protection refused. All
-// signals are blocked meanwhile. May use lock-free atomics, the stack (sparingly) and system calls.
+// Called in the signal handler for writes that the page's protection refused: by any thread, and by several at a time.
+// All signals are blocked meanwhile. It may use lock-free atomics, a little stack, and system calls.
 class write_trap {
  public:
   enum class answer {
-    resume,  // the page is writable now: do the write again
-    stray,   // nobody should have written there: end the process with a message that says where, and the stack
+    resume,  // the page is writable now: repeat the write
+    stray,   // nobody may write there: end the process with a message that has the place and the stack
   };
   virtual answer on_write(std::byte* at) noexcept = 0;
 
@@ -29,7 +30,7 @@ class write_trap {
   ~write_trap() = default;
 };
 
-// Registers [address, address+length) as a mapping of `name` from `offset` on, for as long as this object lives.
+// Registers [address, address+length) as a mapping of `name` from `offset` on, while this object lives.
 class fault_range {
  public:
   fault_range() = default;
@@ -44,11 +45,11 @@ class fault_range {
   int slot_ = -1;
 };
 
-// Whether its faults are handled: there is room for a thousand ranges.
+// Whether faults in the range are handled. There is room for a thousand ranges.
 [[nodiscard]] inline bool is_known(const fault_range& range) noexcept { return range.slot_ >= 0; }
 
-// Lets this thread receive SIGSEGV and SIGBUS, if it has blocked them: the kernel ends a process whose fault finds its signal
-// blocked. Costs nothing when it is called again.
+// Unblocks SIGSEGV and SIGBUS for this thread: the kernel ends a process whose fault finds its signal blocked. A second
+// call costs nothing.
 void unblock_faults() noexcept;
 
 }  // namespace tenure::os

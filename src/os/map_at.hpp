@@ -1,6 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// The two calls of mmap that may be given an address.
+// The two calls of mmap that take an address.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +9,12 @@
 
 namespace tenure::os {
 
-// mmap(2) with MAP_PRIVATE | MAP_NORESERVE | `flags`. `at` nullptr: anywhere free; else exactly there, never over an
-// existing mapping: throws errc::address_taken, naming what is there. `name` is what is mapped, for messages.
+// mmap(2) with MAP_PRIVATE | MAP_NORESERVE | `flags`. If `at` is nullptr, anywhere; otherwise exactly there, and never
+// over an existing mapping: then it throws errc::address_taken with the name of that mapping. `name` says what will be
+// mapped, for messages.
 [[nodiscard]] void* map_at(void* at, std::size_t length, int protection, int flags, int descriptor,
                            std::uint64_t offset, const std::string& name);
-// The same at `at`, in place of what is there, which must be the caller's own.
+// The same, but replaces the mapping at `at`, which the caller must own.
 void map_over(void* at, std::size_t length, int protection, int flags, int descriptor, std::uint64_t offset,
               const std::string& name);
 

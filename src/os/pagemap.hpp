@@ -1,6 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// The kernel's PAGEMAP_SCAN, Linux 6.7, include/uapi/linux/fs.h; not in the headers of older distributions.
+// The kernel's PAGEMAP_SCAN, Linux 6.7, include/uapi/linux/fs.h. The headers of older distributions lack it.
 #pragma once
 
 #include <sys/ioctl.h>

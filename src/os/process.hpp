@@ -9,11 +9,11 @@
 
 namespace tenure::os {
 
-// How many forks lie between the first use of this library and this process: 0 until a fork, then larger in the child.
-// An object that remembers the value at its making can tell that it is used in a child. Costs one load.
+// The number of forks between the first use of this library and this process: 0 until a fork, then larger in the child.
+// An object that stores the value when it is made can find out that it is used in a child. Costs one load.
 [[nodiscard]] std::uint32_t fork_generation() noexcept;
 
-// Nanoseconds since 1970, right to some milliseconds. For people; never decides what is valid.
+// Nanoseconds since 1970, accurate to some milliseconds. For people only: it never decides what is valid.
 [[nodiscard]] std::int64_t wall_clock_ns() noexcept;
 
 // From the kernel's generator.

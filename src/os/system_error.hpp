@@ -1,6 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Failed system calls as sentences: what was tried, on what, why the system refused, and what to do about it.
+// Failed system calls as sentences: what was tried, on what object, why the system refused, and what to do.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace tenure::os {
 
-// Throws tenure::error with `code` (an errno) in std::generic_category. `what` is how the sentence begins, as in
-// "cannot write 10 bytes at offset 0 of FILE"; the system's text follows, then `advice`, or a usual advice for this
+// Throws tenure::error with `code` (an errno) in std::generic_category. `what` is the beginning of the sentence, as in
+// "cannot write 10 bytes at offset 0 of FILE". The system's text follows, then `advice`, or the usual advice for this
 // code if there is one.
 [[noreturn]] void throw_system_error(int code, const std::string& what, const std::string& advice = "");
 

@@ -17,64 +17,64 @@ namespace tenure::os {
 // The host's page size in bytes.
 [[nodiscard]] std::size_t page_size() noexcept;
 
-// Zeroed private memory, charged only when touched. `at` nullptr: anywhere; else exactly there, never over an existing
-// mapping (errc::address_taken, and the message says what is there).
+// Zeroed private memory. It is charged when it is first touched. If `at` is nullptr, anywhere; otherwise exactly there,
+// and never over an existing mapping (errc::address_taken, and the message names that mapping).
 [[nodiscard]] void* map_anonymous(void* at, std::size_t length);
-// Zeroed private memory backed by huge pages where the kernel grants them; the address is a multiple of 2 MiB.
+// Zeroed private memory in huge pages, if the kernel grants them. The address is a multiple of 2 MiB.
 [[nodiscard]] void* map_anonymous_huge(std::size_t length);
 void unmap(void* address, std::size_t length) noexcept;
 
-// Address space that cannot be touched and costs nothing, for mappings to come. `at` as in map_anonymous; anywhere: at a
-// multiple of 2 MiB.
+// Reserves addresses for later mappings. They cannot be used and cost nothing. `at` is as in map_anonymous; if it is
+// nullptr, the address is a multiple of 2 MiB.
 [[nodiscard]] void* reserve_address_space(void* at, std::size_t length);
-// In place of what is there, which must be the caller's own: zeroed private memory, in huge pages where they are wanted and
-// the kernel grants them.
+// Replaces a mapping, which the caller must own, by zeroed private memory; in huge pages if they are wanted and the
+// kernel grants them.
 void map_anonymous_over(void* at, std::size_t length, bool huge);
-// Takes memory back to being reserved only. If the kernel refuses, it stays as it is.
+// Makes memory reserved again. If the kernel refuses, the memory stays as it is.
 void reserve_again(void* at, std::size_t length) noexcept;
 
-// What occupies [address, address+length): the name of a mapping there, or "" if it is free.
+// The name of a mapping in [address, address+length); "" if the range is free.
 [[nodiscard]] std::string occupant(const void* address, std::size_t length);
 
-// Access advice. Failures are ignored: advice is not needed for correctness.
+// Access advice. Failures are ignored, because correctness does not need it.
 void advise_random(void* address, std::size_t length) noexcept;
-// Which pages of a mapped file are read together with one that is touched: none, or by size: as the kernel likes, or none
-// where the mapping is larger than half of the memory that this process may use. Reading ahead helps data that fits; data
-// that does not would be pushed out by what nobody has asked for.
+// Which pages of a mapped file are read together with a touched page: none; or, by size, what the kernel chooses, or
+// none if the mapping is larger than half of the memory that this process may use. Reading ahead helps if the data fits
+// into memory. If not, pages that nobody has asked for would push others out.
 void advise_by_size(void* address, std::size_t length) noexcept;
-// Brings pages of a mapped file into memory and into the page table, as reading a byte of each would. Where the kernel cannot
-// (before Linux 5.14), does nothing.
+// Brings pages of a mapped file into memory and into the page table, as reading one byte of each would. Does nothing
+// before Linux 5.14, where the kernel cannot.
 void populate(void* address, std::size_t length) noexcept;
-// Bytes of memory that this process may use: the machine's, or less under a control group's limit.
+// The bytes of memory that this process may use: those of the machine, or fewer under a control group's limit.
 [[nodiscard]] std::uint64_t usable_memory() noexcept;
 
-// Makes pages writable, or read-only. Returns 0 or an errno: ENOMEM where the process has as many mappings as it may have
-// (vm.max_map_count); a longer run may still succeed, and one that covers whole mappings always does. Async-signal-safe.
+// Makes pages writable, or read-only. Returns 0 or an errno. ENOMEM: the process has as many mappings as it may have
+// (vm.max_map_count). A longer run may still succeed, and a run of whole mappings always does. Async-signal-safe.
 [[nodiscard]] int protect(void* address, std::size_t length, bool writable) noexcept;
-// For tests of that limit: from now on protect() fails with ENOMEM for less than so many bytes.
+// For tests of that limit: from now on protect() fails with ENOMEM for fewer than this many bytes.
 void refuse_protection_below(std::size_t length) noexcept;
 
-// A child made by fork will not have these pages (it gets SIGSEGV there instead of a silent, detached copy).
+// A child of a fork will not have these pages. It gets SIGSEGV there instead of a silent, detached copy.
 void exclude_from_fork(void* address, std::size_t length) noexcept;
 
-// Gives this process its own copy of the page at `at` in a private file mapping, as writing there does, but changes nothing.
-// Nobody else may write to that byte meanwhile. A copy of a page that was read before costs more than twice as much: it
-// takes two faults, and other processors must forget what they know of the page.
+// Gives this process its own copy of the page at `at` in a private file mapping, as a write there would, but changes
+// nothing. No other thread may write to that byte meanwhile. If the page was read before, the copy costs more than
+// twice as much: it takes two faults, and other processors must forget the old page.
 void make_private(void* at) noexcept;
 
 struct page_run {
   std::byte* address;
   std::size_t length;  // bytes
 };
-// Makes the last run longer if the page follows it: a call for a run costs hardly more than one for a page.
+// Extends the last run if the page follows it: a call for a run costs hardly more than a call for a page.
 void append_page(std::vector<page_run>& runs, std::byte* page, std::size_t length);
-// Gives private copies back to the kernel: the next read sees the mapped file again. Batched where the kernel allows
-// (process_madvise on self, Linux 6.13), one madvise a run elsewhere.
+// Gives private copies back to the kernel. The next read sees the mapped file again. Batched if the kernel allows it
+// (process_madvise on self, Linux 6.13); otherwise one madvise for each run.
 void drop_private_copies(std::span<const page_run> runs);
 
-// Calls `found` for each run of pages in the private file mapping [address, address+length) that this process has its
-// own copy of; a superset (in the worst case everything) where the kernel cannot tell. PAGEMAP_SCAN (Linux 6.7), else
-// bit 61 of /proc/self/pagemap, else everything.
+// Calls `found` for each run of pages in the private file mapping [address, address+length) of which this process has
+// its own copy. It may find too many pages, in the worst case all, where the kernel cannot tell. Uses PAGEMAP_SCAN
+// (Linux 6.7), or else bit 61 of /proc/self/pagemap.
 void for_each_private_copy(const void* address, std::size_t length, const std::function<void(page_run)>& found);
 // Whether the kernel can tell.
 [[nodiscard]] bool knows_private_copies() noexcept;

@@ -1,9 +1,10 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// The kernel's own notes of which pages are written: asynchronous write protection of userfaultfd, read and reset by
-// PAGEMAP_SCAN (both Linux 6.7). Works on private mappings of files, before and after a page has its private copy, without
-// privileges, and counts what system calls write. Costs about a microsecond a written page and 2 ns a page scanned; pages of
-// a mapping that is tracked take longer to be read in, so a mapping is tracked only when that is known to pay.
+// The kernel's own notes of written pages: asynchronous write protection of userfaultfd, read and reset by PAGEMAP_SCAN
+// (both Linux 6.7). It works on private mappings of files, before and after a page has its private copy, without
+// privileges, and includes what system calls write. It costs about a microsecond for each written page and 2 ns for
+// each scanned page. The pages of a tracked mapping take longer to be read in, so a mapping is tracked only when that
+// is known to pay.
 #pragma once
 
 #include <array>
@@ -17,7 +18,7 @@
 
 namespace tenure::os {
 
-// For one mapping of whole pages. One thread at a time.
+// For one mapping of whole pages. Used by one thread at a time.
 class write_tracking {
  public:
   write_tracking() = default;
@@ -25,18 +26,18 @@ class write_tracking {
   write_tracking(const write_tracking&) = delete;
   write_tracking& operator=(const write_tracking&) = delete;
 
-  // From now on writes in the mapping are noted; what was written before is forgotten. False if the kernel cannot or may
-  // not. Async-signal-safe.
+  // From now on writes in the mapping are noted, and earlier ones are forgotten. Returns false if the kernel cannot do
+  // it or does not allow it. Async-signal-safe.
   bool start(std::byte* base, std::size_t length) noexcept;
   void stop() noexcept;
   [[nodiscard]] bool is_on() const noexcept { return userfaultfd_ >= 0; }
 
-  // Adds the pages that were written since the last call to `written`, as runs in ascending order: those of them that the
-  // process has its own copy of. Those of `passed_over`, which are in ascending order too, are not looked at, and count as
-  // written the next time. False if the kernel refuses what it allowed before; then nothing is known.
+  // Adds the pages that were written since the last call to `written`, as runs in ascending order, if the process has
+  // its own copy of them. Pages of `passed_over`, also in ascending order, are skipped, and count as written the next
+  // time. Returns false if the kernel refuses what it allowed before; then nothing is known.
   bool collect(std::vector<page_run>& written, std::span<const page_run> passed_over = {});
 
-  // How many pages of the mapping are in memory; stops counting at `most`. ~0 if the kernel cannot tell.
+  // The number of pages of the mapping that are in memory. Stops counting at `most`. ~0 if the kernel cannot tell.
   // Async-signal-safe.
   [[nodiscard]] std::uint64_t count_present(std::byte* base, std::size_t length, std::uint64_t most) noexcept;
 

@@ -1,21 +1,21 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// What a recoverable heap looks like in its region, byte by byte. All integers are little-endian; nothing in it is an
-// address, so a heap may be mapped anywhere. A page is 4096 bytes here, whatever the host's page is.
+// The layout of a recoverable heap in its region, byte by byte. All integers are little-endian. It contains no
+// addresses, so a heap may be mapped anywhere. A page has 4096 bytes here, whatever the host's page size is.
 //
 //     0         heap_header                             one page
 //     4096      page table: 8 bytes for each data page  rounded up to pages
 //     bitmaps   32 bytes for each data page             rounded up to pages
 //     data      the data pages
 //
-// Data pages are given out in *spans*, runs of consecutive pages. A span holds the slots of one size class, or one
-// large object. The table entry of its first page describes the span; the entries of its other pages, and those of free
-// pages, are zero [rvm.heap.table]. Bit s of the bitmap of a span, which begins with its first page's, is set if there
-// is an object in slot s; bits beyond the last slot, and the bitmaps of large spans and free pages, are zero
+// Data pages belong to *spans*, which are runs of consecutive pages. A span has the slots of one size class, or one
+// large object. The table entry of its first page describes the span. The entries of its other pages, and of free
+// pages, are zero [rvm.heap.table]. The bitmap of a span begins with the bitmap of its first page. Its bit s is set if
+// slot s has an object. Bits beyond the last slot are zero, and so are the bitmaps of large spans and of free pages
 // [rvm.heap.bitmap].
 //
-// These bytes hold committed objects only: they change inside a commit, and nowhere else [rvm.heap.in-commit]. What an
-// open transaction has allocated or freed is known in memory alone and forgotten by a crash.
+// These bytes describe committed objects only. They change inside a commit, and never otherwise [rvm.heap.in-commit].
+// What an open transaction has allocated or freed is only in memory, and a crash forgets it.
 #pragma once
 
 #include <algorithm>
@@ -64,7 +64,7 @@ struct page_entry {
 };
 static_assert(sizeof(page_entry) == 8);
 
-// Where things are in a region of `length` bytes.
+// The places of the parts in a region of `length` bytes.
 struct heap_layout {
   std::uint64_t pages = 0;    // data pages; 0: the region is too short for a heap
   std::uint64_t bitmaps = 0;  // offset
@@ -77,7 +77,7 @@ constexpr heap_layout layout_of_heap(std::uint64_t length) {
   constexpr std::uint64_t page_cost = heap_page + sizeof(page_entry) + heap_bitmap_bytes;
   constexpr auto up = [](std::uint64_t bytes) { return (bytes + heap_page - 1) / heap_page * heap_page; };
   if (length < 4 * heap_page) return {};
-  // The two roundings cost less than two pages: the largest number that fits is at most two above this one.
+  // The two roundings cost less than two pages. So the largest number of pages that fits is at most two above this one.
   const std::uint64_t whole = length / heap_page * heap_page;
   std::uint64_t pages = std::min(max_heap_pages, (whole - heap_page) / page_cost);
   for (; pages != 0; --pages) {
@@ -89,8 +89,8 @@ constexpr heap_layout layout_of_heap(std::uint64_t length) {
 }
 static_assert(layout_of_heap(65536).pages == 13 && layout_of_heap(65536).data == 3 * heap_page);
 
-// Size classes: 16, 32 … 128, then four for each doubling up to 32 KiB, so that rounding up wastes at most a fifth of
-// a slot (or 15 bytes). All are multiples of 16.
+// The size classes: 16, 32 … 128, then four for each doubling up to 32 KiB. So rounding up wastes at most a fifth of a
+// slot (or 15 bytes). All are multiples of 16.
 inline constexpr unsigned size_class_count = 40;
 inline constexpr std::uint64_t max_slot = 32768;
 
@@ -106,7 +106,8 @@ constexpr unsigned size_class_of(std::uint64_t bytes) {
   const std::uint64_t step = (bytes - 1 - (std::uint64_t{128} << doubling)) / (std::uint64_t{32} << doubling);
   return 8 + 4 * doubling + static_cast<unsigned>(step);
 }
-// Pages of a span of the class: at least 16 KiB, room for eight slots or 64 KiB, and at most 1/16 left over at its end.
+// The pages of a span of the class: at least 16 KiB, with room for eight slots or 64 KiB, and with at most 1/16 unused
+// at the end.
 constexpr std::uint32_t span_pages(unsigned size_class) {
   const std::uint64_t size = slot_size(size_class);
   const std::uint64_t least = std::max<std::uint64_t>(16384, std::min<std::uint64_t>(8 * size, 65536));

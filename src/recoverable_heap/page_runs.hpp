@@ -1,6 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// The free pages of a recoverable heap, as runs: best fit, lowest address first, neighbours joined at once.
+// The free pages of a recoverable heap, as runs. Takes the run that fits best, at the lowest address; adjacent runs are
+// merged at once.
 #pragma once
 
 #include <cassert>
@@ -15,7 +16,7 @@ namespace tenure::rvm {
 
 class page_runs {
  public:
-  // The start of `count` pages that are taken out, or nothing.
+  // Takes out `count` pages and returns the first; nothing if there is no such run.
   std::optional<std::uint32_t> take(std::uint32_t count) {
     const auto fit = by_length_.lower_bound({count, 0});
     if (fit == by_length_.end()) return {};
@@ -48,7 +49,7 @@ class page_runs {
 
   [[nodiscard]] std::uint64_t total() const { return total_; }
   [[nodiscard]] std::uint32_t longest() const { return by_length_.empty() ? 0 : by_length_.rbegin()->first; }
-  // Start and length of each run; no two touch.
+  // Start and length of each run. No two runs are adjacent.
   [[nodiscard]] const std::map<std::uint32_t, std::uint32_t>& runs() const { return by_start_; }
 
  private:

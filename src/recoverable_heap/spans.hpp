@@ -1,12 +1,13 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// The spans of a recoverable heap: what its stored bytes say (heap_format.hpp), and what this process knows beyond
-// them.
+// The spans of a recoverable heap: what its stored bytes say (format.hpp), and what this process knows in
+// addition.
 //
-// Three states of a slot: free; *taken* but not stored (reserved by an open transaction, or freed by a commit that is
-// under way); taken and stored (a committed object). Nothing stored is ever free here [rvm.heap.no-alias].
+// A slot has one of three states. It is free. Or it is *taken* but not stored: an open transaction has reserved it, or
+// a commit that is under way frees it. Or it is taken and stored: it has a committed object. A stored slot is never
+// free here [rvm.heap.no-alias].
 //
-// Not thread-safe: recoverable_heap's mutex guards it. Nothing here writes to the stored bytes.
+// Not thread-safe: recoverable_heap's mutex guards it. It never writes to the stored bytes.
 #pragma once
 
 #include <array>
@@ -35,15 +36,14 @@ struct heap_image {
   [[nodiscard]] page_entry& entry(std::uint32_t page) const {
     return reinterpret_cast<page_entry*>(base + heap_page)[page];
   }
-  // The bitmap that begins with this page's part.
+  // The bitmap that begins with this page's bitmap.
   [[nodiscard]] std::uint64_t* bitmap(std::uint32_t page) const {
     return reinterpret_cast<std::uint64_t*>(base + layout.bitmaps + page * heap_bitmap_bytes);
   }
   [[nodiscard]] std::byte* address(std::uint32_t page) const { return base + layout.data + page * heap_page; }
   [[noreturn]] void damaged(const std::string& why) const;
 
-  // Calls f(page, entry) for every span in the page table, in order, having checked all entries up to the high water
-  // mark.
+  // Checks all entries up to the high water mark, then calls f(page, entry) for every span in the page table, in order.
   void for_each_entry(const std::function<void(std::uint32_t, page_entry)>& f) const;
 };
 
@@ -55,10 +55,10 @@ struct heap_span {
   std::uint8_t size_class = 0;
   bool stored = false;               // described by the page table
   bool explored = false;             // `taken` is filled in
-  bool closing = false;              // a commit that is under way frees its last object
+  bool closing = false;              // a commit that is under way removes its last object
   std::uint32_t first_room = 0;      // no word of `taken` before this one has a zero
-  std::uint32_t ending = 0;          // scratch of prepare(): slots that its transaction gives up
-  bool beginning = false;            // scratch of prepare()
+  std::uint32_t ending = 0;          // used in prepare(): slots that its transaction gives up
+  bool beginning = false;            // used in prepare()
   std::vector<std::uint64_t> taken;  // a bit a slot; empty for a large object
 
   [[nodiscard]] bool is_large() const { return kind == span_kind::large; }
@@ -76,7 +76,7 @@ struct heap_place {
 
 class heap_spans {
  public:
-  // Reads the page table. errc::damaged.
+  // Reads the page table. May throw errc::damaged.
   explicit heap_spans(heap_image image);
 
   [[nodiscard]] const heap_image& image() const { return image_; }
@@ -88,20 +88,20 @@ class heap_spans {
     return p.in->stored && (image_.bitmap(p.in->first)[p.slot / 64] >> p.slot % 64 & 1) != 0;
   }
 
-  // Takes a place for an object. errc::out_of_memory.
+  // Takes a place for an object. May throw errc::out_of_memory.
   heap_place reserve(std::uint64_t bytes, std::uint64_t alignment);
-  // A place that is taken but not stored becomes free.
+  // Frees a place that is taken but not stored.
   void release(heap_place p);
-  // The span is not stored any more and its slots are free: it returns its pages.
+  // The span is no longer stored and its slots are free: gives its pages back.
   void close(heap_span& s);
-  // While a span closes, nothing is reserved in it.
+  // While a span is closing, nothing is reserved in it.
   void set_closing(heap_span& s, bool yes);
 
-  // The place that begins at the address and is taken; else a null place, and `why` says what is wrong with the
+  // The taken place that begins at the address. If there is none, a null place, and `why` says what is wrong with the
   // address.
   heap_place find(const void* address, std::string& why);
 
-  // Stored spans without a taken slot: the next commit of any transaction closes them.
+  // Stored spans without a taken slot. The next commit of any transaction closes them.
   [[nodiscard]] const std::map<std::uint32_t, heap_span*>& idle() const { return idle_; }
   [[nodiscard]] std::map<std::uint32_t, heap_span>& all() { return spans_; }
   [[nodiscard]] const page_runs& free_pages() const { return free_; }
@@ -110,7 +110,7 @@ class heap_spans {
   void explore_all();
   [[nodiscard]] std::uint64_t largest_room() const;  // after explore_all(); bytes
 
-  // Everything that can be checked without knowing the open transactions. errc::damaged.
+  // Checks everything that can be checked without knowing the open transactions. May throw errc::damaged.
   void check();
 
  private:
@@ -124,7 +124,8 @@ class heap_spans {
   heap_image image_;
   std::map<std::uint32_t, heap_span> spans_;  // by first page
   page_runs free_;
-  std::array<std::map<std::uint32_t, heap_span*>, size_class_count> roomy_;  // not explored, or with a free slot
+  std::array<std::map<std::uint32_t, heap_span*>, size_class_count>
+      roomy_;  // spans with a free slot, or not explored yet
   std::map<std::uint32_t, heap_span*> idle_;
 };
 

@@ -10,7 +10,7 @@ namespace tenure::heap {
 
 namespace {
 
-// The gates through which this thread has gone to read, one entry for each time.
+// The access locks that this thread has for reading, one entry for each time.
 struct entry {
   const access_lock* access;
   bool counted;  // false: the thread was the writer
@@ -55,7 +55,7 @@ void access_lock::lock_shared() {
   if (!counted) return;
   std::unique_lock lock(mutex_);
   const auto others = std::ranges::count_if(reading, [&](const entry& e) { return e.access == this && e.counted; });
-  if (others == 1) {  // who is inside already does not wait for a writer who waits for him
+  if (others == 1) {  // a thread that reads already must not wait for a writer that waits for it
     ++waiting_readers_;
     readers_may_enter_.wait(
         lock, [&] { return writer_.load() == std::thread::id() && (waiting_writers_ == 0 || admitted_ > 0); });

@@ -1,6 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// What make(), destroy() and containers ask of the heap.
+// What make(), destroy() and containers need from the heap.
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -61,7 +61,7 @@ void* require_object(store_state& in, const void* object, const type& of, const 
 void retire_object(store_state& in, void* object) noexcept {
   database_state* const d = in.databases->at(object);
   if (d == nullptr) return;
-  // A persistent object can be let go in a write transaction only; elsewhere it stays, and is found unreachable some day.
+  // A persistent object can be removed only in a write transaction. Otherwise it stays in the database, unreachable.
   if (!in.is_writer()) {
     (void)d->birth->discard_transient(reinterpret_cast<address>(object));
     return;
@@ -71,7 +71,7 @@ void retire_object(store_state& in, void* object) noexcept {
 
 namespace {
 
-// Memory of containers that are in no store while the store that is open can only be read: the program's own.
+// Memory for containers that are in no store while the open store is read-only: the program's own memory.
 std::mutex own_arrays_mutex;
 std::unordered_map<void*, std::align_val_t> own_arrays;
 std::atomic<std::size_t> own_array_count{0};
@@ -91,7 +91,7 @@ void deallocate_own(void* array) noexcept {
   if (own_array_count == 0) return;
   const std::scoped_lock lock(own_arrays_mutex);
   const auto found = own_arrays.find(array);
-  if (found == own_arrays.end()) return;  // of a store that has been closed
+  if (found == own_arrays.end()) return;  // it belongs to a store that was closed
   ::operator delete(array, found->second);
   own_arrays.erase(found);
   --own_array_count;

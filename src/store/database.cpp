@@ -22,7 +22,7 @@ namespace {
 
 std::string_view view(const stored_text& text) { return {text.text, text.length}; }
 
-// Joins the thread's transaction, or has a durable one of its own.
+// Joins the thread's transaction, or opens a durable one.
 template <class F>
 void in_transaction(store_state& store, F&& f) {
   store.begin();
@@ -35,11 +35,12 @@ void in_transaction(store_state& store, F&& f) {
   if (const auto done = store.commit()) store.memory->wait(*done);
 }
 
-// The object of a root, if it is of the type.
+// The object of a root, if it has the type.
 void* require_root(const database_state& in, const root_entry& root, const type& of) {
   const auto what = [&] { return in.file + ": the root \"" + std::string(view(root.name)) + "\""; };
   sound_object is;
-  in.birth->with_lock([&] { is = find_sound(in.owner, root.object); });  // others may be making objects beside it
+  in.birth->with_lock(
+      [&] { is = find_sound(in.owner, root.object); });  // other threads may be making objects meanwhile
   if (!is || is.in != &in || is.at != reinterpret_cast<address>(root.object))
     throw error(errc::damaged, what() + " refers to " + os::hexadecimal(root.object) +
                                    ", where no object starts; `tenure verify` says what else is damaged");

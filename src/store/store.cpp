@@ -24,7 +24,7 @@ namespace {
 std::mutex open_stores_mutex;
 std::vector<store_state*> open_stores;                // in the order of opening
 std::atomic<store_state*> newest_store{nullptr};      // the last of them
-thread_local store_state* store_of_thread = nullptr;  // the others in which it has transactions: store_state::outer
+thread_local store_state* store_of_thread = nullptr;  // its other stores with transactions: store_state::outer
 
 }  // namespace
 
@@ -63,7 +63,7 @@ namespace {
 
 os::disk& disk_of(const store_options& how) { return how.memory.disk != nullptr ? *how.memory.disk : os::real_disk(); }
 
-// Whether the file is a database that no transaction was ever committed to.
+// Whether the file is a database to which no transaction was ever committed.
 bool is_blank_database(os::disk& disk, const std::string& file) {
   try {
     const rvm::segment_header h = rvm::read_segment_header(disk, file);
@@ -98,7 +98,8 @@ store_state::store_state(const std::string& in, const store_options& options)
   how.memory.mode = how.mode;
   memory = std::make_unique<rvm::memory>(log, how.memory);
   databases.emplace(*this, *memory, directory, how);
-  // The default database is what makes a store: a crash may have come between. Then nothing was ever in the log.
+  // The default database completes a store. If it is missing, a crash may have interrupted the creation; then nothing
+  // was ever in the log.
   const bool has_main = disk.exists(main);
   if (!has_main && (read_only || log_was_used()))
     throw error(std::make_error_code(std::errc::no_such_file_or_directory),
@@ -110,7 +111,7 @@ store_state::store_state(const std::string& in, const store_options& options)
     open_databases();
 }
 
-// Whether anything was ever in the log: then its first transaction is complete, which makes the default database.
+// Whether anything was ever in the log. Then the first transaction, which makes the default database, is complete.
 bool store_state::log_was_used() const {
   return memory->recovery().tail != memory->stats().log_size || memory->totals().log_grown != 0;
 }
@@ -119,7 +120,7 @@ store_state::~store_state() {
   if (!closed) {
     try {
       close();
-    } catch (...) {  // close() tells; here nobody listens
+    } catch (...) {  // close() reports errors; a destructor cannot
     }
   }
   if (!closed) {  // with transactions open
@@ -174,7 +175,8 @@ database_state& store_state::create_database(std::string_view name, const databa
                 directory + ": has a database \"" + std::string(name) + "\" already");
   const std::string file = file_of(name);
   os::disk& disk = disk_of(how);
-  // A file that no table names was left by a crash between its making and the transaction that adds it: it is all zero.
+  // A crash may come after a file is made and before the transaction that adds it to the table. Such a file is all
+  // zeros.
   if (disk.exists(file)) {
     if (!is_blank_database(disk, file))
       throw error(std::make_error_code(std::errc::file_exists),
@@ -193,7 +195,7 @@ database_state& store_state::create_database(std::string_view name, const databa
   return made;
 }
 
-// Its first transaction: what makes a file a database, and the store's.
+// The first transaction of a database: it makes the file a database, and adds it to the store.
 void store_state::initialize(database_state& made, std::string_view name) {
   std::array<std::uint8_t, 16> id;
   os::random_bytes(std::as_writable_bytes(std::span(id)));
@@ -299,7 +301,7 @@ std::vector<database> store::databases() const {
 }
 
 void store_state::read_ahead() {
-  constexpr std::uint64_t least = 256 << 10;  // less is there as fast without
+  constexpr std::uint64_t least = 256 << 10;  // shorter databases are as fast without reading ahead
   for (const auto& d : *databases) {
     const std::uint64_t length = std::min<std::uint64_t>(d->header().blocks_end * block_size, d->region.size());
     d->region.read_ahead(length >= least && length <= how.read_ahead ? static_cast<std::size_t>(length) : 0);

@@ -126,7 +126,7 @@ transaction::~transaction() {
   try {
     state_->abort();
   } catch (...) {
-    // After a failure of the storage there is nothing to go back to; the next use of the store says why.
+    // After a failure of the storage nothing can be put back. The next use of the store reports the reason.
   }
 }
 
@@ -151,7 +151,7 @@ store_state& require_open(store_state* state) {
 ticket transaction::commit(commit_mode mode) {
   store_state& s = require_open(state_);
   const std::optional<ticket> done = s.commit();
-  state_ = nullptr;  // it has ended, whatever becomes of the log
+  state_ = nullptr;  // the transaction has ended, even if waiting for the log fails
   if (done && mode == commit_mode::durable) s.memory->wait(*done);
   return done ? *done : ticket{};
 }

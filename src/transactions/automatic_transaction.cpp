@@ -65,8 +65,8 @@ ticket automatic_transaction::log(commit_mode mode) {
   for (const bulk_write& b : bulk()) {
     region_tracker* const tracker = b.in->tracker.get();
     if (tracker == nullptr) continue;
-    // With an archive the bytes go through the log. The file may have the same already, but older records of the page are
-    // still on their way there: it says nothing about what is committed [rvm.tracking.image].
+    // With an archive, the bytes go through the log. The file may have the same bytes already, while older records of
+    // the page have not reached it yet. So the file does not show what is committed [rvm.tracking.image].
     if (parts.archived)
       tracker->log_as_is(b.in->base + b.offset, b.length);
     else
@@ -88,7 +88,7 @@ void automatic_transaction::logged(ticket at, commit_mode mode) {
   } catch (const error& e) {
     parts.tracked.fail();
     if (e.code() == errc::outcome_unknown) throw;
-    // Other transactions could be aborted now; this one's changes stay in memory.
+    // From here on other transactions can be aborted. The changes of this one stay in memory.
     throw error(errc::outcome_unknown,
                 std::string("the log could not be written; memory has the changes that the log lacks, so close this "
                             "memory and open it again: ") +
@@ -105,7 +105,7 @@ void automatic_transaction::restore() noexcept {
   put_back_old_values();
   settled_ = true;
   const auto& parts = owner().parts();
-  // Before the next automatic transaction may begin.
+  // Done before the next automatic transaction may begin.
   if (!parts.tracked.put_back()) parts.writer.fail(parts.not_restored);
   parts.tracked.aborted();
 }

@@ -1,11 +1,11 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Writing pages straight to a segment instead of through the log.
+// Writes pages straight to a segment instead of through the log.
 //
-// The pages are written and synced before the commit that names them; until then they are free in the durable image, so a
-// crash in between leaves bytes that nobody needs [rvm.bulk.before-commit]. Everything that was committed before is made
-// durable first: a page may be free only because of a commit that waits in the spool, and a crash that loses the commit
-// would want the page's old bytes [rvm.bulk.free].
+// The pages are written and synced before the commit that names them. Until then they are free in the durable image, so
+// a crash leaves bytes that nobody needs [rvm.bulk.before-commit]. All earlier commits are made durable first. One of
+// them, still in the spool, may be the reason why a page is free; a crash that loses it would need the page's old bytes
+// again [rvm.bulk.free].
 #include <algorithm>
 #include <cassert>
 #include <map>
@@ -46,7 +46,7 @@ void transaction_state::write_bulk(region_state& in, std::size_t offset, std::sp
                 name() + ": bytes " + std::to_string(offset) + " to " + std::to_string(offset + length) +
                     ", to be written in bulk, do not lie in the region, which has " + std::to_string(size));
   if (length == 0) return;
-  // In the log they are changes like others: their pages become dirty.
+  // In the log they are ordinary changes: their pages become dirty.
   if (owner_.parts().archived)
     hold(in.base + offset, static_cast<std::size_t>(length));
   else if (last_region_ != &in)
@@ -59,7 +59,7 @@ void transaction_state::write_bulk_to_segments() {
   const auto& parts = owner_.parts();
   if (parts.archived) return;
   parts.writer.wait(parts.writer.last_commit());
-  // In the order of writing, so that where a page is written twice the later bytes hold.
+  // In the order of writing: if a page is written twice, the later bytes win.
   std::map<segment*, std::vector<segment::bulk_write>> writes;
   std::vector<bulk_run> masked;
   for (const bulk_write& b : bulk_) {

@@ -10,7 +10,7 @@ namespace tenure::rvm {
 
 namespace {
 
-// What the thread used last, to be used again. The memory may be gone: its number tells.
+// The object that the thread used last, to use it again. Its memory may be gone; the memory's number tells.
 template <class T>
 struct used_before {
   std::uint64_t memory = 0;
@@ -39,8 +39,8 @@ T& transaction_table::claim(list<T>& all) {
   return made;
 }
 
-// A transaction that declares four ranges and commits lazily takes 0.4 µs, of which every locked instruction is 7 ns and
-// more: so there is no lock in begin() and end(), and totals are counted for each transaction object.
+// A transaction that declares four ranges and commits lazily takes 0.4 µs, and every locked instruction takes at least
+// 7 ns of it. So begin() and end() take no lock, and each transaction object has its own totals.
 transaction_state& transaction_table::begin(restore_mode mode) {
   parts_.of.require_writable();
   parts_.writer.require_usable();
@@ -56,7 +56,7 @@ transaction_state& transaction_table::begin_automatic() {
   automatic_right& right = parts_.tracked.right();
   right.take_for_transaction();
   try {
-    parts_.of.require_writable();  // it may have been closed meanwhile
+    parts_.of.require_writable();  // the memory may have been closed meanwhile
     parts_.writer.require_usable();
     parts_.tracked.begin();
     transaction_state& tx = claim(automatic_);
@@ -83,7 +83,7 @@ std::vector<open_transaction> transaction_table::describe_open(const region_stat
   for_each_open([&](const transaction_state& tx) {
     if (in != nullptr && !tx.uses(*in)) return;
     const open_transaction seen = tx.describe();
-    if (tx.is_open() && tx.id() == seen.id) all.push_back(seen);  // else it ended meanwhile
+    if (tx.is_open() && tx.id() == seen.id) all.push_back(seen);  // otherwise it ended meanwhile
   });
   return all;
 }
@@ -98,7 +98,7 @@ void transaction_table::add_to(statistics& s) const {
     s.no_flush_commits += t.no_flush_commits.get();
     s.ranges_declared += ranges;
     s.bytes_declared += bytes;
-    // Commits go on meanwhile.
+    // Other threads commit meanwhile.
     s.intra_ranges_saved += ranges - std::min(ranges, t.ranges_merged.get());
     s.intra_bytes_saved += bytes - std::min(bytes, t.bytes_merged.get());
   });

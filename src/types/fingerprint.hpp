@@ -7,7 +7,8 @@
 
 namespace tenure::types {
 
-// The fingerprint of a type's structure, whose nested types have theirs (docs/formats.md, "Fingerprints of types").
+// The fingerprint of a type's structure. Its nested types have theirs already (docs/formats.md, "Fingerprints of
+// types").
 [[nodiscard]] std::uint64_t fingerprint_of(const type& t);
 
 }  // namespace tenure::types

@@ -216,7 +216,8 @@ struct earlier_handler {
 };
 earlier_handler earlier_segv, earlier_bus;
 
-// Faults happen again when the handler returns. Signals that somebody sent, and early warnings of bad memory, do not.
+// A fault happens again when the handler returns. Signals that a process has sent, and early warnings of bad memory, do
+// not.
 bool happens_again(int signal, const siginfo_t& info) {
   return info.si_code > 0 && !(signal == SIGBUS && info.si_code == BUS_MCEERR_AO);
 }

@@ -1,7 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// A line of /proc/locks: "1: FLOCK  ADVISORY  WRITE 71 fe:00:1835 0 EOF": the process that locked, and the file's device (in
-// hexadecimal) and number. Lines with "->" behind the first word are of those who wait.
+// A line of /proc/locks: "1: FLOCK  ADVISORY  WRITE 71 fe:00:1835 0 EOF". It has the process that holds the lock, and
+// the file's device (in hexadecimal) and number. Lines with "->" behind the first word stand for processes that wait.
 #include "os/lock_holders.hpp"
 
 #include <sys/sysmacros.h>

@@ -1,11 +1,11 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Which addresses are handles, and to which object an address belongs: so that no pointer that a program has is ever
+// Finds out which addresses are handles, and to which object an address belongs. So no pointer of the program is
 // followed before it is known to be good [pobj.address.known], and pointers into the middle of objects are understood
 // [pobj 7].
 //
-// A bitmap for each page of the address space that has handles, one bit for 8 bytes; objects that may reach beyond the next
-// page are in an ordered map besides. The store's lock guards it.
+// There is a bitmap for each page of the address space that has handles, with one bit for 8 bytes. Objects that may
+// reach beyond the next page are also in an ordered map. The store's lock guards it.
 #pragma once
 
 #include <array>
@@ -23,9 +23,9 @@ class address_map {
  public:
   explicit address_map(std::pmr::memory_resource* in) : pages_(in), large_(in) {}
 
-  // The object's header is in place, and nothing is noted in its memory. Throws; then nothing has changed.
+  // Adds an object whose header is in place. Nothing else is known in its memory. If it throws, nothing has changed.
   void add(object o);
-  // For memory that a garbage collector may have taken without a word: forgets what was noted there.
+  // A garbage collector may have taken this memory without notice: forgets the objects in it.
   void forget(object o);
   void remove(object o);
   [[nodiscard]] bool is_handle(const void* address) const {
@@ -34,13 +34,13 @@ class address_map {
     const page_bits* const bits = look_up(at >> page_shift);
     return bits != nullptr && ((*bits)[at % 4096 / 512] >> at / 8 % 64 & 1) != 0;
   }
-  // The object that the address is in, or just behind; none.
+  // The object in which the address lies, or behind whose end it is; none if there is none.
   [[nodiscard]] object find(const void* address) const {
     if (is_handle(address)) return {static_cast<std::byte*>(const_cast<void*>(address))};
     return find_around(reinterpret_cast<std::uintptr_t>(address));
   }
   [[nodiscard]] std::size_t size() const { return count_; }
-  // In no order. The call may not add or remove.
+  // Calls f for each object, in no order. f may not add or remove objects.
   template <class F>
   void for_each(F&& call) const {
     for (const auto& [page, bits] : pages_)
@@ -59,7 +59,7 @@ class address_map {
   }
   [[nodiscard]] const page_bits* look_up_anew(std::uintptr_t page) const;
   [[nodiscard]] object find_around(std::uintptr_t at) const;
-  // The last handle in the page that is not above `last` (a number of a bit), or none.
+  // The last handle in the page whose bit is not above `last`; none if there is none.
   [[nodiscard]] object last_in(std::uintptr_t page, std::size_t last) const;
 
   std::pmr::unordered_map<std::uintptr_t, page_bits> pages_;

@@ -1,7 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// A set of numbers in which the last one up to a given one is found in a step for each level: a bit for each number, and
-// above 64 words of bits one that tells which of them are not empty.
+// A set of numbers in which the last number up to a given one is found with one step for each level. There is a bit for
+// each number. On each level above, one bit for each word below says whether that word is not empty.
 #pragma once
 
 #include <algorithm>
@@ -21,11 +21,11 @@ class bit_tree {
   explicit bit_tree(std::pmr::memory_resource* in)
       : levels_{level(in), level(in), level(in), level(in), level(in), level(in), level(in), level(in)} {}
 
-  // Makes room, so that setting numbers below `count` cannot fail. Throws.
+  // Makes room, so that setting numbers below `count` cannot fail. May throw.
   void reserve(std::uint64_t count) {
     for (level& bits : levels_) {
       count = count / 64 + 1;
-      // By doubling: the numbers come in ascending order.
+      // Grows by doubling, because the numbers come in ascending order.
       if (count > bits.capacity()) bits.reserve(std::max<std::uint64_t>(count, bits.size() * 2));
       if (count > bits.size()) bits.resize(count);
     }
@@ -47,7 +47,7 @@ class bit_tree {
   }
   // The last number in the set that is at most n; none.
   [[nodiscard]] std::uint64_t find_last(std::uint64_t n) const noexcept {
-    // Up to where there is one in the same word, then down to it.
+    // Goes up to a level where the same word has a lower bit, then down to that number.
     for (std::size_t up = 0; up < levels; ++up) {
       const level& bits = levels_[up];
       if (bits.empty()) return none;

@@ -10,7 +10,7 @@
 
 namespace tenure::pobj {
 
-// Control structures are standard containers on top of what the program gave.
+// Control structures are standard containers in memory of the program's memory manager.
 class control_memory : public std::pmr::memory_resource {
  public:
   explicit control_memory(const pobj_allocator& from) : from_(from) {}

@@ -1,6 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Errors: exceptions inside, codes and a sentence outside.
+// Errors: exceptions inside the library, codes and a sentence for the program.
 #pragma once
 
 #include <exception>
@@ -25,10 +25,10 @@ class failure : public std::exception {
 // "0x7f0012345678"
 [[nodiscard]] std::string hexadecimal(const void* address);
 
-// Notes what the exception that is being handled says, for pobj_error(), and returns its code.
+// Stores the message of the exception that is being handled, for pobj_error(), and returns its code.
 [[nodiscard]] int note_current_exception(const char* call) noexcept;
 
-// Runs f for a call of the C interface; no exception leaves the library.
+// Runs f for a call of the C interface. No exception leaves the library.
 template <class F>
 int guarded(const char* call, F&& f) noexcept {
   try {

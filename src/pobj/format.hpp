@@ -2,9 +2,9 @@
 //
 // What a store has on the disk: docs/formats.md, "Persistent objects of pobj".
 //
-// The segment begins with a page that describes the store. Behind it, up to `end`, slots follow each other without gaps:
-// a word, and what it describes. So the whole store is found by going from slot to slot, and nothing about free space need
-// be kept [pobj.slot.chain].
+// The segment begins with a page that describes the store. After it, up to `end`, slots follow each other without gaps.
+// A slot is a word and the bytes that the word describes. So the whole store is found by going from slot to slot, and
+// nothing about free space must be stored [pobj.slot.chain].
 #pragma once
 
 #include <algorithm>
@@ -38,7 +38,7 @@ static_assert(sizeof(store_header) == 288 && offsetof(store_header, program) == 
 
 inline constexpr position first_slot = 4096;
 
-// The word in front of each slot: bits 0 to 33 size in bytes, 34 to 51 type, 52 to 63 serial.
+// The word before each slot: bits 0 to 33 size in bytes, 34 to 51 type, 52 to 63 serial.
 struct slot_word {
   static constexpr unsigned size_bits = 34, type_bits = 18, serial_bits = 12;
   static constexpr std::uint64_t largest_size = (std::uint64_t{1} << size_bits) - 1;
@@ -53,19 +53,19 @@ struct slot_word {
   [[nodiscard]] constexpr std::uint64_t size() const { return bits & largest_size; }
   [[nodiscard]] constexpr std::uint64_t type() const { return bits >> size_bits & type_free; }
   [[nodiscard]] constexpr std::uint64_t serial() const { return bits >> (size_bits + type_bits); }
-  // Of the whole slot. Slots that are in use have 16 bytes at least [pobj.table.granule].
+  // The length of the whole slot. Used slots have at least 16 bytes [pobj.table.granule].
   [[nodiscard]] constexpr std::uint64_t length() const {
     return type() == type_free ? 8 + size() : 8 + std::max<std::uint64_t>(8, (size() + 7) / 8 * 8);
   }
 };
 static_assert(sizeof(slot_word) == 8);
 
-// How large a free slot may be: its length is a multiple of 8.
+// The largest length of a free slot, which is a multiple of 8.
 inline constexpr std::uint64_t largest_free = std::uint64_t{1} << 33;
 
-// A reference as an image has it, instead of an address: 0 for NULL; or where the target's image is, with the serial of its
-// slot, by which a reference to a slot that was freed and used again is recognized [pobj.reference.serial]; or, where the
-// target has no image, the address and the execution in which it means something.
+// A reference in an image, instead of an address. 0 is NULL. Usually it is the position of the target's image, with the
+// serial of its slot: the serial reveals a reference to a slot that was freed and used again [pobj.reference.serial].
+// If the target has no image, it is the address, and the execution in which the address is valid.
 struct reference {
   static constexpr std::uint64_t address_flag = std::uint64_t{1} << 63;
   static constexpr unsigned position_bits = 51, address_bits = 48;
@@ -84,16 +84,16 @@ struct reference {
   [[nodiscard]] constexpr std::uint64_t execution() const { return bits >> address_bits & 0x7fff; }
 };
 
-// A type's description, in a slot of type_description: this, `references` offsets of 4 bytes in words, `transients` pairs of
-// 8-byte offset and length (behind padding to 8), and the name.
+// A type's description, in a slot of type_description: this structure; `references` offsets in words, 4 bytes each;
+// padding to 8; `transients` pairs of 8-byte offset and length; the name.
 struct stored_type {
   std::uint32_t number, references, transients, name_length;
   std::uint64_t size;  // of an element; 0: the description is of the whole object
 };
 static_assert(sizeof(stored_type) == 24);
 
-// A static variable, in a slot of type_static: this, the three texts one after the other, padding to 8, and the value.
-// `symbol` is a name given by the program if `named`.
+// A static variable, in a slot of type_static: this structure, the three texts one after the other, padding to 8, and
+// the value. If `named`, `symbol` is a name that the program has given.
 struct stored_static {
   std::uint32_t named, type, module_length, file_length, symbol_length, reserved;
   std::uint64_t offset, size;  // of the variable from the symbol; of the value

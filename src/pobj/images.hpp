@@ -1,7 +1,8 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Between memory and images: bytes are the same in both, references are not. An image refers to images, so that nothing of
-// it need be written when the objects come to lie elsewhere [pobj.reference.position]. With the store's lock.
+// Copies between memory and images. Bytes are the same in both, references are not: an image refers to images, so that
+// an image must not be written again when objects come to lie at other addresses [pobj.reference.position]. The store's
+// lock is held.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@
 
 namespace tenure::pobj {
 
-// Memory and where its image is: an object's, or a static variable's.
+// Memory and the place of its image: those of an object, or of a static variable.
 struct stored_memory {
   std::byte* memory;
   position image;
@@ -22,21 +23,21 @@ struct stored_memory {
   return {o.handle, o.header().slot + 8, o.header().size, in.types.of(o)};
 }
 
-// What a pointer is in an image; `transient`: the object without an image that it points to, if it does.
+// The image of a pointer. `transient`: the object to which it points, if that object has no image.
 [[nodiscard]] reference encode(const store& in, std::uint64_t word, object* transient = nullptr);
-// The pointer that a reference is in this process; 0 where there is none, which is counted in `report` if it is given.
+// The pointer that a reference means in this process; 0 if there is none. That is counted in `report`, if it is given.
 [[nodiscard]] std::uint64_t decode(const store& in, reference r, pobj_report* report = nullptr);
 
 // Throws POBJ_EUNTYPED if a handle lies in [from, to) where the type has no reference.
 void check_typed(const store& in, const stored_memory& m, std::uint64_t from, std::uint64_t to);
-// Brings [from, to) of the image up to date; writes what differs.
+// Updates [from, to) of the image. Writes only bytes that differ.
 void write_image(transaction& t, const stored_memory& m, std::uint64_t from, std::uint64_t to);
-// Brings memory back to the image, but for transient bytes. `report` as for decode.
+// Copies the image back to memory, except transient bytes. `report` is as for decode.
 void read_image(const store& in, const stored_memory& m, pobj_report* report = nullptr);
-// Words become references, or are none any more: so must the image have them.
+// Words become references, or are no references any more. Changes the image accordingly.
 void convert_words(transaction& t, const stored_memory& m, const type_description& to);
 
-// The update of an object, strict or not; nothing for a transient one.
+// Updates an object's image, strict or not. Does nothing for a transient object.
 void update(transaction& t, object o, std::uint64_t from, std::uint64_t to);
 
 // Makes an object persistent, as it is.

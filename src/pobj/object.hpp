@@ -1,6 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// The 16 bytes in front of every handle [pobj 4.1].
+// The 16 bytes before every handle [pobj 4.1].
 #pragma once
 
 #include <cstddef>
@@ -15,14 +15,14 @@ struct object_header {
   std::uint64_t slot : 48;       // where the image is; 0: transient
   std::uint64_t mark : 16;       // of the last traversal that met the object
   std::uint64_t size : 34;       // bytes
-  std::uint64_t type : 18;       // unless own_type
+  std::uint64_t type : 18;       // not valid if own_type
   std::uint64_t allocator : 10;  // where the memory came from: index in allocator_table
   std::uint64_t dying : 1;       // freed by a transaction that has not ended
   std::uint64_t own_type : 1;    // being typed word by word: type_table::own
 };
 static_assert(sizeof(object_header) == 16);
 
-// What a memory manager is asked for. A byte at least, so that no handle is the next block's begin.
+// The bytes to request from a memory manager: at least one, so that a handle is never the begin of the next block.
 [[nodiscard]] constexpr std::size_t block_size(std::uint64_t size) {
   return sizeof(object_header) + static_cast<std::size_t>(size == 0 ? 1 : size);
 }
@@ -39,7 +39,7 @@ struct object {
   [[nodiscard]] bool is_persistent() const { return header().slot != 0; }
   [[nodiscard]] explicit operator bool() const { return handle != nullptr; }
 
-  // The masks say that nothing is lost.
+  // The masks show that no bits are lost.
   void begin(position slot, std::uint64_t size, std::uint64_t type, std::uint64_t allocator) const {
     header() = {};
     header().size = size & slot_word::largest_size;
@@ -53,7 +53,7 @@ struct object {
   friend bool operator==(const object&, const object&) = default;
 };
 
-// Words are read and written as bytes: the memory has the types that the program gives it.
+// Words are read and written as bytes, because the program chooses the types of the memory.
 [[nodiscard]] inline std::uint64_t load_word(const std::byte* from) {
   std::uint64_t word;
   std::memcpy(&word, from, sizeof word);

@@ -1,6 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Where the memory of objects comes from: the program's memory managers, or, if it has given none, a pool.
+// The memory of objects: from the program's memory managers, or, if it has given none, from a pool.
 #pragma once
 
 #include <array>
@@ -17,11 +17,12 @@
 
 namespace tenure::pobj {
 
-// A block, zeroed if so wanted. Throws POBJ_ENOMEM; POBJ_EOPTION if it is not aligned to 8 bytes. Without the store's lock.
+// Allocates a block, zeroed if requested. Throws POBJ_ENOMEM, or POBJ_EOPTION if the block is not aligned to 8 bytes.
+// Called without the store's lock.
 [[nodiscard]] void* allocate_block(const pobj_allocator& from, std::size_t size, bool zeroed);
 
-// Blocks to be given back to the program's memory managers when the store's lock is not held. A list in the blocks
-// themselves, where headers of objects were, so that nothing that has been committed can fail for want of memory.
+// Blocks that will be given back to the program's memory managers when the store's lock is not held. The list is in the
+// blocks themselves, where the objects' headers were. So nothing that was committed can fail for lack of memory.
 class blocks_to_free {
  public:
   void add(void* block, void (*free)(void*)) noexcept { first_ = ::new (block) link{first_, free}; }
@@ -36,9 +37,9 @@ class blocks_to_free {
   link* first_ = nullptr;
 };
 
-// Blocks of sizes that are multiples of 16: a list of free ones for each size, and new ones one after the other, in huge
-// pages where the kernel grants them: with these a million nodes are reconstructed in 50 to 60 ms, without in 70 to 77. The
-// blocks themselves have nothing before or behind them.
+// A pool of blocks whose sizes are multiples of 16. It has a list of free blocks for each size, and makes new ones one
+// after the other, in huge pages if the kernel grants them: with huge pages a million nodes are reconstructed in 50 to
+// 60 ms, without in 70 to 77. Nothing lies before or behind the blocks.
 class block_pool {
  public:
   static constexpr std::size_t granule = 16, largest = 4096;
@@ -59,13 +60,13 @@ class block_pool {
 
   std::array<free_block*, largest / granule + 1> free_ = {};
   std::vector<std::unique_ptr<std::byte, unmap>> chunks_;
-  std::byte *next_ = nullptr, *end_ = nullptr;  // what of the last chunk has not been given out
+  std::byte *next_ = nullptr, *end_ = nullptr;  // the unused part of the last chunk
 };
 
-// With the store's lock.
+// The store's lock is held.
 class object_memory {
  public:
-  // `first`: what pobj_init was given, number 0. Without a malloc: the pool.
+  // `first`: the manager that pobj_init was given, number 0. If it has no malloc: the pool.
   explicit object_memory(const pobj_allocator& first) : all_{first} {}
 
   [[nodiscard]] bool has_pool() const { return all_[0].malloc == nullptr; }
@@ -73,14 +74,14 @@ class object_memory {
   [[nodiscard]] void* take(std::size_t size, bool zeroed);
   void give_back(void* block, std::size_t size) noexcept;
 
-  // The number of a memory manager, which is noted if it is new. Throws if there are too many.
+  // The number of a memory manager. A new one is added. Throws if there are too many.
   [[nodiscard]] std::uint64_t number_of(const pobj_allocator& wanted);
 
-  // Whether the object's memory goes back when it is freed: not where a garbage collector takes it.
+  // Whether the object's memory is given back when it is freed. It is not if a garbage collector takes it.
   [[nodiscard]] bool takes_back(object o) const { return is_pooled(o) || all_[o.header().allocator].free != nullptr; }
-  // Gives it back, now or with `later`.
+  // Gives the memory back, now or with `later`.
   void release(object o, blocks_to_free& later) noexcept;
-  // A garbage collector has taken the object: only the pool needs to know.
+  // A garbage collector has taken the object. Only the pool must know that.
   void taken(object o) noexcept {
     if (is_pooled(o)) give_back(o.block(), block_size(o.header().size));
   }

@@ -1,9 +1,9 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Which object has its image where. Slots in use have at least 16 bytes, so no two of them begin in the same 16 bytes of
-// the store [pobj.table.granule], and an array with a word for each 16 bytes finds the object in one step. Which words are in
-// use is in a tree of bits, so that a pointer into the middle of a large object finds its slot in a few steps. The store's
-// lock guards it.
+// Finds the object that has its image in a slot. Used slots have at least 16 bytes, so no two of them begin in the same
+// 16 bytes of the store [pobj.table.granule]. An array with a word for each 16 bytes finds the object in one step. A
+// tree of bits says which words are in use, so that a pointer into the middle of a large object finds its slot in a few
+// steps. The store's lock guards it.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ class slot_table {
  public:
   explicit slot_table(std::pmr::memory_resource* in) : chunks_(in), used_(in), in_(in) {}
 
-  // Throws only where nothing was before; then nothing has changed.
+  // Throws only if the place was empty before. Then nothing has changed.
   void set(position slot, object o) {
     const std::size_t n = slot / chunk_bytes;
     if (n >= chunks_.size()) chunks_.resize(n + 1, chunk(in_));
@@ -53,15 +53,16 @@ class slot_table {
     std::uint64_t g = used_.find_last(at / granule);
     if (g == bit_tree::none) return {};
     object o = in_granule(g);
-    // Of the granule that `at` lies in the slot may begin behind it.
+    // The slot in the granule of `at` may begin behind `at`.
     if (o.header().slot <= at) return o;
     g = g == 0 ? bit_tree::none : used_.find_last(g - 1);
     return g == bit_tree::none ? object{} : in_granule(g);
   }
-  // Erases the slots of [begin, end), into which none reaches from outside, and calls f(object) for each.
+  // Erases the slots of [begin, end), and calls f(object) for each. No slot reaches into the range from outside.
   template <class F>
   void clear(position begin, position end, F&& f) {
-    // A slot that begins in the last 8 bytes would reach beyond the end: what begins in that granule is the next one's.
+    // A slot in the last 8 bytes would reach beyond the end. So a slot that begins in that granule belongs to the next
+    // range.
     for (position g = begin / granule * granule; g < end / granule * granule; g += granule) {
       const std::size_t n = g / chunk_bytes;
       if (n >= chunks_.size()) return;
@@ -74,7 +75,7 @@ class slot_table {
     }
   }
   [[nodiscard]] std::size_t size() const { return count_; }
-  // In the order of the slots. The call may erase.
+  // Calls f in the order of the slots. f may erase.
   template <class F>
   void for_each(F&& call) const {
     for (std::size_t n = 0; n < chunks_.size(); ++n)
@@ -83,7 +84,7 @@ class slot_table {
   }
 
  private:
-  // Inverted, so that no garbage collector takes them for pointers to what it could otherwise free.
+  // Inverted, so that no garbage collector takes them for pointers to objects that it could otherwise free.
   using entry = std::uint64_t;
   using chunk = std::pmr::vector<entry>;
   static constexpr std::uint64_t granule = 16, chunk_bytes = std::uint64_t{1} << 20;

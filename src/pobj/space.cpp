@@ -18,7 +18,7 @@ std::uint64_t space::next_serial(position p) {
 void space::write_free(position begin, position end) const {
   while (begin != end) {
     const std::uint64_t length = std::min(end - begin, largest_free);
-    // The serial stays, for who comes next.
+    // The serial stays, for the next slot at this place.
     set_word(begin, slot_word::of(length - 8, slot_word::type_free, word_at(begin).serial()));
     begin += length;
   }
@@ -70,7 +70,7 @@ void space::add(position begin, position end) noexcept {
 }
 
 area space::take(std::uint64_t length, std::uint64_t taken) {
-  // Who has taken much wants no holes between the slots of others.
+  // A transaction that has taken much wants no holes between the slots of others.
   const std::uint64_t small = limits_.small, wanted = std::max({length, small, std::min(taken, limits_.largest)});
   auto found = by_size_.lower_bound({taken < small ? length : wanted, 0});
   if (found == by_size_.end()) {

@@ -83,7 +83,7 @@ void require_free(const store& in, const known& k, const void* variable, std::ui
                                   hexadecimal(stored->address) + ": unbind it first (pobj_static_bind to NULL)");
 }
 
-// A slot for it, without its value. Whoever has it abandons it if something fails.
+// Makes a slot for the variable, without its value. If a later step fails, the caller abandons the slot.
 static_variable make_slot_for(transaction& t, static_name name, std::uint64_t size, std::uint32_t type) {
   store& in = t.get_store();
   const stored_static start{name.given ? 1U : 0U,
@@ -195,7 +195,7 @@ void give_value(store& in, static_variable& v, std::byte* variable, os::module_h
   read_image(in, {v.address, v.image(), v.size, in.types[v.type]});
 }
 
-// The variable may go away; what it was stored as stays. What holds its library is for the caller to let go.
+// The variable may disappear. Its stored value stays. The caller releases the hold on its library.
 void unbind(store& in, static_variable& v, os::module_hold& held) {
   require_unused(v);
   if (v.address == nullptr) return;
@@ -215,7 +215,7 @@ void require_name(const char* name) {
 }
 
 void take_name_away(const char* name) {
-  os::module_hold held, of_name;  // let go when the lock is given up
+  os::module_hold held, of_name;  // released after the lock
   const auto take = [&] {
     const auto at = named_statics().find(name);
     if (at == named_statics().end())
@@ -290,7 +290,7 @@ int pobj_static_named(const char* name, void* variable, size_t size, const size_
 int pobj_static_bind(const char* name, void* variable, size_t size) {
   return guarded("pobj_static_bind", [&] {
     store& in = the_store();
-    tenure::os::module_hold held;  // let go when the lock is given up
+    tenure::os::module_hold held;  // released after the lock
     if (variable == nullptr) {
       require_name(name);
       const store_lock lock(in);

@@ -1,9 +1,10 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// An open store, and what is known of its objects in this process.
+// An open store, and what this process knows about its objects.
 //
-// One lock guards all of it, the headers of objects included, and is held for what needs no disk: commits wait without it,
-// and the program's memory managers are called without it, since a garbage collector may run finalizers there [pobj.lock].
+// One lock guards all of it, with the headers of objects. It is held for work that needs no disk: commits wait without
+// it. The program's memory managers are called without it, too, since a garbage collector may run finalizers there
+// [pobj.lock].
 #pragma once
 
 #include <atomic>
@@ -34,7 +35,7 @@
 
 namespace tenure::pobj {
 
-// pobj_options with everything filled in.
+// pobj_options with all defaults filled in.
 struct settings {
   std::string path, program;
   pobj_allocator objects = {};  // none: the pool
@@ -45,20 +46,20 @@ struct settings {
   bool background;
 };
 
-// What tests change: a simulated disk (nullptr: the machine's own), and limits that are met earlier.
+// For tests: a simulated disk (nullptr: the machine's own), and lower limits.
 struct test_hooks {
   static inline os::disk* disk = nullptr;
   static inline bool background = true;
-  // From so many bytes of whole pages on, a transaction writes straight to the segment: that costs two syncs more, and
-  // spares the bytes their way through the log.
+  // A transaction with this many bytes of whole pages writes them straight to the segment. That costs two more syncs,
+  // and the bytes need not go through the log.
   static inline std::uint64_t bulk_bytes = std::uint64_t{4} << 20;
-  // Free slots up to this length are taken as they are; longer ones are cut.
+  // Free slots up to this length are taken whole. Longer ones are cut.
   static inline std::uint64_t small_area = std::uint64_t{64} << 10;
-  // What a transaction takes at a time once it has taken much.
+  // The bytes that a transaction takes at a time once it has taken much.
   static inline std::uint64_t largest_area = std::uint64_t{16} << 20;
-  // The number of the first traversal; they begin again when they have no bits left.
+  // The number of the first traversal. Numbers begin again when they have no bits left.
   static inline std::uint16_t first_mark = 0;
-  // Ends the process's store as a crash would: nothing is written, only the objects' memory is given back.
+  // Ends the process's store as a crash would: writes nothing, and only gives back the objects' memory.
   static void crash() noexcept;
 };
 
@@ -66,28 +67,28 @@ class store_lock;
 class transaction;
 
 struct store {
-  // Opens or makes it, and reconstructs. Throws; then nothing is left of it but the files.
+  // Opens or makes the store, and reconstructs its objects. If it throws, only the files remain.
   explicit store(const settings& how);
-  // Gives nothing back to the program's memory managers: close() does, or discard().
+  // Gives nothing back to the program's memory managers; close() and discard() do.
   ~store() = default;
   store(const store&) = delete;
   store& operator=(const store&) = delete;
 
   // Throws while transactions are open.
   void require_closable() const;
-  // Frees the finalized, and closes the files.
+  // Frees the finalized objects, and closes the files.
   void close();
-  // Gives back the objects' memory; nobody may use the store any more.
+  // Gives back the objects' memory. The store may not be used afterwards.
   void discard() noexcept;
 
-  // --- Checks of what a program passes. With the lock. ---
+  // --- Checks of a program's arguments. The lock is held. ---
 
   [[nodiscard]] object object_of(const void* handle) const;
   // The offset of a field of `length` bytes. Throws POBJ_ERANGE.
   [[nodiscard]] static std::uint64_t offset_of(object o, const void* field, std::uint64_t length);
-  // The object is being taken by a collector: forgets it. From within any call.
+  // A collector is taking the object: forgets it. May be called during any other call.
   void finalize(const void* handle);
-  // With the lock.
+  // The lock is held.
   void finalize(object o) noexcept;
   [[nodiscard]] bool is_strict() const { return (how.flags & POBJ_STRICT) != 0; }
 
@@ -105,19 +106,21 @@ struct store {
   slot_table slots;
   type_table types;
   static_table statics;
-  // Words of images that refer to a transient object, by its inverted handle: for when it becomes persistent.
+  // Words of images that refer to a transient object, by its inverted handle. Used when the object becomes persistent.
   std::unordered_map<std::uintptr_t, std::set<position>> waiting;
-  // Of these, those that a transaction which is open has written, in images that it has not made.
+  // Those of them that an open transaction has written, in images that it has not made.
   std::unordered_map<position, const transaction*> written_words;
-  // Words that a commit would have made refer to an image, but for transactions that were open: looked at as those end.
+  // Words that a commit would have changed to refer to an image, if transactions had not been open. They are examined
+  // when these end.
   std::set<position> late_words;
-  // Commits that have made words of others' images right, and are not over: nobody changes images meanwhile [pobj.link].
+  // Commits that have updated words of other transactions' images and are not over. No image is changed meanwhile
+  // [pobj.link].
   int linking_commits = 0;
   std::condition_variable_any linked;
   void wait_for_links(store_lock& lock);
   std::map<position, position> owned;  // areas of open transactions: begin, end
-  std::vector<object> to_finalize;     // by the thread that has the lock
-  // Slots of objects that a collector has taken, to be freed by the next commit.
+  std::vector<object> to_finalize;     // by the thread that holds the lock
+  // Slots of objects that a collector has taken. The next commit frees them.
   struct finalized_slot {
     position slot;
     std::uint64_t type;  // which it uses until then
@@ -144,8 +147,8 @@ struct store {
   void bind_statics();
 };
 
-// The store's lock. A garbage collector may run finalizers when the library allocates for itself: those of a thread that has
-// the lock wait until it gives it up.
+// The store's lock. A garbage collector may run finalizers when the library allocates memory for itself. Finalizers in
+// a thread that holds the lock wait until it releases the lock.
 class store_lock {
  public:
   explicit store_lock(store& of) : of_(of) { lock(); }
@@ -162,9 +165,9 @@ class store_lock {
   bool held_ = false;
 };
 
-// The process's store; nullptr: none is open. Changed by pobj_init and pobj_close only.
+// The process's store; nullptr: none is open. Only pobj_init and pobj_close change it.
 [[nodiscard]] store* open_store() noexcept;
-// The same, and throws POBJ_ESTATE if there is none, or in the child of a fork.
+// The same, but throws POBJ_ESTATE if there is none, or in the child of a fork.
 [[nodiscard]] store& the_store();
 
 }  // namespace tenure::pobj

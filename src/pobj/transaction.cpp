@@ -52,8 +52,8 @@ area& transaction::take_area(std::uint64_t length) {
   try {
     at = areas_.emplace(a.begin, a).first;
     in_.owned.emplace(a.begin, a.end);
-    // What is written there is announced at the commit; until then nobody else may touch the pages. The first word is
-    // what the committed chain of slots has, and an abort must put it back.
+    // The transaction's writes there are announced at the commit. Until then nobody else may change the pages. The
+    // first word belongs to the committed chain of slots, and an abort must put it back.
     tx_.hold(in_.free.at(a.begin), a.end - a.begin);
     tx_.set_range(in_.free.at(a.begin), 8);
   } catch (...) {
@@ -132,7 +132,7 @@ bool transaction::is_in_image(position word) const {
   return std::ranges::any_of(in_.statics.all(), [&](const auto& v) { return word - v->image() < v->size; });
 }
 
-// Whether an open transaction of somebody else has written the word.
+// Whether an open transaction other than this one has written the word.
 bool transaction::is_anothers(position word) const {
   if (lies_in(in_.owned, word)) return !is_made_here(word);
   const auto written = in_.written_words.find(word);

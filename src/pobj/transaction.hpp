@@ -1,7 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// A thread's transaction: one of recoverable memory, and what an abort must undo, or a commit do, in the memory of the
-// process.
+// A thread's transaction: a transaction of recoverable memory, and what an abort must undo, or a commit must do, in the
+// memory of the process.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ namespace tenure::pobj {
 
 class transaction {
  public:
-  // Without the store's lock, as commit() and abort(); everything else with it.
+  // begin(), commit() and abort() are called without the store's lock, everything else with it.
   explicit transaction(store& in) : in_(in), tx_(in.memory.begin()) { ++in.open_transactions; }
   ~transaction();
   transaction(const transaction&) = delete;
@@ -32,52 +32,54 @@ class transaction {
 
   // --- Bytes of the store ---
 
-  // A new slot of zeros, which is given to somebody, or abandoned. Throws POBJ_ETOOBIG.
+  // Makes a new slot of zeros. It must be given to an object or abandoned. Throws POBJ_ETOOBIG.
   position make_slot(std::uint64_t size, std::uint64_t type);
-  // What has been made will not be needed, as what was to have it has failed; or it has been replaced.
+  // The slot is not needed: its object could not be made, or has another slot.
   void abandon(position slot) noexcept;
-  // Room for abandoning so many.
+  // Makes room for this many abandoned slots.
   void expect_to_abandon(std::size_t count);
   // [p, p+length) is about to change.
   void declare(position p, std::uint64_t length);
   void set_word(position p, slot_word w);
 
-  // --- Notes: what has been done, for the end ---
+  // --- Notes of what was done, for the end ---
 
   void note_made(object o) { made_.push_back(o); }
-  // The call that makes it fails.
+  // The call that makes the object fails.
   void forget_made(object o) noexcept;
-  // Whether the place is one that this transaction has made: an image there is nobody else's yet.
+  // Whether this transaction has made the place. No other transaction uses an image there yet.
   [[nodiscard]] bool is_made_here(position p) const { return area_of(p) != nullptr; }
-  // The object has got an image: its header, and the table. References that have waited for it are made right by the commit.
+  // The object has got an image: sets its header and the table. The commit updates references that wait for it.
   void give_slot(object o, position slot);
-  // Takes the image of an object back that was transient before the call which fails now; none: abandons the slot.
+  // Takes back the image of an object that was transient before the call that fails now. If the object has none,
+  // abandons the slot.
   void undo_give_slot(object o, position slot) noexcept;
   void take_slot(object o);
   void free_object(object o);
   void note_updated(object o) {
     if (!is_made_here(o.header().slot)) updated_.insert(o.address());
   }
-  // Should it have had another image before, in this transaction, that is what an abort goes back to.
+  // If the object had another image before, in this transaction, an abort goes back to that image.
   void note_persistified(object o) { updated_.insert(o.address()); }
-  // The object gets a type, which its slot gets, too; or one of its own, which becomes a shared one at the commit.
+  // The object, and its slot, get a type. If it is the object's own, the commit makes it a shared one.
   void set_type(object o, std::uint32_t number);
   void note_typing(object o) { retyped_.push_back(o); }
-  // Its own type, if it has one, becomes a shared one.
+  // If the object has its own type, that becomes a shared one.
   void share_own_type(object o);
-  // The static variable is about to change; `size`: bytes of memory that an abort puts back. A new one is removed then.
+  // The static variable is about to change. `size`: bytes of memory that an abort puts back. An abort removes a new
+  // variable.
   void note_change(static_variable& v, std::uint64_t size, bool is_new);
   void set_type(static_variable& v, std::uint32_t number);
-  // Takes it out of what is known; its slot is the caller's.
+  // Removes the object from all tables. Its slot belongs to the caller then.
   void remove(static_variable& v) noexcept;
-  // Frees the slot of a static variable. In a transaction of its own.
+  // Frees the slot of a static variable, in a transaction of its own.
   void forget_static(static_variable& v);
-  // An image's word refers to a transient object.
+  // A word of an image refers to a transient object.
   void note_waiting(position word, object target);
 
   // --- The end ---
 
-  // Throws; then the transaction is still open. Once it is durable nothing fails any more [pobj.commit.memory].
+  // If it throws, the transaction is still open. Once it is durable, nothing fails any more [pobj.commit.memory].
   void commit();
   void abort() noexcept;
 
@@ -123,8 +125,8 @@ class transaction {
   store& in_;
   rvm::transaction tx_;
   std::map<position, area> areas_;       // by their begin
-  area* current_ = nullptr;              // the one that slots are carved from
-  mutable const area* found_ = nullptr;  // the one that was looked for last
+  area* current_ = nullptr;              // the area from which slots are cut
+  mutable const area* found_ = nullptr;  // the area that was found last
   std::uint64_t taken_ = 0;
   std::vector<object> made_, retyped_, given_;
   std::vector<placed> taken_slots_, freed_;
@@ -139,7 +141,7 @@ class transaction {
   bool over_ = false;
 };
 
-// A thread's transaction and its nesting. The store counts it as open until the outermost has ended.
+// A thread's transaction and its nesting. For the store it is open until the outermost one has ended.
 struct thread_state {
   std::unique_ptr<transaction> open;
   int depth = 0;
@@ -147,7 +149,8 @@ struct thread_state {
 };
 [[nodiscard]] thread_state& this_thread();
 
-// Runs f(transaction) with the store's lock, in this thread's transaction or one of its own, which aborts if f throws.
+// Runs f(transaction) with the store's lock held: in this thread's transaction, or in a new one, which aborts if f
+// throws.
 template <class F>
 void transact(F&& f) {
   store& in = the_store();

@@ -1,8 +1,8 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Types: which words of an object are references, and which bytes are transient [pobj 4.1, 7]. Each has a number, in a
-// program as in its store; 0 has no references. Those that a program defines have names; those that come from typing
-// single objects are shared by all objects that are typed alike. The store's lock guards them.
+// Types: which words of an object are references, and which bytes are transient [pobj 4.1, 7]. Each type has the same
+// number in the program and in its store; 0 has no references. Types that a program defines have names. Types that come
+// from typing single objects are shared by all objects that are typed alike. The store's lock guards them.
 #pragma once
 
 #include <algorithm>
@@ -35,8 +35,8 @@ struct type_description {
   friend auto operator<=>(const type_description&, const type_description&) = default;
 
   [[nodiscard]] bool has_reference_at(std::uint64_t offset) const;
-  // What is stored may be damaged: whether everything ascends, lies in an element, and does not overlap. The functions
-  // below rely on it, and those that use them write where the offsets say.
+  // A stored description may be damaged: checks that everything ascends, lies in an element, and does not overlap. The
+  // functions below rely on it, and their callers write where the offsets say.
   [[nodiscard]] bool makes_sense() const;
   // Calls f(offset) for each reference word that has a byte in [from, to) of an object of `length` bytes, in order.
   template <class F>
@@ -66,7 +66,8 @@ struct type_description {
   }
 };
 
-// Checks offsets as a program gives them, up to POBJ_END; throws POBJ_ETYPE, POBJ_ERANGE. `size`: of what they lie in.
+// Checks offsets as a program gives them, up to POBJ_END. Throws POBJ_ETYPE or POBJ_ERANGE. `size`: of the object or
+// element.
 [[nodiscard]] std::vector<std::uint32_t> checked_references(const std::size_t* offsets, std::uint64_t size);
 // A whole description.
 [[nodiscard]] type_description checked_description(const char* name, std::uint64_t size, const std::size_t* references,
@@ -76,15 +77,15 @@ struct type_description {
 
 class type_table {
  public:
-  // Writes a type to the store, so that whatever commits afterwards finds it there, and returns its slot; `instead`: the
-  // slot of the type that had the number before, which is freed; 0: none had.
+  // Writes a type to the store, so that later commits find it there, and returns its slot. `instead`: the slot of the
+  // type that had the number before, which is freed; 0: none had it.
   using keeper = std::function<position(std::uint32_t number, const type_description&, position instead)>;
 
   type_table();
 
-  // A type of the store, when it is opened. False if the number is taken.
+  // Adds a type of the store while it is opened. Returns false if the number is taken.
   [[nodiscard]] bool load(std::uint32_t number, type_description description, position slot);
-  // False: a number below the last is missing.
+  // Returns false if a number below the last one is missing.
   [[nodiscard]] bool is_whole() const { return numbers_.size() + 1 == all_.size(); }
   // All users of the loaded types are known.
   void loaded();
@@ -96,21 +97,21 @@ class type_table {
     const object_header& h = o.header();
     return h.own_type != 0 ? own_.at(~o.address()) : *all_[h.type].what;
   }
-  // The number of a type, which is kept if it is new. It takes the number of one that has no name and no users, if there
-  // is such a one: so types of single objects need no more space than there are in use [pobj.type.kept]. Throws POBJ_ETYPE
-  // if another one has the name.
+  // The number of a type. A new type is added, and reuses the number of a type without a name and users, if there is
+  // one. So types of single objects need only as much space as are in use [pobj.type.kept]. Throws POBJ_ETYPE if
+  // another type has the name.
   [[nodiscard]] std::uint32_t intern(const type_description& wanted);
   // Throws POBJ_ETYPE if another one has the name.
   void compare(const type_description& wanted) const;
-  // Users are headers of objects, static variables, and slots that go with the next commit. What a transaction has left
-  // stays in use until it has ended, so that an abort can go back to it.
+  // Users of a type are headers of objects, static variables, and slots that the next commit frees. A type that a
+  // transaction has ceased to use counts as used until the transaction has ended, so that an abort can go back to it.
   void use(std::uint64_t number) noexcept { all_[number].users += number != 0 ? 1 : 0; }
   void drop(std::uint64_t number) noexcept;
 
-  // An object's own type, to be changed word by word: that costs in proportion to the changes, as long as it is not made
-  // one of the shared ones again.
+  // An object's own type, which is changed word by word. The cost is in proportion to the changes, until it is made a
+  // shared type again.
   [[nodiscard]] type_description& own(object o);
-  // The object has gone, or is typed as a whole.
+  // The object is gone, or was typed as a whole.
   void forget_own(object o) noexcept;
 
  private:
@@ -121,7 +122,7 @@ class type_table {
     bool is_spare = false;  // is in spares_
   };
   void note_spare(std::uint64_t number) noexcept;
-  // One without users, taken from the spares; 0: there is none.
+  // A type without users from the spares, which is removed from them; 0: there is none.
   [[nodiscard]] std::uint32_t take_spare() noexcept;
 
   std::vector<numbered> all_;
@@ -137,7 +138,7 @@ class type_table {
 struct defined_types {
   [[nodiscard]] static defined_types& all();
   std::mutex mutex;  // guards what follows; taken before a store's lock
-  // The one that is defined, which stays where it is. Throws POBJ_ETYPE.
+  // The defined type, which does not move. Throws POBJ_ETYPE.
   const type_description& define(type_description wanted);
   std::map<std::string, type_description, std::less<>> by_name;
 };

@@ -1,10 +1,11 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Allocation in transactions. heap_format.hpp has the stored bytes, heap_spans.hpp what is known of them in memory;
-// here is who did what and has not ended yet.
+// Allocation in transactions. format.hpp has the stored bytes. spans.hpp has what is known about them in memory. This
+// file has what each open transaction has done.
 //
-// Locks: prepare(), undo_prepare() run with the library's commit lock held and take `mutex`; so nothing here may call
-// the library (begin, commit, set_range, join) with `mutex` held, except for set_range in prepare() [rvm.heap.locks].
+// Locks: prepare() and undo_prepare() run with the library's commit lock held, and take `mutex`. So nothing here may
+// call the library (begin, commit, set_range, join) with `mutex` held, except for set_range in prepare()
+// [rvm.heap.locks].
 //
 // A commit is: prepare() by one transaction at a time; its values are captured; the log is written; committed(). Other
 // transactions may allocate, free, and run their own prepare() between the last three. So prepare() leaves everything

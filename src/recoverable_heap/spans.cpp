@@ -189,7 +189,7 @@ heap_place heap_spans::reserve_large(std::uint64_t bytes) {
 std::uint32_t heap_spans::take_pages(std::uint64_t pages, std::uint64_t bytes) {
   const auto first = pages <= max_heap_pages ? free_.take(static_cast<std::uint32_t>(pages)) : std::nullopt;
   if (!first) no_room(bytes);
-  // Not looked at before: entries beyond the high water mark, and bitmaps.
+  // Attaching does not check entries beyond the high water mark, and bitmaps.
   const auto end = static_cast<std::uint32_t>(*first + pages);
   const bool clean =
       std::all_of(&image_.entry(*first), &image_.entry(end), [](auto& e) { return e == page_entry{}; }) &&

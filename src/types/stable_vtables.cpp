@@ -17,8 +17,8 @@
 namespace tenure::types {
 namespace {
 
-// Copies constants of the program that are nobody's object. AddressSanitizer guards the gaps between them, hence volatile: a
-// loop of ordinary reads might become a call of memcpy, which it watches.
+// Copies constants of the program that belong to no object. AddressSanitizer guards the gaps between them. Therefore
+// the reads are volatile: a loop of ordinary reads might become a call of memcpy, which it watches.
 #if defined(__SANITIZE_ADDRESS__) || defined(__clang__)
 __attribute__((no_sanitize("address")))
 #endif

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "fuzz_support.hpp"
+#include "log/log_file.hpp"
 #include "records/log_reader.hpp"
 #include "replay/redo.hpp"
 

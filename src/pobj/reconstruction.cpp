@@ -1,7 +1,8 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Objects from images, in the beginning of an execution [pobj 4.3]: recovery is that of the recoverable memory; then the
-// slots are gone through, every object is allocated, and filled once it is known where those are that it refers to.
+// Makes objects from images at the beginning of an execution [pobj 4.3]. Recoverable memory does the recovery. Then
+// every slot is visited, and every object is allocated. An object is filled once the addresses of the objects that it
+// refers to are known.
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -33,7 +34,7 @@ void for_each_slot(const store& in, F&& f) {
   }
 }
 
-// Blocks of objects that nothing else refers to yet, where the program's collector sees them.
+// Blocks of objects to which nothing else refers yet, kept where the program's collector sees them.
 class visible_blocks {
  public:
   visible_blocks(const pobj_allocator& from, std::size_t most)
@@ -53,10 +54,11 @@ class visible_blocks {
   void** all_;
 };
 
-// An address that has this execution's number, of which there are 2^15: of an earlier execution of the same number.
+// An address with this execution's number. There are only 2^15 numbers, so it comes from an earlier execution with the
+// same number.
 bool is_old_address(const store& in, reference r) { return r.is_address() && r.execution() == (in.execution & 0x7fff); }
 
-// In memory that is as the image. Notes where old addresses are.
+// The memory equals the image. Notes where it has old addresses.
 void decode_references(const store& in, const stored_memory& m, pobj_report& report, std::vector<position>& old) {
   m.type.for_each_reference(0, m.size, m.size, [&](std::uint64_t at) {
     const reference r{load_word(m.memory + at)};
@@ -142,8 +144,8 @@ void store::scan() {
       types.use(v->type);
 }
 
-// Writes every block to `blocks`, if that is given, before the next is allocated. Objects that refer to later ones are
-// filled when all have been made.
+// Writes each block to `blocks`, if that is given, before the next one is allocated. Objects that refer to later ones
+// are filled after all have been made.
 void store::make_objects(void** blocks, std::vector<position>& old) {
   std::vector<object> to_fill;
   for_each_slot(*this, [&](position at, slot_word word) {
@@ -176,7 +178,8 @@ void store::make_objects(void** blocks, std::vector<position>& old) {
   for (const object o : to_fill) decode_references(*this, stored(*this, o), report, old);
 }
 
-// Names that the program gives come before those of symbols. What lies in the bytes of another one stays without a variable.
+// Names that the program gives come before those of symbols. An anchor in the bytes of another one stays without a
+// variable.
 void store::bind_statics() {
   for (const bool given : {true, false})
     for (const auto& v : statics.all()) {

@@ -11,14 +11,14 @@ namespace tenure::pobj {
 
 namespace {
 
-// What the call needs to know of a variable that the store does not know, or not so.
+// What the call must know about a variable that the store does not know, or knows otherwise.
 struct known {
   static_name name;
   std::uint64_t room = 0;  // bytes that it has
   os::module_hold module;
 };
 
-// The name that the program has given it; with the store's lock.
+// The name that the program has given it. The store's lock is held.
 [[nodiscard]] bool look_for_given_name(const void* variable, known& k) {
   for (const auto& [name, v] : named_statics())
     if (v.address == variable) {
@@ -29,7 +29,7 @@ struct known {
   return false;
 }
 
-// The name by which it is to be stored; without the store's lock.
+// The name under which it will be stored. Called without the store's lock.
 known look_for_name(store& in, const void* variable) {
   known k;
   k.module = os::module_hold(variable);
@@ -51,7 +51,7 @@ known look_for_name(store& in, const void* variable) {
                                   "store forget it (pobj_static_forget)");
 }
 
-// That the bytes are no other anchor's.
+// Checks that the bytes belong to no other anchor.
 void require_alone(const store& in, const void* variable, std::uint64_t size, const static_variable* but) {
   if (const static_variable* const other = in.statics.overlapping(variable, size, but); other != nullptr)
     throw failure(POBJ_ESTATIC, "bytes of the " + std::to_string(size) + " at " + hexadecimal(variable) +
@@ -66,7 +66,7 @@ void require_unused(const static_variable& v) {
     throw failure(POBJ_ETRANSACTION, text_of(v.name) + ": an open transaction has changed this anchor; end it first");
 }
 
-// That `size` bytes of a variable may be stored anew, under this name.
+// Checks that `size` bytes of a variable may be stored under this name.
 void require_free(const store& in, const known& k, const void* variable, std::uint64_t size, const static_variable* v) {
   if (size > k.room)
     throw failure(POBJ_ERANGE, text_of(k.name) + ": " + std::to_string(size) + " bytes are to be stored, and the " +
@@ -123,7 +123,7 @@ void store_new(transaction& t, known& k, std::byte* variable, std::uint64_t size
   write_image(t, {v->address, v->image(), v->size, in.types[v->type]}, 0, v->size);
 }
 
-// In another slot, since it has another size or name.
+// Moves it to another slot, because its size or name has changed.
 void store_anew(transaction& t, static_variable& v, static_name name, std::uint64_t size, std::uint32_t type) {
   store& in = t.get_store();
   t.expect_to_abandon(2);
@@ -150,13 +150,13 @@ void set_static_type(transaction& t, static_variable& v, std::uint32_t type) {
   std::memcpy(t.get_store().free.at(at), &type, sizeof type);
 }
 
-// Stores a variable; sets it first if a value is given.
+// Stores a variable. Sets it first if a value is given.
 void update_static(void* variable, std::uint64_t size, const std::size_t* references, const void* value) {
   if (variable == nullptr || size == 0 || size > slot_word::largest_size / 2)
     throw failure(POBJ_EOPTION, "a static variable has an address and a size");
   store& in = the_store();
   auto* const at = static_cast<std::byte*>(variable);
-  // Whether it must be stored anew, and under which name if it is not the one that it has.
+  // Whether it must get a new slot, and its new name, if that has changed.
   const auto is_new_name = [&](const static_variable* v, known& k) {
     return v != nullptr && !v->name.given && look_for_given_name(variable, k);
   };
@@ -189,7 +189,7 @@ void update_static(void* variable, std::uint64_t size, const std::size_t* refere
 
 constexpr std::size_t one_reference[] = {0, POBJ_END};
 
-// Without a transaction: only the program's variable changes.
+// Without a transaction, because only the program's variable changes.
 void give_value(store& in, static_variable& v, std::byte* variable, os::module_hold&& module) {
   in.statics.bind(v, variable, std::move(module));
   read_image(in, {v.address, v.image(), v.size, in.types[v.type]});
@@ -234,7 +234,7 @@ void take_name_away(const char* name) {
     named_statics().erase(at);
 }
 
-// Notes the name; with the lock, if there is a store.
+// Notes the name. The lock is held if there is a store.
 void give_name(const char* name, const named_static& wanted) {
   for (const auto& [other, v] : named_statics())
     if (other != name && wanted.address < v.address + v.size && v.address < wanted.address + wanted.size)

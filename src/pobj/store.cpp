@@ -58,7 +58,7 @@ rvm::region store::open_region() {
   os::disk& disk = how.disk != nullptr ? *how.disk : os::real_disk();
   const std::string path = objects_of(how.path);
   if (!disk.exists(path)) {
-    // A crash may have come between the log and this.
+    // A crash may have come after the log was made and before this.
     rvm::segment_options options;
     options.length = std::max<std::uint64_t>(how.initial_size, 65536);
     options.max_length = std::max(options.length, how.max_size);
@@ -95,7 +95,8 @@ store::store(const settings& wanted)
   });
 }
 
-// The first transaction of a store. It is lazy: until something is committed, nothing is lost if it is made again.
+// The first transaction of a store. It is lazy: if it is lost and made again, nothing else is lost, because nothing was
+// committed yet.
 void store::initialize() {
   report.created = 1;
   execution = 1;
@@ -136,7 +137,8 @@ void store::begin_execution() {
   reconstruct();
 }
 
-// Lazily: should it be lost, nothing has been committed that has this number in it. What had it before is NULL from now on.
+// Lazy: if it is lost, no commit has used this number. References with an earlier use of the number are NULL from now
+// on.
 void store::note_execution(const std::vector<position>& old) {
   auto& h = region.at<store_header>(0);
   rvm::transaction tx = memory.begin();
@@ -151,8 +153,8 @@ void store::note_execution(const std::vector<position>& old) {
   tx.commit(rvm::commit_mode::no_flush);
 }
 
-// By a lazy transaction of its own: whatever commits afterwards, in any thread, finds the type in the store. Nothing that has
-// been committed before has the number, if another type had it.
+// Writes the type in a lazy transaction of its own. So every later commit, in any thread, finds the type in the store.
+// If another type had the number, no earlier commit uses it any more.
 position store::keep_type(std::uint32_t number, const type_description& t, position instead) {
   const stored_type start{number, static_cast<std::uint32_t>(t.references.size()),
                           static_cast<std::uint32_t>(t.transients.size()), static_cast<std::uint32_t>(t.name.size()),
@@ -209,7 +211,7 @@ void store::require_closable() const {
 
 void store::close() {
   if (!finalized.empty()) transaction(*this).commit();
-  // Should it fail: all that was committed is durable, and the next execution recovers it.
+  // If it fails, all commits are durable already, and the next execution recovers them.
   memory.close();
 }
 
@@ -263,7 +265,7 @@ void store::finalize(object o) noexcept {
   if (o.is_persistent()) {
     try {
       finalized.push_back({o.header().slot, type});
-    } catch (const std::bad_alloc&) {  // its image goes when the next execution finds it to be garbage
+    } catch (const std::bad_alloc&) {  // the next execution finds that the image is garbage
     }
     slots.erase(o.header().slot);
   } else {

@@ -11,7 +11,8 @@ namespace tenure::pobj {
 
 namespace {
 
-// What of an area can be written straight to the segment: whole pages that have nothing of the committed chain of slots.
+// The part of an area that can be written straight to the segment: whole pages without any of the committed chain of
+// slots.
 struct whole_pages {
   position first, last;
   [[nodiscard]] std::uint64_t length() const { return last > first ? last - first : 0; }
@@ -85,7 +86,7 @@ void transaction::expect_to_abandon(std::size_t count) {
 void transaction::abandon(position slot) noexcept {
   const std::uint64_t length = in_.free.word_at(slot).length();
   if (current_ != nullptr && slot >= current_->begin && slot + length == current_->next) {
-    current_->next = slot;  // the last one: as if it had not been made
+    current_->next = slot;  // it was the last one, so it is as if it had not been made
     taken_ -= length;
   } else {
     abandoned_.push_back(slot);
@@ -124,8 +125,8 @@ void transaction::undo_give_slot(object o, position slot) noexcept {
   abandon(slot);
 }
 
-// Whether the word is one of an image: not in what was freed, or left by an abort, where it may be anything, even the
-// committed chain's.
+// Whether the word is in a live image. A word in freed space, or in space that an abort has left, may have any value,
+// and may belong to the committed chain.
 bool transaction::is_in_image(position word) const {
   if (const object o = in_.slots.find_last_object(word); o && word - (o.header().slot + 8) < o.header().size)
     return true;
@@ -139,7 +140,7 @@ bool transaction::is_anothers(position word) const {
   return written != in_.written_words.end() && written->second != this;
 }
 
-// Images that refer to the object by its address, since it had no image, refer to its image now.
+// Images that refer to the object by its address, because it had no image, get references to its image.
 void transaction::link(object o) {
   const auto waiting = in_.waiting.find(~o.address());
   if (waiting == in_.waiting.end()) return;
@@ -147,7 +148,7 @@ void transaction::link(object o) {
     const reference r{load_word(in_.free.at(word))};
     if (is_anothers(word) || !r.is_address() || in_.addresses.find(reinterpret_cast<const void*>(r.address())) != o ||
         !is_in_image(word)) {
-      // Another's commit or abort may leave it there.
+      // The commit or abort of another transaction may leave it there.
       if (in_.open_transactions > 1) in_.late_words.insert(word);
       continue;
     }
@@ -247,7 +248,7 @@ void transaction::release_slot(position slot) {
   set_word(slot, slot_word::of(word.length() - 8, slot_word::type_free, word.serial()));
 }
 
-// Announces what has been made in the area, and that the rest is free.
+// Announces the slots made in the area, and that the rest of it is free.
 void transaction::prepare_area(const area& a, bool in_bulk) {
   in_.free.write_free(a.next, a.end);
   const position end = std::min(a.next + 8, a.end);
@@ -270,7 +271,7 @@ void transaction::prepare() {
     share_own_type(o);
     if (o.is_persistent()) type_slot(o);
   }
-  // Slots that another transaction has made wait until it has ended.
+  // Slots that another transaction has made wait until that transaction has ended.
   for (auto at = in_.finalized.begin(); at != in_.finalized.end();) {
     const auto next = std::next(at);
     if (!lies_in(in_.owned, at->slot) || is_made_here(at->slot)) finalized_.splice(finalized_.end(), in_.finalized, at);
@@ -366,12 +367,13 @@ void transaction::finish_references() noexcept {
       in_.written_words.erase(written);
   try {
     update_references();
-  } catch (...) {  // the recoverable memory has failed, which the next call will tell; or no memory is left
+  } catch (...) {  // the recoverable memory has failed, which the next call reports; or no memory is left
   }
   if (in_.open_transactions <= 1) in_.late_words.clear();
 }
 
-// Others may have made objects persistent that images refer to which this transaction has written, or has put back.
+// Objects may have become persistent through other transactions. Updates the references to them in images that this
+// transaction has written or put back.
 void transaction::update_references() {
   std::vector<std::pair<position, reference>> now_known;
   const auto look_at = [&](position word) {
@@ -421,7 +423,7 @@ void transaction::undo_statics() noexcept {
   }
 }
 
-// Objects that are persistent again have the types that their slots have.
+// Objects that are persistent again get the types that their slots have.
 void transaction::undo_types() noexcept {
   const auto go_back = [&](object o) {
     if (!in_.addresses.is_handle(o.handle) || !o.is_persistent()) return;
@@ -439,7 +441,7 @@ void transaction::undo(blocks_to_free& to_free) noexcept {
   over_ = true;
   try {
     tx_.abort();
-  } catch (...) {  // the memory has failed, which the next call will tell; what is in this process can be undone
+  } catch (...) {  // the memory has failed, which the next call reports; what this process has can be undone
   }
   for (const auto& [begin, a] : areas_)
     in_.slots.clear(begin, a.next, [&](object o) {
@@ -459,7 +461,7 @@ void transaction::undo(blocks_to_free& to_free) noexcept {
   undo_statics();
   for (const object o : made_)
     if (in_.addresses.is_handle(o.handle) && in_.object_blocks.takes_back(o)) forget_object(o, to_free);
-  // What this transaction has made, and a collector taken, has never been.
+  // Objects that this transaction has made, and that a collector has taken, have never existed.
   in_.finalized.splice(in_.finalized.end(), finalized_);
   std::erase_if(in_.finalized, [&](const auto& each) {
     if (!is_made_here(each.slot)) return false;
@@ -475,7 +477,7 @@ void transaction::undo(blocks_to_free& to_free) noexcept {
 }
 
 void transaction::abort() noexcept {
-  // The child of a fork has no part in it, nor the store's memory.
+  // In the child of a fork, neither the transaction nor the store's memory belongs to this process.
   if (over_ || in_.fork_generation != os::fork_generation()) return;
   blocks_to_free to_free;
   {

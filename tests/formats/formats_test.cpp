@@ -97,7 +97,7 @@ std::vector<table> tables() {
        sizeof(range_header),
        {FIELD(range_header, offset), FIELD(range_header, length), FIELD(range_header, previous),
         FIELD(range_header, segment), FIELD(range_header, reserved)}},
-      {"**Extents record.**",
+      {"**Record of bulk runs.**",
        sizeof(bulk_run_header),
        {FIELD(bulk_run_header, offset), FIELD(bulk_run_header, pages), FIELD(bulk_run_header, previous),
         FIELD(bulk_run_header, segment), FIELD(bulk_run_header, reserved)}},

@@ -143,7 +143,8 @@ TEST_F(files_together, that_are_older_than_the_others_are_refused) {
 TEST_F(files_together, that_knew_no_log_are_refused_later) {
   disk.remove(log);
   rvm::memory::create_log(log, how().memory.log, {}, &disk);
-  for (const std::string& path : {main, more}) rvm::segment(disk, path, path, os::access::read_write, false).detach_from_log();
+  for (const std::string& path : {main, more})
+    rvm::segment(disk, path, path, os::access::read_write, false).detach_from_log();
   const file_set renewed = files();
   use(3);
   const file_set later = files();

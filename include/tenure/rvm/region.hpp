@@ -18,10 +18,11 @@ namespace tenure::rvm {
 
 struct region_state;
 class region_tracker;
-class memory;
-class transaction;
 
 #pragma GCC visibility push(default)  // libtenure.so exports it
+
+class memory;
+class transaction;
 
 // A part of a segment in memory. Moves; unmaps when destroyed unless it has uncommitted transactions, in which case it
 // stays mapped until the memory is closed.

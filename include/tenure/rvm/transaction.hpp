@@ -17,10 +17,11 @@
 
 namespace tenure::rvm {
 
-class memory;
 class transaction_state;
 
 #pragma GCC visibility push(default)  // libtenure.so exports it
+
+class memory;
 
 // A transaction [RVM §4.2]. Moves. Destroying an open one aborts it; an open no_restore transaction is forgotten then:
 // its changes stay in memory and are never logged.

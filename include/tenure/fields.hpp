@@ -4,17 +4,15 @@
 // about which classes.
 #pragma once
 
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
-#include <string>
+#include <string_view>
 #include <type_traits>
-#include <utility>
+#include <typeinfo>
+#include <vector>
 
 #include <tenure/detail/types_classes.hpp>
-#include <tenure/detail/types_decompose.hpp>
-#include <tenure/detail/types_names.hpp>
+#include <tenure/detail/types_facts.hpp>
 #include <tenure/detail/types_rules.hpp>
 #include <tenure/detail/types_standard.hpp>
 #include <tenure/persist.hpp>
@@ -76,42 +74,45 @@ template <class M>
 requires(standard<std::atomic<M>>::exact) struct element_of<std::atomic<M>> : element_of<M> {
 };
 
-// Describes the fields of a pointer, a number or a class in the way of its kind.
-template <class E>
-void describe_element(field& f) {
-  if constexpr (is_transient<E>) {
-    f.kind = field_kind::transient;
-  } else if constexpr (std::is_pointer_v<E>) {
-    using pointee = std::remove_cv_t<std::remove_pointer_t<E>>;
-    f.kind = field_kind::reference;
-    if constexpr (is_complete<pointee> && !std::is_void_v<pointee>) f.of = &type_of<pointee>;
-  } else if constexpr (std::is_class_v<E> || std::is_union_v<E>) {
-    f.kind = field_kind::nested;
-    f.of = &type_of<E>;
+template <class M>
+consteval field_facts make_facts() {
+  using element = typename element_of<std::remove_cv_t<M>>::type;
+  field_facts facts;
+  facts.element = &typeid(element);
+  facts.size = sizeof(M);
+  facts.count = element_of<std::remove_cv_t<M>>::count;
+  if constexpr (is_transient<element>) {
+    facts.kind = field_kind::transient;
+  } else if constexpr (std::is_pointer_v<element>) {
+    using pointee = std::remove_cv_t<std::remove_pointer_t<element>>;
+    facts.kind = field_kind::reference;
+    if constexpr (is_complete<pointee> && !std::is_void_v<pointee>) facts.of = &type_of<pointee>;
+  } else if constexpr (std::is_class_v<element> || std::is_union_v<element>) {
+    facts.kind = field_kind::nested;
+    facts.of = &type_of<element>;
   } else {
-    f.kind = field_kind::data;
-    f.scalar = scalar_of<E>();
+    facts.scalar = scalar_of<element>();
   }
+  return facts;
+}
+// What is const in the program is stored like anything else.
+template <class M>
+inline constexpr field_facts facts_of = make_facts<M>();
+
+template <class M>
+consteval const field_facts* facts_or_none() {
+  (void)require_persistable<M>();
+  if constexpr (own_obstacle<M>() == obstacle::none) {
+    if constexpr (!std::is_empty_v<typename element_of<std::remove_cv_t<M>>::type>)
+      return &facts_of<std::remove_cv_t<M>>;
+  }
+  return nullptr;
 }
 
 template <class M>
-void add_field(std::vector<field>& to, std::string name, std::uint64_t offset,
-               const std::optional<field_guard>& only_if) {
-  using element = typename element_of<std::remove_cv_t<M>>::type;
-  (void)require_persistable<M>();
-  if constexpr (own_obstacle<M>() == obstacle::none) {
-    if constexpr (!std::is_empty_v<element>) {
-      field f;
-      f.name = std::move(name);
-      f.offset = offset;
-      f.size = sizeof(M);
-      f.count = element_of<std::remove_cv_t<M>>::count;
-      f.type_name = readable_name(typeid(element));
-      f.only_if = only_if;
-      describe_element<element>(f);
-      to.push_back(std::move(f));
-    }
-  }
+void add_field(std::vector<field>& to, std::string_view name, std::uint64_t offset, const field_guard* only_if) {
+  if constexpr (constexpr const field_facts* facts = facts_or_none<M>(); facts != nullptr)
+    add_known_field(to, name, offset, *facts, only_if);
 }
 
 template <class... F>
@@ -119,26 +120,16 @@ consteval bool require_each_persistable(type_list<F...>) {
   return (true && ... && require_persistable<F>());
 }
 
+// Of a type of which not more is known.
 template <class T>
-void describe(type& t) {
-  constexpr shape s = shape_of<T>();
-  if constexpr (s == shape::scalar || s == shape::array || s == shape::transient) {
-    add_field<T>(t.fields, "", 0);
-  } else if constexpr (s == shape::standard) {
-    standard<T>::describe(t);
-  } else if constexpr (s == shape::aggregate) {
-    add_aggregate(t.fields, "", 0, static_cast<const T*>(nowhere()));
-  } else if constexpr (s == shape::trait && !(std::is_abstract_v<T> && has_virtual_base<T>())) {
-    t.fields = parts_of_class<T>().fields;
-  } else if constexpr (!std::is_empty_v<T>) {
-    if constexpr (s == shape::opaque) (void)require_each_persistable(components_of<T>());
-    field f;
-    f.kind = s == shape::plain || !has_room_for_pointer<T> ? field_kind::data : field_kind::conservative;
-    f.size = sizeof(T);
-    f.type_name = t.name;
-    t.fields.push_back(std::move(f));
-  }
+consteval field_facts make_bare_facts() {
+  field_facts facts;
+  facts.kind = shape_of<T>() == shape::plain || !has_room_for_pointer<T> ? field_kind::data : field_kind::conservative;
+  facts.size = sizeof(T);
+  return facts;
 }
+template <class T>
+inline constexpr field_facts bare_facts_of = make_bare_facts<T>();
 
 template <class T>
 consteval type_operations make_operations() {
@@ -154,30 +145,35 @@ consteval type_operations make_operations() {
 template <class T>
 inline constexpr type_operations operations_of = make_operations<T>();
 
-// Sorts the fields, computes the fingerprint and what follows from the fields. Throws errc::bad_type if a class that must name
-// all its members leaves room for a pointer unnamed.
-void complete(type& t, bool must_be_covered);
-
 // The type of arrays of `t` that a container keeps more slots of than it has values: slots behind the live ones may hold old
 // pointers.
 [[nodiscard]] type stale_slots_of(const type& t);
 
 template <class T>
-type make_type() {
-  type t;
-  if constexpr (requires { persist<T>::name; })
-    t.name = persist<T>::name;
-  else
-    t.name = readable_name(typeid(T));
-  t.size = sizeof(T);
-  t.alignment = alignof(T);
-  if constexpr (std::is_class_v<T>) t.version = version_of<T>();
-  t.operations = &operations_of<T>;
-  describe<T>(t);
-  bool must_be_covered = false;
-  if constexpr (shape_of<T>() == shape::trait) must_be_covered = !trait_of<T>::rest_is_data;
-  complete(t, must_be_covered);
-  return t;
+consteval described_type make_described() {
+  constexpr shape s = shape_of<T>();
+  described_type result;
+  type_facts& facts = result.facts;
+  facts.info = &typeid(T);
+  if constexpr (requires { persist<T>::name; }) facts.name = persist<T>::name;
+  facts.size = sizeof(T);
+  facts.alignment = alignof(T);
+  if constexpr (std::is_class_v<T>) facts.version = version_of<T>();
+  facts.operations = &operations_of<T>;
+  if constexpr (s == shape::trait) facts.must_be_covered = !trait_of<T>::rest_is_data;
+  if constexpr (s == shape::scalar || s == shape::array || s == shape::transient) {
+    facts.only_field = facts_or_none<T>();
+  } else if constexpr (s == shape::standard) {
+    facts.describe = &standard<T>::describe;
+  } else if constexpr (s == shape::aggregate || (s == shape::trait && !has_virtual_base<T>())) {
+    facts.add = &add_class<T>;
+  } else if constexpr (s == shape::trait && !std::is_abstract_v<T>) {
+    facts.describe = &describe_with_prototype<T>;
+  } else if constexpr (!std::is_empty_v<T>) {
+    if constexpr (s == shape::opaque) (void)require_each_persistable(components_of<T>());
+    facts.only_field = &bare_facts_of<T>;
+  }
+  return result;
 }
 
 }  // namespace detail
@@ -190,9 +186,9 @@ const type& type_of() {
   } else {
     (void)detail::require_persistable<T>();
     if constexpr (detail::own_obstacle<T>() == detail::obstacle::none) {
-      // Never destroyed: stores at namespace scope are closed after the function's own objects would be gone.
-      static const type* const made = new type(detail::make_type<T>());
-      return *made;
+      // Its description is never destroyed: stores at namespace scope are closed after the function's own objects would be.
+      static constinit detail::described_type described = detail::make_described<T>();
+      return detail::description_of(described);
     } else {
       static const type none;
       return none;  // does not compile anyway

@@ -3,6 +3,7 @@
 // What is the same for all types when their descriptions are made: the end of fields.hpp's work.
 #include <algorithm>
 #include <cstring>
+#include <memory>
 
 #include <tenure/error.hpp>
 #include <tenure/fields.hpp>
@@ -36,10 +37,8 @@ void require_coverage(const type& t) {
                       "tenure::rest_is_data");
 }
 
-}  // namespace
-
-void* nowhere() noexcept { return reinterpret_cast<void*>(std::uintptr_t{1} << 32); }
-
+// Sorts the fields, computes the fingerprint and what follows from the fields. Throws errc::bad_type if a class that must name
+// all its members leaves room for a pointer unnamed.
 void complete(type& t, bool must_be_covered) {
   std::stable_sort(t.fields.begin(), t.fields.end(),
                    [](const field& one, const field& other) { return one.offset < other.offset; });
@@ -50,14 +49,7 @@ void complete(type& t, bool must_be_covered) {
   t.fingerprint = types::fingerprint_of(t);
 }
 
-type stale_slots_of(const type& t) {
-  type slots = t;
-  slots.name = "tenure::slots<" + t.name + ">";
-  slots.tolerates_stale = true;
-  slots.fingerprint = types::fingerprint_of(slots);
-  return slots;
-}
-
+// Sorts the vtable pointers and makes fields of them.
 void add_vtable_fields(class_parts& parts) {
   std::sort(parts.vtables.begin(), parts.vtables.end());
   parts.vtables.erase(std::unique(parts.vtables.begin(), parts.vtables.end()), parts.vtables.end());
@@ -69,6 +61,96 @@ void add_vtable_fields(class_parts& parts) {
     f.subobject = static_cast<std::uint32_t>(i);
     parts.fields.push_back(std::move(f));
   }
+}
+
+std::uint64_t offset_of(const class_parts& parts, const void* at) {
+  return static_cast<std::uint64_t>(static_cast<const char*>(at) - static_cast<const char*>(parts.object));
+}
+
+}  // namespace
+
+void* nowhere() noexcept { return reinterpret_cast<void*>(std::uintptr_t{1} << 32); }
+
+void add_known_field(std::vector<field>& to, std::string_view name, std::uint64_t offset, const field_facts& facts,
+                     const field_guard* only_if) {
+  field f;
+  f.name = name;
+  f.kind = facts.kind;
+  f.scalar = facts.scalar;
+  f.offset = offset;
+  f.size = facts.size;
+  f.count = facts.count;
+  f.of = facts.of;
+  if (facts.element != nullptr) f.type_name = readable_name(*facts.element);
+  if (only_if != nullptr) f.only_if = *only_if;
+  to.push_back(std::move(f));
+}
+
+void add_known_members(class_parts& parts, const std::type_info& of, const void* at, const listed_field* members,
+                       const char* names, const std::uint64_t* offsets, std::size_t count) {
+  const std::string prefix = of == parts.of ? "" : readable_name(of) + "::";
+  const std::uint64_t base = offset_of(parts, at);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string_view name(names);
+    names += name.size() + 1;
+    if (members[i].facts == nullptr) continue;
+    add_known_field(parts.fields, prefix + std::string(name), base + offsets[i], *members[i].facts, nullptr);
+    if (members[i].is_derived) parts.fields.back().kind = field_kind::derived;
+  }
+}
+
+void add_known_bases(class_parts& parts, const listed_base* bases, const void* const* places, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const listed_base& base = bases[i];
+    if (base.info == nullptr) continue;
+    std::pair<std::string, std::uint64_t> visit{readable_name(*base.info), offset_of(parts, places[i])};
+    if (std::find(parts.visited.begin(), parts.visited.end(), visit) != parts.visited.end()) continue;
+    if (base.add != nullptr)
+      base.add(parts, places[i]);
+    else if (base.facts != nullptr)
+      add_known_field(parts.fields, visit.first, visit.second, *base.facts, nullptr);
+    parts.visited.push_back(std::move(visit));
+  }
+}
+
+void add_vtable(class_parts& parts, const void* at) { parts.vtables.push_back(offset_of(parts, at)); }
+
+void describe_class(type& t, const std::type_info& of, class_adder add, const void* object) {
+  class_parts parts{of, object};
+  add(parts, object);
+  add_vtable_fields(parts);
+  t.fields = std::move(parts.fields);
+}
+
+const type& make_description(described_type& of) {
+  const type_facts& facts = of.facts;
+  auto t = std::make_unique<type>();
+  t->name = facts.name.empty() ? readable_name(*facts.info) : std::string(facts.name);
+  t->size = facts.size;
+  t->alignment = facts.alignment;
+  t->version = facts.version;
+  t->operations = facts.operations;
+  if (facts.only_field != nullptr) {
+    add_known_field(t->fields, "", 0, *facts.only_field, nullptr);
+    if (facts.only_field->element == nullptr) t->fields.back().type_name = t->name;
+  } else if (facts.add != nullptr) {
+    describe_class(*t, *facts.info, facts.add, nowhere());
+  } else if (facts.describe != nullptr) {
+    facts.describe(*t);
+  }
+  complete(*t, facts.must_be_covered);
+  // Of several threads that come at once the first one wins. No lock: constructors of the program's classes have run.
+  const type* none = nullptr;
+  if (!__atomic_compare_exchange_n(&of.made, &none, t.get(), false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) return *none;
+  return *t.release();
+}
+
+type stale_slots_of(const type& t) {
+  type slots = t;
+  slots.name = "tenure::slots<" + t.name + ">";
+  slots.tolerates_stale = true;
+  slots.fingerprint = types::fingerprint_of(slots);
+  return slots;
 }
 
 std::vector<const void*> vtables_in(const type& t, std::span<const std::byte> one, std::span<const std::byte> other) {

@@ -8,11 +8,12 @@
 #include <cstring>
 #include <new>
 #include <span>
-#include <string>
+#include <string_view>
 #include <typeinfo>
 #include <utility>
 #include <vector>
 
+#include <tenure/detail/types_facts.hpp>
 #include <tenure/detail/types_names.hpp>
 #include <tenure/detail/types_rules.hpp>
 #include <tenure/type.hpp>
@@ -48,93 +49,101 @@ class prototype_object {
   std::byte* memory_ = static_cast<std::byte*>(::operator new(sizeof(T), std::align_val_t(alignof(T))));
 };
 
-// What a class is made of, with the bases' parts among its own.
-struct class_parts {
-  std::vector<field> fields;
-  std::vector<std::uint64_t> vtables;                          // offsets of vtable pointers
-  std::vector<std::pair<std::string, std::uint64_t>> visited;  // a virtual base is met on several ways
+// Names, each with a zero behind it.
+template <std::size_t Size>
+struct joined_names {
+  char text[Size];
 };
-
-template <class B, class T>
-void add_base(class_parts& parts, const B* base, const T* object);
-
-template <class C, auto M>
-void add_listed_member(std::vector<field>& to, const std::string& prefix, std::uint64_t offset) {
-  using listed = listed_member<M>;
-  const std::size_t before = to.size();
-  add_field<typename listed::type>(to, prefix + std::string(name_of_member<listed::pointer>()),
-                                   offset + offset_of_member<C, M>());
-  if constexpr (listed::is_derived)
-    for (std::size_t i = before; i < to.size(); ++i) to[i].kind = field_kind::derived;
+consteval char* put_name(char* to, std::string_view name) {
+  for (const char c : name) *to++ = c;
+  return to + 1;
+}
+template <auto... Pointers>
+consteval auto names_of_members() {
+  joined_names<(1 + ... + (name_of_member<Pointers>().size() + 1))> names{};
+  [[maybe_unused]] char* to = names.text;
+  ((to = put_name(to, name_of_member<Pointers>())), ...);
+  return names;
+}
+template <class T, std::size_t... I>
+consteval auto names_of_fields(std::index_sequence<I...>) {
+  joined_names<(1 + ... + (name_of_field<T, I>().size() + 1))> names{};
+  char* to = names.text;
+  ((to = put_name(to, name_of_field<T, I>())), ...);
+  return names;
 }
 
-// The members of `at`, which is `object` or a base in it, and its bases.
-template <class C, class T, class... B, auto... M>
-void add_class(class_parts& parts, const C* at, const T* object, bases<B...>, members<M...>) {
+// nullptr if values of type M have no bytes (fields.hpp).
+template <class M>
+consteval const field_facts* facts_or_none();
+template <class C>
+void add_class(class_parts& parts, const void* at);
+
+template <class B>
+consteval listed_base base_in_list() {
+  if constexpr (std::is_empty_v<B>)
+    return {};
+  else if constexpr (shape_of<B>() == shape::trait || shape_of<B>() == shape::aggregate)
+    return {&typeid(B), &add_class<B>, nullptr};
+  else
+    return {&typeid(B), nullptr, facts_or_none<B>()};
+}
+
+template <class C, class... B>
+void add_bases(class_parts& parts, const C* at, bases<B...>) {
   static_assert((true && ... && std::is_base_of_v<B, C>), "tenure: bases<> lists a class that is no base");
-  const std::uint64_t offset = detail::distance(object, at);
-  if constexpr (has_vtable_pointer<C>()) parts.vtables.push_back(offset);
-  (add_base(parts, (const B*)at, object), ...);  // the cast looks through private inheritance
-  const std::string prefix = std::is_same_v<C, T> ? "" : readable_name(typeid(C)) + "::";
-  (add_listed_member<C, M>(parts.fields, prefix, offset), ...);
+  if constexpr (sizeof...(B) != 0) {
+    static constexpr listed_base list[] = {base_in_list<B>()...};
+    const void* const places[] = {(const B*)at...};  // the cast looks through private inheritance
+    add_known_bases(parts, list, places, sizeof...(B));
+  }
 }
-
-template <class C, class... F, std::size_t... I>
-void add_aggregate_fields(std::vector<field>& to, const std::string& prefix, std::uint64_t offset, const C* at,
-                          type_list<F...>, std::index_sequence<I...>) {
+template <class C, auto... M>
+void add_members(class_parts& parts, const C* at, members<M...>) {
+  if constexpr (sizeof...(M) != 0) {
+    static constexpr listed_field list[] = {
+        {facts_or_none<typename listed_member<M>::type>(), listed_member<M>::is_derived}...};
+    static constexpr auto names = names_of_members<listed_member<M>::pointer...>();
+    const std::uint64_t offsets[] = {offset_of_member<C, M>()...};
+    add_known_members(parts, typeid(C), at, list, names.text, offsets, sizeof...(M));
+  }
+}
+template <class C, class... F>
+void add_fields(class_parts& parts, const C* at, type_list<F...>) {
   ((void)require_persistable<F>(), ...);  // before more is asked of the fields than they can answer
   if constexpr ((true && ... && (own_obstacle<F>() == obstacle::none))) {
-    const auto pointers = pointers_to_fields(*at);
-    (add_field<F>(to, prefix + std::string(name_of_field<C, I>()),
-                  offset + detail::distance(at, std::get<I>(pointers))),
-     ...);
+    static constexpr listed_field list[] = {{facts_or_none<F>(), false}...};
+    static constexpr auto names = names_of_fields<C>(std::index_sequence_for<F...>());
+    use_fields(*at, [&](const auto*... fields) {
+      const std::uint64_t offsets[] = {detail::distance(at, fields)...};
+      add_known_members(parts, typeid(C), at, list, names.text, offsets, sizeof...(F));
+    });
   }
 }
+
 template <class C>
-void add_aggregate(std::vector<field>& to, const std::string& prefix, std::uint64_t offset, const C* at) {
-  add_aggregate_fields(to, prefix, offset, at, decltype(types_of_fields(std::declval<C&>()))(),
-                       std::make_index_sequence<count_fields<C>()>());
-}
-
-template <class B, class T>
-void add_base(class_parts& parts, const B* base, const T* object) {
-  if constexpr (!std::is_empty_v<B>) {
-    std::pair<std::string, std::uint64_t> visit{readable_name(typeid(B)), detail::distance(object, base)};
-    for (const auto& earlier : parts.visited)
-      if (earlier == visit) return;
-    if constexpr (shape_of<B>() == shape::trait)
-      add_class(parts, base, object, typename trait_of<B>::bases(), typename trait_of<B>::members());
-    else if constexpr (shape_of<B>() == shape::aggregate)
-      add_aggregate(parts.fields, visit.first + "::", visit.second, base);
-    else
-      add_field<B>(parts.fields, visit.first, visit.second);
-    parts.visited.push_back(std::move(visit));
+void add_class(class_parts& parts, const void* place) {
+  const C* const at = static_cast<const C*>(place);
+  if constexpr (shape_of<C>() == shape::trait) {
+    if constexpr (has_vtable_pointer<C>()) add_vtable(parts, at);
+    add_bases(parts, at, typename trait_of<C>::bases());
+    add_members(parts, at, typename trait_of<C>::members());
+  } else {
+    add_fields(parts, at, decltype(types_of_fields(std::declval<C&>()))());
   }
 }
 
-// Sorts the vtable pointers and makes fields of them.
-void add_vtable_fields(class_parts& parts);
+// Where a virtual base is says the object only.
+template <class T>
+void describe_with_prototype(type& t) {
+  prototype_object<T> prototype(0xAA);
+  describe_class(t, typeid(T), &add_class<T>, prototype.object());
+}
+
 // The words at the vtable pointers of two objects that were made over different bytes: the process's vtables. Throws
 // errc::bad_type if they are not equal or not in a loaded module's constant data, or if `t` leaves out a word that is.
 [[nodiscard]] std::vector<const void*> vtables_in(const type& t, std::span<const std::byte> one,
                                                   std::span<const std::byte> other);
-
-template <class T>
-class_parts parts_of_class() {
-  class_parts parts;
-  const auto add = [&](const T* object) {
-    add_class(parts, object, object, typename trait_of<T>::bases(), typename trait_of<T>::members());
-  };
-  // Where a virtual base is says the object only.
-  if constexpr (has_virtual_base<T>()) {
-    prototype_object<T> prototype(0xAA);
-    add(prototype.object());
-  } else {
-    add(static_cast<const T*>(nowhere()));
-  }
-  add_vtable_fields(parts);
-  return parts;
-}
 
 template <class T>
 const std::vector<const void*>& vtables_of() {

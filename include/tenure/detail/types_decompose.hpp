@@ -9,7 +9,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -243,17 +242,17 @@ constexpr const F* place_of(const F& field) {
   return std::addressof(field);
 }
 
-// Pointers to the fields.
-template <class T, std::size_t N = count_fields<T>()>
-constexpr auto pointers_to_fields([[maybe_unused]] const T& object) {
-#define TENURE_CASE(n)                                       \
-  if constexpr (N == n) {                                    \
-    const auto& [TENURE_FIELDS_##n(TENURE_NAME)] = object;   \
-    return std::make_tuple(TENURE_FIELDS_##n(TENURE_PLACE)); \
+// What use(pointer to each field...) gives.
+template <class T, class Use, std::size_t N = count_fields<T>()>
+constexpr auto use_fields([[maybe_unused]] const T& object, Use use) {
+#define TENURE_CASE(n)                                     \
+  if constexpr (N == n) {                                  \
+    const auto& [TENURE_FIELDS_##n(TENURE_NAME)] = object; \
+    return use(TENURE_FIELDS_##n(TENURE_PLACE));           \
   } else
   TENURE_EACH_FIELD_COUNT(TENURE_CASE)
 #undef TENURE_CASE
-  return std::make_tuple();
+  return use();
 }
 
 // NOLINTEND(bugprone-macro-parentheses)
@@ -270,14 +269,31 @@ struct phantom_object {
 template <class T>
 extern const phantom_object<T> phantom;
 
+// Gives the pointer that comes behind Skip others.
+template <class Skip>
+struct pointer_behind;
+template <std::size_t... Skip>
+struct pointer_behind<std::index_sequence<Skip...>> {
+  template <class F>
+  static constexpr const F* get(decltype((const void*)Skip)..., const F* field, ...) {
+    return field;
+  }
+  template <class... F>
+  constexpr auto operator()(const F*... fields) const {
+    return get(fields...);
+  }
+};
 template <class T, std::size_t I>
 consteval auto phantom_field() {
-  return std::get<I>(pointers_to_fields(phantom<T>.value));
+  return use_fields(phantom<T>.value, pointer_behind<std::make_index_sequence<I>>());
 }
+struct use_nothing {
+  constexpr bool operator()(const auto*...) const { return true; }
+};
 // Whether all fields have addresses: copying a bit-field of a phantom is no constant expression.
 template <class T>
 concept fields_have_addresses = requires {
-  typename std::bool_constant<(pointers_to_fields(phantom<T>.value), true)>;
+  typename std::bool_constant<use_fields(phantom<T>.value, use_nothing())>;
 };
 #if defined(__clang__)
 #pragma clang diagnostic pop

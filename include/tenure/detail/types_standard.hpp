@@ -12,19 +12,18 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <variant>
 
 #include <tenure/detail/types_decompose.hpp>
+#include <tenure/detail/types_facts.hpp>
 #include <tenure/type.hpp>
 
 namespace tenure::detail {
 
 #pragma GCC visibility push(default)  // libtenure.so exports it
-
-// An address to take addresses of members from; nothing is there.
-[[nodiscard]] void* nowhere() noexcept;
 
 template <class M, class T>
 std::uint64_t distance(const T* object, const M* member) {
@@ -33,8 +32,8 @@ std::uint64_t distance(const T* object, const M* member) {
 
 // Adds the field `name` of type M (fields.hpp).
 template <class M>
-void add_field(std::vector<field>& to, std::string name, std::uint64_t offset,
-               const std::optional<field_guard>& only_if = {});
+void add_field(std::vector<field>& to, std::string_view name, std::uint64_t offset,
+               const field_guard* only_if = nullptr);
 
 // Specialized for the classes that are known: the types of their values, whether their layout is, and what their fields are.
 // Types that are referred to are no components.
@@ -101,7 +100,8 @@ struct standard<std::optional<T>> {
   static constexpr bool exact =
       layout_of_unions_is_known && sizeof(std::optional<T>) == (sizeof(T) / alignof(T) + 1) * alignof(T);
   static void describe(type& t) {
-    add_field<T>(t.fields, "value", 0, field_guard{engaged, 1, 1});
+    const field_guard if_engaged{engaged, 1, 1};
+    add_field<T>(t.fields, "value", 0, &if_engaged);
     add_field<bool>(t.fields, "has_value", engaged);
   }
 };
@@ -121,7 +121,8 @@ struct standard<std::variant<T...>> {
  private:
   template <std::size_t... I>
   static void describe_alternatives(type& t, std::index_sequence<I...>) {
-    (add_field<T>(t.fields, std::to_string(I), 0, field_guard{index, sizeof(index_type), I}), ...);
+    const field_guard if_active[]{{index, sizeof(index_type), I}...};
+    (add_field<T>(t.fields, std::to_string(I), 0, if_active + I), ...);
     add_field<index_type>(t.fields, "index", index);
   }
 };

@@ -38,6 +38,7 @@ RANK = {
 
 # Public headers whose layer is not the first word of their path below include/tenure or include.
 PUBLIC_LAYERS = {
+    "tenure/callback.hpp": "os",
     "tenure/error.hpp": "os",
     "tenure/loader.hpp": "recoverable_heap",
     "tenure/recoverable_heap.hpp": "recoverable_heap",
@@ -62,10 +63,13 @@ PUBLIC_LAYERS = {
     "tenure/set.hpp": "types",
     "tenure/string.hpp": "types",
     "tenure/vector.hpp": "types",
+    "tenure/detail/container_errors.hpp": "types",
     "tenure/detail/hash_group.hpp": "types",
     "tenure/detail/hash_table.hpp": "types",
     "tenure/detail/ordered_tree.hpp": "types",
+    "tenure/detail/rearrange.hpp": "types",
     "tenure/detail/relocate.hpp": "types",
+    "tenure/detail/standard_parts.hpp": "types",
     "tenure/detail/tree_check.hpp": "types",
     "tenure/detail/tree_nodes.hpp": "types",
     "tenure/detail/tree_structure.hpp": "types",

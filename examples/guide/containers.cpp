@@ -4,6 +4,7 @@
 #include <iostream>
 #include <string_view>
 
+#include <tenure/allocator.hpp>
 #include <tenure/tenure.hpp>
 
 struct song {

@@ -5,7 +5,7 @@
 // code, in std::generic_category; the library's own have a code from errc.
 #pragma once
 
-#include <memory>
+#include <stdexcept>
 #include <string>
 #include <system_error>
 
@@ -58,12 +58,12 @@ enum class errc {
 class error : public std::system_error {
  public:
   // `what` is the whole sentence that what() returns; the code's own text is not appended.
-  error(std::error_code code, std::string what);
-  error(errc code, std::string what) : error(make_error_code(code), std::move(what)) {}
-  [[nodiscard]] const char* what() const noexcept override { return what_->c_str(); }
+  error(std::error_code code, const std::string& what);
+  error(errc code, const std::string& what) : error(make_error_code(code), what) {}
+  [[nodiscard]] const char* what() const noexcept override { return what_.what(); }
 
  private:
-  std::shared_ptr<const std::string> what_;  // copies of an exception must not fail
+  std::runtime_error what_;  // for its text: copies of an exception must not fail
 };
 
 #pragma GCC visibility pop

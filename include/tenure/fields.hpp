@@ -70,8 +70,8 @@ struct element_of<M[N]> {
 };
 template <class M, std::size_t N>
 struct element_of<const M[N]> : element_of<M[N]> {};
-template <class M>
-requires(standard<std::atomic<M>>::exact) struct element_of<std::atomic<M>> : element_of<M> {
+template <template <class> class Atomic, class M>
+requires is_atomic<Atomic<M>> && standard<Atomic<M>>::exact struct element_of<Atomic<M>> : element_of<M> {
 };
 
 template <class M>

@@ -17,14 +17,14 @@
 
 #include <concepts>
 #include <initializer_list>
-#include <iterator>
-#include <memory>
 #include <stdexcept>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 
 #include <tenure/detail/hash_table.hpp>
+#include <tenure/detail/standard_parts.hpp>
+#include <tenure/error.hpp>
 #include <tenure/heap_memory.hpp>
 
 namespace tenure {

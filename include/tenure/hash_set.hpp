@@ -6,11 +6,11 @@
 #include <concepts>
 #include <cstddef>
 #include <initializer_list>
-#include <iterator>
-#include <memory>
 #include <utility>
 
 #include <tenure/detail/hash_table.hpp>
+#include <tenure/detail/standard_parts.hpp>
+#include <tenure/error.hpp>
 #include <tenure/heap_memory.hpp>
 
 namespace tenure {

@@ -3,7 +3,7 @@
 // The default orders of maps and sets, and what key types of queries they accept.
 #pragma once
 
-#include <functional>
+#include <cstdint>
 #include <string_view>
 #include <type_traits>
 
@@ -49,7 +49,7 @@ template <class T>
 struct less {
   bool operator()(const T& a, const T& b) const noexcept(noexcept(a < b)) {
     if constexpr (std::is_pointer_v<T>)
-      return std::less<T>{}(a, b);
+      return reinterpret_cast<std::uintptr_t>(a) < reinterpret_cast<std::uintptr_t>(b);
     else
       return a < b;
   }

@@ -19,15 +19,15 @@
 
 #include <concepts>
 #include <initializer_list>
-#include <iterator>
-#include <memory>
 #include <stdexcept>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 
 #include <tenure/detail/ordered_tree.hpp>
+#include <tenure/detail/standard_parts.hpp>
 #include <tenure/detail/tree_check.hpp>
+#include <tenure/error.hpp>
 #include <tenure/heap_memory.hpp>
 
 namespace tenure {

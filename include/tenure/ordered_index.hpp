@@ -12,14 +12,15 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 
 #include <tenure/detail/ordered_tree.hpp>
+#include <tenure/detail/standard_parts.hpp>
 #include <tenure/detail/tree_check.hpp>
+#include <tenure/error.hpp>
 #include <tenure/heap_memory.hpp>
 
 namespace tenure {

@@ -7,13 +7,13 @@
 #include <concepts>
 #include <cstddef>
 #include <initializer_list>
-#include <iterator>
-#include <memory>
 #include <type_traits>
 #include <utility>
 
 #include <tenure/detail/ordered_tree.hpp>
+#include <tenure/detail/standard_parts.hpp>
 #include <tenure/detail/tree_check.hpp>
+#include <tenure/error.hpp>
 #include <tenure/heap_memory.hpp>
 
 namespace tenure {

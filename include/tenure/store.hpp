@@ -34,11 +34,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <new>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -49,7 +46,10 @@
 #include <tenure/error.hpp>
 #include <tenure/fields.hpp>
 #include <tenure/registry.hpp>
-#include <tenure/rvm.hpp>
+#include <tenure/rvm/commit.hpp>
+#include <tenure/rvm/map_options.hpp>
+#include <tenure/rvm/options.hpp>
+#include <tenure/rvm/statistics.hpp>
 #include <tenure/type.hpp>
 
 namespace tenure {
@@ -325,7 +325,24 @@ class store {
 
  private:
   friend struct store_state;
-  std::unique_ptr<store_state, void (*)(store_state*)> state_;
+  // The only owner of it.
+  class owner {
+   public:
+    explicit owner(store_state* state) noexcept : state_(state) {}
+    owner(owner&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
+    owner& operator=(owner other) noexcept {
+      std::swap(state_, other.state_);
+      return *this;
+    }
+    ~owner();
+    store_state* get() const noexcept { return state_; }
+    store_state& operator*() const noexcept { return *state_; }
+    store_state* operator->() const noexcept { return state_; }
+
+   private:
+    store_state* state_;
+  };
+  owner state_;
 };
 
 namespace detail {

@@ -11,22 +11,21 @@
 // the memory policy throws (heap_memory.hpp).
 #pragma once
 
-#include <algorithm>
 #include <cassert>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <functional>
 #include <initializer_list>
 #include <iosfwd>
-#include <iterator>
 #include <stdexcept>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 
+#include <tenure/detail/rearrange.hpp>
 #include <tenure/detail/relocate.hpp>
+#include <tenure/detail/standard_parts.hpp>
 #include <tenure/heap_memory.hpp>
 #include <tenure/persist.hpp>
 
@@ -354,7 +353,8 @@ class basic_string {
     if (at > size()) throw std::out_of_range("tenure::string: the position is beyond the end");
   }
   [[nodiscard]] bool overlaps(std::string_view text) const noexcept {
-    return !text.empty() && !std::less<>{}(text.data(), data()) && !std::less<>{}(data() + size(), text.data());
+    const auto address = [](const char* at) { return reinterpret_cast<std::uintptr_t>(at); };
+    return !text.empty() && address(text.data()) >= address(data()) && address(text.data()) <= address(data() + size());
   }
   static basic_string joined(std::string_view a, std::string_view b) {
     basic_string both;
@@ -453,10 +453,7 @@ std::size_t erase(basic_string<Memory>& from, const U& value) {
 }
 template <class Memory, class Predicate>
 std::size_t erase_if(basic_string<Memory>& from, Predicate predicate) {
-  auto rest = std::remove_if(from.begin(), from.end(), std::move(predicate));
-  const auto count = static_cast<std::size_t>(from.end() - rest);
-  from.erase(rest, from.end());
-  return count;
+  return detail::erase_values_if(from, predicate);
 }
 
 }  // namespace tenure

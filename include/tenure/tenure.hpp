@@ -1,9 +1,9 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Everything for programs whose objects outlive them: stores, and containers that live in them.
+// Everything for programs whose objects outlive them: stores, and containers that live in them. What is costly to compile and
+// wanted by few is not here: the containers of the standard library with memory of the store (allocator.hpp).
 #pragma once
 
-#include <tenure/allocator.hpp>
 #include <tenure/hash_map.hpp>
 #include <tenure/hash_set.hpp>
 #include <tenure/map.hpp>

@@ -7,20 +7,19 @@
 // the memory policy throws (heap_memory.hpp).
 #pragma once
 
-#include <algorithm>
 #include <cassert>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <iterator>
 #include <limits>
-#include <memory>
 #include <stdexcept>
 #include <type_traits>
 #include <utility>
 
+#include <tenure/detail/rearrange.hpp>
 #include <tenure/detail/relocate.hpp>
+#include <tenure/detail/standard_parts.hpp>
 #include <tenure/heap_memory.hpp>
 #include <tenure/persist.hpp>
 
@@ -275,7 +274,7 @@ class vector {
   }
   [[nodiscard]] size_type larger_capacity(size_type at_least) const {
     constexpr size_type smallest = std::max<size_type>(1, 32 / sizeof(T));
-    return std::max({limited(at_least), std::min<size_type>(capacity_ * 2, max_size()), smallest});
+    return std::max(std::max(limited(at_least), smallest), std::min<size_type>(capacity_ * 2, max_size()));
   }
   void reserve_geometrically(size_type count) {
     if (count > capacity_) move_to(larger_capacity(count));
@@ -362,11 +361,12 @@ class vector {
     if constexpr (detail::relocates_safely<T>::value)
       detail::rotate_down(first_ + at, end() - 1);
     else
-      std::rotate(first_ + at, end() - 1, end());
+      detail::rotate(first_ + at, end() - 1, end());
     return first_ + at;
   }
   iterator tail_to(size_type at, size_type tail) {
-    std::rotate(first_ + at, first_ + tail, end());
+    if (size_ - tail == 1) return last_to(at);
+    detail::rotate(first_ + at, first_ + tail, end());
     return first_ + at;
   }
 
@@ -387,10 +387,7 @@ std::size_t erase(vector<T, Memory>& from, const U& value) {
 }
 template <class T, class Memory, class Predicate>
 std::size_t erase_if(vector<T, Memory>& from, Predicate predicate) {
-  auto rest = std::remove_if(from.begin(), from.end(), std::move(predicate));
-  const auto count = static_cast<std::size_t>(from.end() - rest);
-  from.erase(rest, from.end());
-  return count;
+  return detail::erase_values_if(from, predicate);
 }
 
 }  // namespace tenure

@@ -68,8 +68,7 @@ const std::error_category& category() noexcept {
 
 std::error_code make_error_code(errc code) noexcept { return {static_cast<int>(code), category()}; }
 
-error::error(std::error_code code, std::string what)
-    : std::system_error(code), what_(std::make_shared<const std::string>(std::move(what))) {}
+error::error(std::error_code code, const std::string& what) : std::system_error(code), what_(what) {}
 
 namespace os {
 namespace {

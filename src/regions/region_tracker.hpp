@@ -40,12 +40,12 @@ namespace tenure::rvm {
 // What the trackers of a memory share.
 struct tracking_host {
   tracking_host(counters::tracking_part& counts, const page_queue& pages,
-                const std::function<void(const stray_write&)>& seen_by, const thresholds& of)
+                const callback<void(const stray_write&)>& seen_by, const thresholds& of)
       : count(counts), queue(pages), observer(seen_by), limits(of) {}
 
   counters::tracking_part& count;
   const page_queue& queue;
-  const std::function<void(const stray_write&)>& observer;
+  const callback<void(const stray_write&)>& observer;
   const thresholds limits;
   std::atomic<bool> in_transaction{false};  // an automatic one is open
   std::atomic<bool> failed{false};          // nothing will be committed any more: writes do not matter

@@ -18,7 +18,7 @@ namespace tenure::rvm {
 class tracked_regions {
  public:
   tracked_regions(const region_table& regions, truncator& truncation, counters& count, const page_queue& pages,
-                  const std::function<void(const stray_write&)>& observer, const thresholds& limits)
+                  const callback<void(const stray_write&)>& observer, const thresholds& limits)
       : regions_(regions), truncation_(truncation), host_(count.tracking, pages, observer, limits) {}
 
   [[nodiscard]] automatic_right& right() { return right_; }

@@ -262,11 +262,11 @@ void store_state::close() {
   databases->clear();
 }
 
-store::store(const std::string& directory, const store_options& how)
-    : state_(new store_state(directory, how), [](store_state* s) { delete s; }) {
+store::store(const std::string& directory, const store_options& how) : state_(new store_state(directory, how)) {
   store_opened(*state_);
 }
 
+store::owner::~owner() { delete state_; }
 store::~store() = default;
 store::store(store&&) noexcept = default;
 store& store::operator=(store&&) noexcept = default;

@@ -21,9 +21,9 @@ bool covers(const type& t, std::uint64_t offset) {
                      [&](const field& f) { return f.offset < offset + word && offset < f.offset + f.size; });
 }
 
-const void* word_at(std::span<const std::byte> bytes, std::uint64_t offset) {
+const void* word_at(const std::byte* bytes, std::uint64_t offset) {
   const void* value = nullptr;
-  std::memcpy(&value, bytes.data() + offset, sizeof value);
+  std::memcpy(&value, bytes + offset, sizeof value);
   return value;
 }
 
@@ -153,7 +153,7 @@ type stale_slots_of(const type& t) {
   return slots;
 }
 
-std::vector<const void*> vtables_in(const type& t, std::span<const std::byte> one, std::span<const std::byte> other) {
+std::vector<const void*> vtables_in(const type& t, const std::byte* one, const std::byte* other) {
   std::vector<const void*> found;
   for (const field& f : t.fields) {
     if (f.kind != field_kind::vtable) continue;

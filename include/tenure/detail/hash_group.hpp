@@ -12,9 +12,9 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <type_traits>
 
+#include <tenure/detail/standard_parts.hpp>
 #include <tenure/persist.hpp>
 
 #if defined(__SSE2__)

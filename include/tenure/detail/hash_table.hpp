@@ -3,23 +3,21 @@
 // What hash maps and hash sets have in common.
 #pragma once
 
-#include <algorithm>
 #include <bit>
 #include <cassert>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <memory>
 #include <stdexcept>
-#include <string>
 #include <type_traits>
 #include <utility>
 
+#include <tenure/detail/container_errors.hpp>
 #include <tenure/detail/hash_group.hpp>
 #include <tenure/detail/relocate.hpp>
+#include <tenure/detail/standard_parts.hpp>
 #include <tenure/detail/zero_bytes.hpp>
-#include <tenure/error.hpp>
 #include <tenure/hash.hpp>
 #include <tenure/less.hpp>
 #include <tenure/persist.hpp>
@@ -171,10 +169,10 @@ class hash_table {
   void check() const;
 
   friend bool operator==(const hash_table& a, const hash_table& b) {
-    return a.size() == b.size() && std::all_of(a.begin(), a.end(), [&](const value_type& entry) {
-             auto other = b.find(Entries::key_of(entry));
-             return other != b.end() && *other == entry;
-           });
+    if (a.size() != b.size()) return false;
+    for (const value_type& entry : a)
+      if (const auto other = b.find(Entries::key_of(entry)); other == b.end() || !(*other == entry)) return false;
+    return true;
   }
 
  protected:
@@ -243,16 +241,9 @@ class hash_table {
   [[nodiscard]] std::uint64_t hash_of(const Q& key) const {
     static_assert(Hash::id != 0, "the id of a hash function is not 0");
     if (algorithm_ != Hash::id) [[unlikely]]
-      refuse();
+      refuse_hash_function(this, size_, algorithm_, Hash::id);
     return hash_by_program(key);
   }
-  [[noreturn, gnu::cold, gnu::noinline]] void refuse() const {
-    throw error(errc::wrong_version, "hash map at " + hexadecimal(this) + ": its " + std::to_string(size_) +
-                                         " entries were placed by the hash function with id " +
-                                         std::to_string(algorithm_) + ", this program's has id " +
-                                         std::to_string(Hash::id) + ". Call rehash() in a transaction.");
-  }
-
   // --- Entries ---
 
   // All groups, from the one that the hash names, in an order that depends on the hash.
@@ -363,11 +354,7 @@ class hash_table {
 template <class Entries, class Hash, class Equal, class Memory>
 void hash_table<Entries, Hash, Equal, Memory>::check() const {
   auto invariant = [&](bool holds, const char* what) {
-    if (!holds) {
-      throw error(errc::damaged, "hash map at " + hexadecimal(this) + ": " + what +
-                                     ". It was damaged, changed by two threads at once, or its hash function or " +
-                                     "equality has changed without a new id; rehash() repairs the latter.");
-    }
+    if (!holds) report_damaged_hash_map(this, what);
   };
   if (groups_ == nullptr) return invariant(size_ == 0 && mask_ == 0, "an empty table has no groups");
   invariant(std::has_single_bit(mask_ + 1), "the number of groups is a power of two");

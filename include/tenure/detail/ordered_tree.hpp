@@ -4,19 +4,17 @@
 // a comparison of keys.
 #pragma once
 
-#include <algorithm>
 #include <cassert>
 #include <compare>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <limits>
-#include <memory>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 
+#include <tenure/detail/standard_parts.hpp>
 #include <tenure/detail/tree_structure.hpp>
 #include <tenure/less.hpp>
 

@@ -7,9 +7,10 @@
 
 #include <cstddef>
 #include <cstring>
-#include <memory>
 #include <type_traits>
 #include <utility>
+
+#include <tenure/detail/standard_parts.hpp>
 
 namespace tenure {
 

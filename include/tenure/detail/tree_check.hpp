@@ -5,19 +5,16 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <type_traits>
 
+#include <tenure/detail/container_errors.hpp>
 #include <tenure/detail/ordered_tree.hpp>
 #include <tenure/detail/zero_bytes.hpp>
-#include <tenure/error.hpp>
 
 namespace tenure::detail {
 
 inline void tree_invariant(bool holds, const void* node, const char* what) {
-  if (holds) return;
-  throw error(errc::damaged, "tree: node " + hexadecimal(node) + ": " + what +
-                                 ". The container was damaged, or changed by two threads at once; build it again.");
+  if (!holds) report_damaged_tree(node, what);
 }
 
 template <class Entries, class Compare, class Memory, bool Unique>

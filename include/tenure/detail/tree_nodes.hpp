@@ -6,12 +6,11 @@
 // are zero.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <type_traits>
 
+#include <tenure/detail/standard_parts.hpp>
 #include <tenure/persist.hpp>
 
 namespace tenure::detail {

@@ -20,11 +20,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <type_traits>
 #include <utility>
 
 #include <tenure/detail/relocate.hpp>
+#include <tenure/detail/standard_parts.hpp>
 #include <tenure/detail/tree_nodes.hpp>
 #include <tenure/persist.hpp>
 

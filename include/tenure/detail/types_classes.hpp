@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <cstring>
 #include <new>
-#include <span>
 #include <string_view>
 #include <typeinfo>
 #include <utility>
@@ -43,7 +42,7 @@ class prototype_object {
   prototype_object& operator=(const prototype_object&) = delete;
 
   [[nodiscard]] T* object() { return std::launder(reinterpret_cast<T*>(memory_)); }
-  [[nodiscard]] std::span<const std::byte> bytes() const { return {memory_, sizeof(T)}; }
+  [[nodiscard]] const std::byte* bytes() const { return memory_; }
 
  private:
   std::byte* memory_ = static_cast<std::byte*>(::operator new(sizeof(T), std::align_val_t(alignof(T))));
@@ -142,8 +141,7 @@ void describe_with_prototype(type& t) {
 
 // The words at the vtable pointers of two objects that were made over different bytes: the process's vtables. Throws
 // errc::bad_type if they are not equal or not in a loaded module's constant data, or if `t` leaves out a word that is.
-[[nodiscard]] std::vector<const void*> vtables_in(const type& t, std::span<const std::byte> one,
-                                                  std::span<const std::byte> other);
+[[nodiscard]] std::vector<const void*> vtables_in(const type& t, const std::byte* one, const std::byte* other);
 
 template <class T>
 const std::vector<const void*>& vtables_of() {

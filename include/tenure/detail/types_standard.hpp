@@ -4,21 +4,19 @@
 // business it is known for libstdc++ only; elsewhere these classes are conservative.
 #pragma once
 
-#include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <utility>
-#include <variant>
 
+#include <tenure/detail/standard_parts.hpp>
 #include <tenure/detail/types_decompose.hpp>
 #include <tenure/detail/types_facts.hpp>
+#include <tenure/detail/types_names.hpp>
 #include <tenure/type.hpp>
 
 namespace tenure::detail {
@@ -79,10 +77,21 @@ struct standard<std::tuple<T...>> {
   }
 };
 
+// std::atomic and std::variant are known by their names: their headers are large, and few programs want them.
 template <class T>
-struct standard<std::atomic<T>> {
+consteval bool has_standard_name(std::string_view beginning) {
+  return is_of_standard_library<T>() && compiler_name_of_type<T>().starts_with(beginning);
+}
+template <class T>
+concept is_atomic = has_standard_name<T>("atomic<");
+template <class T>
+concept is_variant = has_standard_name<T>("variant<");
+
+template <template <class> class Atomic, class T>
+requires is_atomic<Atomic<T>>
+struct standard<Atomic<T>> {
   using components = type_list<T>;
-  static constexpr bool exact = sizeof(std::atomic<T>) == sizeof(T);
+  static constexpr bool exact = sizeof(Atomic<T>) == sizeof(T);
   static void describe(type& t) { add_field<T>(t.fields, "", 0); }
 };
 
@@ -106,16 +115,24 @@ struct standard<std::optional<T>> {
   }
 };
 
+template <class... Numbers>
+consteval std::size_t largest_of(Numbers... numbers) {
+  std::size_t largest = 0;
+  ((largest = numbers > largest ? numbers : largest), ...);
+  return largest;
+}
+
 // All alternatives at the same place, then the number of the one that there is.
-template <class... T>
-struct standard<std::variant<T...>> {
+template <template <class...> class Variant, class... T>
+requires is_variant<Variant<T...>>
+struct standard<Variant<T...>> {
   using components = type_list<T...>;
-  static constexpr std::size_t alignment = std::max({alignof(T)...});
-  static constexpr std::uint64_t index = (std::max({sizeof(T)...}) + alignment - 1) / alignment * alignment;
+  static constexpr std::size_t alignment = largest_of(alignof(T)...);
+  static constexpr std::uint64_t index = (largest_of(sizeof(T)...) + alignment - 1) / alignment * alignment;
   using index_type = std::conditional_t<sizeof...(T) <= 255, std::uint8_t, std::uint16_t>;
   static constexpr bool exact =
       layout_of_unions_is_known &&
-      sizeof(std::variant<T...>) == (index / alignment + (sizeof(index_type) + alignment - 1) / alignment) * alignment;
+      sizeof(Variant<T...>) == (index / alignment + (sizeof(index_type) + alignment - 1) / alignment) * alignment;
   static void describe(type& t) { describe_alternatives(t, std::index_sequence_for<T...>()); }
 
  private:
@@ -126,13 +143,6 @@ struct standard<std::variant<T...>> {
     add_field<index_type>(t.fields, "index", index);
   }
 };
-template <>
-struct standard<std::monostate> {
-  using components = type_list<>;
-  static constexpr bool exact = true;
-  static void describe(type&) {}
-};
-
 #pragma GCC visibility pop
 
 }  // namespace tenure::detail

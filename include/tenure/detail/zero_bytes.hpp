@@ -1,13 +1,9 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// For the checks of containers: are free slots zero, and where is the damage.
+// For the checks of containers: are free slots zero.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
-#include <cstdint>
-#include <cstdio>
-#include <string>
 #include <type_traits>
 
 namespace tenure::detail {
@@ -19,15 +15,10 @@ bool slots_are_zero(const T* first, std::size_t count) noexcept {
     return true;
   } else {
     const auto* bytes = reinterpret_cast<const unsigned char*>(first);
-    return std::all_of(bytes, bytes + count * sizeof(T), [](unsigned char byte) { return byte == 0; });
+    for (std::size_t i = 0; i < count * sizeof(T); ++i)
+      if (bytes[i] != 0) return false;
+    return true;
   }
-}
-
-inline std::string hexadecimal(const void* address) {
-  char text[20];
-  std::snprintf(text, sizeof text, "0x%llx",
-                static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(address)));
-  return text;
 }
 
 }  // namespace tenure::detail

@@ -4,8 +4,9 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
+
+#include <tenure/callback.hpp>
 
 namespace tenure::rvm {
 
@@ -17,7 +18,7 @@ struct progress {
   const char* phase;  // "creating log", "looking behind the log's tail", "recovering", "verifying"
   std::uint64_t done, total;
 };
-using progress_callback = std::function<void(const progress&)>;
+using progress_callback = callback<void(const progress&)>;
 
 // How a log is made. [RVM §4.2 create_log]
 struct log_options {

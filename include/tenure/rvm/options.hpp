@@ -4,10 +4,10 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 
+#include <tenure/callback.hpp>
 #include <tenure/rvm/log_options.hpp>
 #include <tenure/rvm/segment_options.hpp>
 
@@ -66,10 +66,10 @@ struct options {
   std::optional<archive_options> archive = {};
   progress_callback on_progress = {};
   // Sees every stray write first. Not set: those that are found late make begin_automatic() throw errc::stray_write.
-  std::function<void(const stray_write&)> on_stray_write = {};
+  callback<void(const stray_write&)> on_stray_write = {};
   // Told of each damaged page that truncation meets because part of it was changed, once. In the thread that truncates, with
   // its locks held: it must not use this memory, and what it throws is dropped. See also statistics::damaged_pages.
-  std::function<void(const damaged_page&)> on_damage = {};
+  callback<void(const damaged_page&)> on_damage = {};
   // The storage; nullptr: the machine's own. For tests on a simulated disk.
   os::disk* disk = nullptr;
   // For tests; nullptr: the usual ones (src/records/thresholds.hpp). Only read while the memory is opened.

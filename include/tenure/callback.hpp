@@ -1,0 +1,66 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// What std::function is, without <functional>, which is most of what it costs to compile a small program: a copy of a
+// function object, to be called later. Calling an empty one is undefined.
+#pragma once
+
+#include <cassert>
+#include <cstddef>
+#include <type_traits>
+#include <utility>
+
+namespace tenure {
+
+#pragma GCC visibility push(default)  // libtenure.so exports it
+
+template <class Signature>
+class callback;
+
+template <class Result, class... Arguments>
+class callback<Result(Arguments...)> {
+ public:
+  callback() noexcept = default;
+  callback(std::nullptr_t) noexcept {}
+  template <class F>
+  requires(!std::is_same_v<std::remove_cvref_t<F>, callback> &&
+           std::is_invocable_r_v<Result, std::decay_t<F>&, Arguments...>) callback(F&& f) {
+    using function = std::decay_t<F>;
+    if constexpr (requires { f == nullptr; })
+      if (f == nullptr) return;
+    held_ = new holder<function>(std::forward<F>(f));
+  }
+  callback(const callback& other) : held_(other.held_ == nullptr ? nullptr : other.held_->copy()) {}
+  callback(callback&& other) noexcept : held_(std::exchange(other.held_, nullptr)) {}
+  callback& operator=(callback other) noexcept {
+    std::swap(held_, other.held_);
+    return *this;
+  }
+  ~callback() { delete held_; }
+
+  [[nodiscard]] explicit operator bool() const noexcept { return held_ != nullptr; }
+  Result operator()(Arguments... arguments) const {
+    assert(held_ != nullptr);
+    return held_->call(std::forward<Arguments>(arguments)...);
+  }
+
+ private:
+  struct held {
+    virtual ~held() = default;
+    [[nodiscard]] virtual held* copy() const = 0;
+    virtual Result call(Arguments... arguments) = 0;
+  };
+  template <class F>
+  struct holder final : held {
+    template <class From>
+    explicit holder(From&& from) : function(std::forward<From>(from)) {}
+    [[nodiscard]] held* copy() const override { return new holder(function); }
+    Result call(Arguments... arguments) override { return function(std::forward<Arguments>(arguments)...); }
+    F function;
+  };
+
+  held* held_ = nullptr;
+};
+
+#pragma GCC visibility pop
+
+}  // namespace tenure

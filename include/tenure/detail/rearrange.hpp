@@ -1,0 +1,41 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Changing the order of elements in place, as std::rotate and std::remove_if do, without <algorithm>, which brings all ranges.
+#pragma once
+
+#include <cstddef>
+#include <utility>
+
+#include <tenure/detail/standard_parts.hpp>
+
+namespace tenure::detail {
+
+// [first, middle) goes behind [middle, last). Swaps the shorter part with as much of the other, which is then in its place,
+// and goes on with the rest.
+template <class T>
+void rotate(T* first, T* middle, T* last) {
+  while (first != middle && middle != last) {
+    if (middle - first <= last - middle) {
+      T* const rest = std::swap_ranges(first, middle, middle);
+      first = middle;
+      middle = rest;
+    } else {
+      first += std::swap_ranges(middle, last, first) - first;
+    }
+  }
+}
+
+template <class Container, class Predicate>
+std::size_t erase_values_if(Container& from, Predicate& predicate) {
+  auto* to = from.begin();
+  for (auto& value : from) {
+    if (predicate(value)) continue;
+    if (to != &value) *to = std::move(value);
+    ++to;
+  }
+  const auto count = static_cast<std::size_t>(from.end() - to);
+  from.erase(to, from.end());
+  return count;
+}
+
+}  // namespace tenure::detail

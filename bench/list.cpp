@@ -63,7 +63,7 @@ void run_child(const std::string& task, contender& who, std::uint64_t nodes) {
     }
     who.close();
   }
-  fmt::print("{}\n", said.dump());
+  tell_parent(said);
 }
 
 // --- The program ---

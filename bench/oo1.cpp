@@ -54,7 +54,7 @@ void run_child(const program_options& how) {
     if (how.quick) protocol.traversals_per_transaction = {1, 5, 10, 20};
     said = measure(*who, case_named(how.operations.at(0)), parts, protocol);
   }
-  fmt::print("{}\n", said.dump());
+  tell_parent(said);
 }
 
 // --- The program ---

@@ -56,7 +56,7 @@ void run_child(const program_options& how) {
                                     totals_from(answers.at("sums"))};
     said = measure(*who, what, how.mode == "many" ? chaining::many : chaining::one, expected);
   }
-  fmt::print("{}\n", said.dump());
+  tell_parent(said);
 }
 
 // --- The program ---

@@ -55,6 +55,7 @@ template command_option command::option(const std::string&, std::uint64_t&, cons
 template command_option command::option(const std::string&, double&, const std::string&) const;
 template command_option command::option(const std::string&, std::optional<std::uint64_t>&, const std::string&) const;
 template command_option command::option(const std::string&, std::vector<std::string>&, const std::string&) const;
+template command_option command::option(const std::string&, std::vector<unsigned>&, const std::string&) const;
 template command_option command::option(const std::string&, std::vector<std::uint64_t>&, const std::string&) const;
 template command_option command::option(const std::string&, std::vector<double>&, const std::string&) const;
 

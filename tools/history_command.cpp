@@ -9,6 +9,7 @@
 
 #include <tenure/rvm.hpp>
 
+#include "json_text.hpp"
 #include "log_command.hpp"
 #include "log_text.hpp"
 #include "os/process.hpp"
@@ -22,8 +23,6 @@ using namespace rvm;
 using json = nlohmann::ordered_json;
 
 namespace {
-
-std::string dump(const json& what, int indent) { return what.dump(indent, ' ', false, json::error_handler_t::replace); }
 
 struct byte_range {
   std::string path;
@@ -101,11 +100,11 @@ class json_lines {
   json_lines(std::FILE* out, bool as_json, const char* name) : out_(out), as_json_(as_json) {
     if (as_json_) fmt::print(out_, "{{\n  \"{}\": [", name);
   }
-  void add(const json& line) { fmt::print(out_, "{}\n    {}", any_++ == 0 ? "" : ",", dump(line, -1)); }
+  void add(const json& line) { fmt::print(out_, "{}\n    {}", any_++ == 0 ? "" : ",", json_text(line, -1)); }
   void end(const history& of) {
     if (as_json_)
       fmt::print(out_, "{}],\n  \"begin\": {},\n  \"missing\": {}\n}}\n", any_ == 0 ? "" : "\n  ", of.begin(),
-                 dump(gaps_json(of), -1));
+                 json_text(gaps_json(of), -1));
     else
       print_gaps(out_, of);
   }
@@ -427,13 +426,13 @@ int replay_history(os::disk& disk, const history_place& where, const std::string
   const bool complete = past.is_complete() && !bulk_unknown;
   if (as_json) {
     fmt::print(out, "{}\n",
-               dump({{"output", made},
-                     {"transactions", transactions},
-                     {"last", last},
-                     {"begin", past.begin()},
-                     {"unknown_bytes", complete ? 0 : unknown},
-                     {"missing", gaps_json(past)}},
-                    2));
+               json_text({{"output", made},
+                          {"transactions", transactions},
+                          {"last", last},
+                          {"begin", past.begin()},
+                          {"unknown_bytes", complete ? 0 : unknown},
+                          {"missing", gaps_json(past)}},
+                         2));
   } else {
     fmt::print(out, "{}: the segment as it was {} {}, with {} records of this history, which begins at LSN {}\n", made,
                end.at ? "at LSN" : "at", end.text, transactions, past.begin());
@@ -464,7 +463,7 @@ int forget_history(os::disk& disk, const history_place& where, const std::string
   const cut_report done = cut_archive(disk, archive, log->status().log_id, begin);
   if (as_json)
     fmt::print(out, "{}\n",
-               dump({{"begin", begin}, {"frames_removed", done.frames}, {"bytes_removed", done.bytes}}, 2));
+               json_text({{"begin", begin}, {"frames_removed", done.frames}, {"bytes_removed", done.bytes}}, 2));
   else
     fmt::print(out, "{}: {} frames, {} bytes forgotten; the archive now begins at LSN {}\n", archive, done.frames,
                done.bytes, begin != 0 || frames.empty() ? begin : frames.front().header.from);

@@ -10,6 +10,7 @@
 
 #include <tenure/rvm.hpp>
 
+#include "json_text.hpp"
 #include "log_survey.hpp"
 #include "log_text.hpp"
 #include "os/process.hpp"
@@ -21,9 +22,6 @@ using namespace rvm;
 using json = nlohmann::ordered_json;
 
 namespace {
-
-// Labels and paths may be any bytes.
-std::string dump(const json& what, int indent) { return what.dump(indent, ' ', false, json::error_handler_t::replace); }
 
 json damage_json(const survey& found, const log_file& log) {
   json all = json::array();
@@ -257,7 +255,7 @@ class record_printer {
     for (const bulk_run_view* run : runs)
       j["extents"].push_back(
           {{"segment", group.segments()[run->segment].path}, {"offset", run->offset}, {"length", run->length()}});
-    fmt::print(out_, "{}\n    {}", shown_ == 0 ? "" : ",", dump(j, -1));
+    fmt::print(out_, "{}\n    {}", shown_ == 0 ? "" : ",", json_text(j, -1));
   }
 
   std::string directory_;
@@ -279,7 +277,7 @@ int show_log_status(os::disk& disk, const std::string& path, bool as_json, std::
   });
   const auto log = log_file::open(disk, path, os::access::read_only, false);
   if (as_json)
-    fmt::print(out, "{}\n", dump(status_json(*log, copies, found, live), 2));
+    fmt::print(out, "{}\n", json_text(status_json(*log, copies, found, live), 2));
   else
     print_status(out, *log, copies, found, live);
   const bool copies_valid = copies[0].is_valid && copies[1].is_valid;
@@ -306,7 +304,7 @@ int show_log_records(os::disk& disk, const std::string& path, const record_selec
   if (last != nullptr && printer.shown() != 0) *last = printer.last();
   if (as_json) {
     fmt::print(out, "{}],\n  \"damage\": {}\n}}\n", printer.shown() == 0 ? "" : "\n  ",
-               dump(damage_json(found, *log), -1));
+               json_text(damage_json(found, *log), -1));
   } else {
     print_damage(out, found, *log);
   }
@@ -329,7 +327,7 @@ int verify_segment(os::disk& disk, const std::string& log_path, const std::strin
   const std::uint64_t pages = m.segment_length(segment_path) / redo_page;
   const auto bad = m.verify_segment(segment_path);
   if (as_json) {
-    fmt::print(out, "{}\n", dump({{"segment", segment_path}, {"pages", pages}, {"damaged", bad}}, 2));
+    fmt::print(out, "{}\n", json_text({{"segment", segment_path}, {"pages", pages}, {"damaged", bad}}, 2));
   } else {
     for (const std::uint64_t offset : bad)
       fmt::print(out, "{}: DAMAGED: {} bytes at offset {} of the data\n", segment_path, redo_page, offset);

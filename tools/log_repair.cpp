@@ -13,6 +13,7 @@
 
 #include <tenure/error.hpp>
 
+#include "json_text.hpp"
 #include "log/checksum.hpp"
 #include "log/new_file.hpp"
 #include "log_command.hpp"
@@ -27,8 +28,6 @@ using namespace rvm;
 using json = nlohmann::ordered_json;
 
 namespace {
-
-std::string dump(const json& what) { return what.dump(2, ' ', false, json::error_handler_t::replace); }
 
 constexpr std::size_t at_once = 1 << 20;
 constexpr const char* replaced = ".replaced";
@@ -262,7 +261,7 @@ int cut_log(os::disk& disk, const std::string& path, lsn at, const std::vector<s
       result.given_up.push_back(std::move(tx));
   }
   if (as_json)
-    fmt::print(out, "{}\n", dump(cut_json(path, result)));
+    fmt::print(out, "{}\n", json_text(cut_json(path, result)));
   else
     print_cut(out, path, result);
   return exit_ok;
@@ -326,7 +325,8 @@ int renew_log(os::disk& disk, const std::string& path, const std::vector<std::st
     made->write_status(status);
   }
   if (as_json) {
-    fmt::print(out, "{}\n", dump({{"log", path}, {"segments", segments}, {"given_up", waiting}, {"old_file", kept}}));
+    fmt::print(out, "{}\n",
+               json_text({{"log", path}, {"segments", segments}, {"given_up", waiting}, {"old_file", kept}}));
   } else {
     fmt::print(out, "{}: a new log, for {} segments\n", path, segments.size());
     for (const std::string& s : segments) fmt::print(out, "segment   {}\n", s);

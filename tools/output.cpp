@@ -13,6 +13,7 @@
 
 #include <tenure/error.hpp>
 
+#include "json_text.hpp"
 #include "os/terminal.hpp"
 
 namespace tenure::tools {
@@ -57,9 +58,7 @@ void report_error(const std::exception& what, const char* command, bool as_json,
       j["code"] = known->code().value();
       j["category"] = known->code().category().name();
     }
-    fmt::print(
-        out.file(), "{}\n",
-        nlohmann::ordered_json{{"error", j}}.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    fmt::print(out.file(), "{}\n", json_text(nlohmann::ordered_json{{"error", j}}));
   }
   try {
     out.finish();

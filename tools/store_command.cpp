@@ -10,6 +10,7 @@
 
 #include <tenure/error.hpp>
 
+#include "json_text.hpp"
 #include "log_command.hpp"
 #include "object_picture.hpp"
 #include "object_values.hpp"
@@ -26,9 +27,7 @@ using json = nlohmann::ordered_json;
 namespace {
 
 // Names may be any bytes.
-void print(std::FILE* out, const json& what) {
-  fmt::print(out, "{}\n", what.dump(2, ' ', false, json::error_handler_t::replace));
-}
+void print(std::FILE* out, const json& what) { fmt::print(out, "{}\n", json_text(what)); }
 
 std::string size_text(std::uint64_t bytes) {
   constexpr const char* units[] = {"KiB", "MiB", "GiB", "TiB"};

@@ -140,11 +140,9 @@ void run_sweep_child(const child_options& what, const std::filesystem::path& dir
   ::getrusage(RUSAGE_SELF, &after);
   session.reset();
   who->close();
-  fmt::print("{}\n", nlohmann::json{{"tx_per_s", static_cast<double>(done) / price.seconds},
-                                    {"cpu_us_per_tx", price.cpu_seconds() * 1e6 / static_cast<double>(done)},
-                                    {"faults_per_tx", static_cast<double>(after.ru_majflt - before.ru_majflt) /
-                                                          static_cast<double>(done)}}
-                         .dump());
+  tell_parent({{"tx_per_s", static_cast<double>(done) / price.seconds},
+               {"cpu_us_per_tx", price.cpu_seconds() * 1e6 / static_cast<double>(done)},
+               {"faults_per_tx", static_cast<double>(after.ru_majflt - before.ru_majflt) / static_cast<double>(done)}});
 }
 
 bool run_sweep(const program_options& how) {

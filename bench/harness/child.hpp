@@ -14,5 +14,7 @@ namespace tenure::bench {
 // Runs this program's file with these arguments and waits. The child's standard output must be one JSON object, which
 // is returned. Throws if the child fails, with what it said.
 [[nodiscard]] nlohmann::json run_child(const std::vector<std::string>& arguments);
+// What the child calls once, with that object.
+void tell_parent(const nlohmann::json& said);
 
 }  // namespace tenure::bench

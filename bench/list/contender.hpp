@@ -53,22 +53,13 @@ class contender {
   std::filesystem::path directory_;
 };
 
+using make_contender = std::unique_ptr<contender>(const std::filesystem::path& directory);
+
 struct contender_kind {
   std::string name;
-  std::unique_ptr<contender> (*make)(const std::filesystem::path& directory);  // a null pointer where it is not built
-  bool bare = false;                                                           // a limit to compare with
+  make_contender* make;  // a null pointer where it is not built
+  bool bare = false;     // a limit to compare with
 };
 [[nodiscard]] std::span<const contender_kind> all_contenders();
-
-std::unique_ptr<contender> make_tenure(const std::filesystem::path& directory);
-std::unique_ptr<contender> make_heap(const std::filesystem::path& directory);
-std::unique_ptr<contender> make_pobj(const std::filesystem::path& directory);
-std::unique_ptr<contender> make_raw(const std::filesystem::path& directory);
-std::unique_ptr<contender> make_manual(const std::filesystem::path& directory);
-std::unique_ptr<contender> make_boost(const std::filesystem::path& directory);
-std::unique_ptr<contender> make_lmdb(const std::filesystem::path& directory);
-std::unique_ptr<contender> make_sqlite(const std::filesystem::path& directory);
-std::unique_ptr<contender> make_rocksdb(const std::filesystem::path& directory);
-std::unique_ptr<contender> make_pmemobj(const std::filesystem::path& directory);
 
 }  // namespace tenure::bench::list

@@ -1,26 +1,23 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
-#include <array>
-
+#include "harness/contender_table.hpp"
 #include "list/contender.hpp"
 
 namespace tenure::bench::list {
 
-std::span<const contender_kind> all_contenders() {
-  static const std::array<contender_kind, 10> all{{{"raw", make_raw, true},
-                                                   {"tenure", make_tenure},
-                                                   {"tenure-heap", make_heap},
-                                                   {"tenure-pobj", make_pobj},
-                                                   {"manual", make_manual},
-                                                   {"boost-interprocess", make_boost},
-                                                   {"lmdb", make_lmdb},
-                                                   {"sqlite-wal", make_sqlite},
-                                                   {"rocksdb", make_rocksdb},
-                                                   {"pmemobj", make_pmemobj}}};
-  return all;
-}
-
-#ifndef TENURE_HAVE_HEAP
-std::unique_ptr<contender> make_heap(const std::filesystem::path&) { return nullptr; }
-#endif
+// In the order of the tables, a line each.
+// clang-format off
+#define CONTENDERS(one) \
+  one("raw", make_raw, .bare = true) \
+  one("tenure", make_tenure) \
+  one("tenure-heap", make_heap) \
+  one("tenure-pobj", make_pobj) \
+  one("manual", make_manual) \
+  one("boost-interprocess", make_boost) \
+  one("lmdb", make_lmdb) \
+  one("sqlite-wal", make_sqlite) \
+  one("rocksdb", make_rocksdb) \
+  one("pmemobj", make_pmemobj)
+// clang-format on
+TENURE_BENCH_TABLE(CONTENDERS)
 
 }  // namespace tenure::bench::list

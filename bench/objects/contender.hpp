@@ -13,10 +13,6 @@
 
 namespace tenure::bench::objects {
 
-// When pobj is told of a write: at each, with the field or with all of the object, or once before the commit. The others
-// have no such choice.
-enum class reflection { field, whole, once };
-
 class contender {
  public:
   virtual ~contender() = default;
@@ -32,16 +28,13 @@ class contender {
   virtual void write(std::size_t offset, std::int64_t value) = 0;
 };
 
+using make_contender = std::unique_ptr<contender>();
+
 struct contender_kind {
   std::string name;
-  std::unique_ptr<contender> (*make)();  // a null pointer where it is not built
-  bool only_for_writes = false;          // it makes objects as another one does
+  make_contender* make;          // a null pointer where it is not built
+  bool only_for_writes = false;  // it makes objects as another one does
 };
 [[nodiscard]] std::span<const contender_kind> all_contenders();
-
-std::unique_ptr<contender> make_pobj(reflection when);
-std::unique_ptr<contender> make_heap();
-std::unique_ptr<contender> make_recoverable();
-std::unique_ptr<contender> make_lmdb();
 
 }  // namespace tenure::bench::objects

@@ -25,6 +25,9 @@ struct heap_root {
 
 namespace {
 
+// When pobj is told of a write: at each, with the field or with all of the object, or once before the commit.
+enum class reflection { field, whole, once };
+
 class pobj_objects : public contender {
  public:
   explicit pobj_objects(reflection when) : when_(when) {}
@@ -141,7 +144,9 @@ class recoverable_objects : public contender {
 
 }  // namespace
 
-std::unique_ptr<contender> make_pobj(reflection when) { return std::make_unique<pobj_objects>(when); }
+std::unique_ptr<contender> make_pobj() { return std::make_unique<pobj_objects>(reflection::field); }
+std::unique_ptr<contender> make_pobj_once() { return std::make_unique<pobj_objects>(reflection::once); }
+std::unique_ptr<contender> make_pobj_whole() { return std::make_unique<pobj_objects>(reflection::whole); }
 std::unique_ptr<contender> make_heap() { return std::make_unique<heap_objects>(); }
 std::unique_ptr<contender> make_recoverable() { return std::make_unique<recoverable_objects>(); }
 

@@ -49,22 +49,14 @@ class contender {
   int parts_;
 };
 
+using make_contender = std::unique_ptr<contender>(const std::filesystem::path& directory, int parts);
+
 struct contender_kind {
   std::string name;
-  std::unique_ptr<contender> (*make)(const std::filesystem::path& directory,
-                                     int parts);  // a null pointer where it is not built
-  const char* build_environment = "";             // a variable that is set to 1 while databases are made
+  make_contender* make;                // a null pointer where it is not built
+  const char* build_environment = "";  // a variable that is set to 1 while databases are made
 };
 // All that there are, the floor first.
 [[nodiscard]] std::span<const contender_kind> all_contenders();
-
-std::unique_ptr<contender> make_plain(const std::filesystem::path& directory, int parts);
-std::unique_ptr<contender> make_plain_shuffled(const std::filesystem::path& directory, int parts);
-std::unique_ptr<contender> make_heap(const std::filesystem::path& directory, int parts);
-std::unique_ptr<contender> make_boost(const std::filesystem::path& directory, int parts);
-std::unique_ptr<contender> make_pmemobj(const std::filesystem::path& directory, int parts);
-std::unique_ptr<contender> make_lmdb(const std::filesystem::path& directory, int parts);
-std::unique_ptr<contender> make_sqlite(const std::filesystem::path& directory, int parts);
-std::unique_ptr<contender> make_rocksdb(const std::filesystem::path& directory, int parts);
 
 }  // namespace tenure::bench::oo1

@@ -1,22 +1,21 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "harness/contender_table.hpp"
 #include "oo1/contender.hpp"
 
 namespace tenure::bench::oo1 {
 
-std::span<const contender_kind> all_contenders() {
-  static const contender_kind all[] = {{"plain", make_plain},
-                                       {"plain-shuffled", make_plain_shuffled},
-                                       {"tenure", make_heap},
-                                       {"boost-interprocess", make_boost},
-                                       {"pmemobj", make_pmemobj, "PMEM_IS_PMEM_FORCE"},
-                                       {"lmdb", make_lmdb},
-                                       {"sqlite-wal", make_sqlite},
-                                       {"rocksdb", make_rocksdb}};
-  return all;
-}
-
-#ifndef TENURE_HAVE_HEAP
-std::unique_ptr<contender> make_heap(const std::filesystem::path&, int) { return nullptr; }
-#endif
+// In the order of the tables, a line each.
+// clang-format off
+#define CONTENDERS(one) \
+  one("plain", make_plain) \
+  one("plain-shuffled", make_plain_shuffled) \
+  one("tenure", make_heap) \
+  one("boost-interprocess", make_boost) \
+  one("pmemobj", make_pmemobj, .build_environment = "PMEM_IS_PMEM_FORCE") \
+  one("lmdb", make_lmdb) \
+  one("sqlite-wal", make_sqlite) \
+  one("rocksdb", make_rocksdb)
+// clang-format on
+TENURE_BENCH_TABLE(CONTENDERS)
 
 }  // namespace tenure::bench::oo1

@@ -44,20 +44,16 @@ class contender {
   configuration how_;
 };
 
+using make_contender = std::unique_ptr<contender>(const std::filesystem::path& directory, const configuration& how);
+make_contender make_plain;  // for cases of its own
+
 struct contender_kind {
   std::string name;
-  std::unique_ptr<contender> (*make)(const std::filesystem::path& directory,
-                                     const configuration& how);  // a null pointer where it is not built
-  const char* build_environment = "";                            // a variable that is set to 1 while databases are made
-  unsigned most_runs_of_changes = 0;  // for one whose updates take minutes; 0: as many as all
+  make_contender* make;                // a null pointer where it is not built
+  const char* build_environment = "";  // a variable that is set to 1 while databases are made
+  unsigned most_runs_of_changes = 0;   // for one whose updates take minutes; 0: as many as all
 };
 // All that there are, the floor first.
 [[nodiscard]] std::span<const contender_kind> all_contenders();
-
-std::unique_ptr<contender> make_plain(const std::filesystem::path& directory, const configuration& how);
-std::unique_ptr<contender> make_heap(const std::filesystem::path& directory, const configuration& how);
-std::unique_ptr<contender> make_boost(const std::filesystem::path& directory, const configuration& how);
-std::unique_ptr<contender> make_pmemobj(const std::filesystem::path& directory, const configuration& how);
-std::unique_ptr<contender> make_sqlite(const std::filesystem::path& directory, const configuration& how);
 
 }  // namespace tenure::bench::oo7

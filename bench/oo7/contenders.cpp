@@ -1,19 +1,18 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "harness/contender_table.hpp"
 #include "oo7/contender.hpp"
 
 namespace tenure::bench::oo7 {
 
-std::span<const contender_kind> all_contenders() {
-  static const contender_kind all[] = {{"plain", make_plain},
-                                       {"tenure", make_heap},
-                                       {"boost-interprocess", make_boost},
-                                       {"pmemobj", make_pmemobj, "PMEM_IS_PMEM_FORCE", 3},
-                                       {"sqlite-wal", make_sqlite}};
-  return all;
-}
-
-#ifndef TENURE_HAVE_HEAP
-std::unique_ptr<contender> make_heap(const std::filesystem::path&, const configuration&) { return nullptr; }
-#endif
+// In the order of the tables, a line each.
+// clang-format off
+#define CONTENDERS(one) \
+  one("plain", make_plain) \
+  one("tenure", make_heap) \
+  one("boost-interprocess", make_boost) \
+  one("pmemobj", make_pmemobj, .build_environment = "PMEM_IS_PMEM_FORCE", .most_runs_of_changes = 3) \
+  one("sqlite-wal", make_sqlite)
+// clang-format on
+TENURE_BENCH_TABLE(CONTENDERS)
 
 }  // namespace tenure::bench::oo7

@@ -109,7 +109,7 @@ void run_opening_child(const child_options& what, const std::filesystem::path& d
       throw std::runtime_error("wrong answer: the end of the list is not what was saved");
     opened.close();
   }
-  fmt::print("{}\n", said.dump());
+  tell_parent(said);
 }
 
 bool run_openings(const program_options& how) {

@@ -68,7 +68,7 @@ void run_resident_child(const child_options& what, const std::filesystem::path& 
                             {"whole_ms", whole},
                             {"faults", static_cast<double>(major_faults() - before) / walks}};
   opened.close();
-  fmt::print("{}\n", said.dump());
+  tell_parent(said);
 }
 
 bool run_resident(const program_options& how) {

@@ -1,34 +1,25 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 #include "peers/tpca_contender.hpp"
-
-#include <vector>
+#include "harness/contender_table.hpp"
 
 namespace tenure::bench::tpca {
 
-std::span<const contender_kind> all_contenders() {
-  static const std::vector<contender_kind> all{
-      {.name = "raw", .make = make_raw, .bare = true},
-      {.name = "group-log", .make = make_group_log, .bare = true, .can_be_lazy = false},
-      {.name = "memory-log", .make = make_memory_log, .bare = true},
-      {.name = "tenure", .make = make_tenure},
-      {.name = "tenure-fields", .make = make_tenure, .whole_records = false},
-      {.name = "tenure-archive",
-       .make = make_tenure,
-       .whole_records = false,
-       .archive = true,
-       .only_case = "lazy-1t-archive"},
-      {.name = "tenure-heap", .make = make_heap},
-      {.name = "lmdb", .make = make_lmdb},
-      {.name = "sqlite-wal", .make = make_sqlite},
-      {.name = "rocksdb", .make = make_rocksdb},
-      {.name = "wiredtiger", .make = make_wiredtiger},
-      {.name = "pmemobj", .make = make_pmemobj, .can_be_lazy = false},
-  };
-  return all;
-}
-
-#ifndef TENURE_HAVE_HEAP
-std::unique_ptr<contender> make_heap(const setup&) { return nullptr; }
-#endif
+// In the order of the tables, a line each.
+// clang-format off
+#define CONTENDERS(one) \
+  one("raw", make_raw, .bare = true) \
+  one("group-log", make_group_log, .bare = true, .can_be_lazy = false) \
+  one("memory-log", make_memory_log, .bare = true) \
+  one("tenure", make_tenure) \
+  one("tenure-fields", make_tenure, .whole_records = false) \
+  one("tenure-archive", make_tenure, .whole_records = false, .archive = true, .only_case = "lazy-1t-archive") \
+  one("tenure-heap", make_heap) \
+  one("lmdb", make_lmdb) \
+  one("sqlite-wal", make_sqlite) \
+  one("rocksdb", make_rocksdb) \
+  one("wiredtiger", make_wiredtiger) \
+  one("pmemobj", make_pmemobj, .can_be_lazy = false)
+// clang-format on
+TENURE_BENCH_TABLE(CONTENDERS)
 
 }  // namespace tenure::bench::tpca

@@ -77,20 +77,12 @@ class contender {
   setup setup_;
 };
 
-std::unique_ptr<contender> make_raw(const setup& how);         // write and sync, nothing else: the disk
-std::unique_ptr<contender> make_group_log(const setup& how);   // a bare log with group commit
-std::unique_ptr<contender> make_memory_log(const setup& how);  // a bare log that is never written
-std::unique_ptr<contender> make_tenure(const setup& how);
-std::unique_ptr<contender> make_heap(const setup& how);
-std::unique_ptr<contender> make_lmdb(const setup& how);
-std::unique_ptr<contender> make_sqlite(const setup& how);
-std::unique_ptr<contender> make_rocksdb(const setup& how);
-std::unique_ptr<contender> make_wiredtiger(const setup& how);
-std::unique_ptr<contender> make_pmemobj(const setup& how);
+using make_contender = std::unique_ptr<contender>(const setup& how);
+make_contender make_tenure;  // for cases of its own
 
 struct contender_kind {
   std::string name;
-  std::unique_ptr<contender> (*make)(const setup& how);
+  make_contender* make;
   bool bare = false;  // a limit to compare with, not a system
   bool whole_records = true;
   bool can_be_lazy = true;

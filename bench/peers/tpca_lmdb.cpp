@@ -153,5 +153,7 @@ std::unique_ptr<contender> make_lmdb(const setup& how) { return std::make_unique
 
 }  // namespace tenure::bench::tpca
 #else
-std::unique_ptr<tenure::bench::tpca::contender> tenure::bench::tpca::make_lmdb(const setup&) { return nullptr; }
+namespace tenure::bench::tpca {
+std::unique_ptr<contender> make_lmdb(const setup&) { return nullptr; }
+}  // namespace tenure::bench::tpca
 #endif

@@ -160,5 +160,7 @@ std::unique_ptr<contender> make_rocksdb(const setup& how) { return std::make_uni
 
 }  // namespace tenure::bench::tpca
 #else
-std::unique_ptr<tenure::bench::tpca::contender> tenure::bench::tpca::make_rocksdb(const setup&) { return nullptr; }
+namespace tenure::bench::tpca {
+std::unique_ptr<contender> make_rocksdb(const setup&) { return nullptr; }
+}  // namespace tenure::bench::tpca
 #endif

@@ -189,5 +189,7 @@ std::unique_ptr<contender> make_sqlite(const setup& how) { return std::make_uniq
 
 }  // namespace tenure::bench::tpca
 #else
-std::unique_ptr<tenure::bench::tpca::contender> tenure::bench::tpca::make_sqlite(const setup&) { return nullptr; }
+namespace tenure::bench::tpca {
+std::unique_ptr<contender> make_sqlite(const setup&) { return nullptr; }
+}  // namespace tenure::bench::tpca
 #endif

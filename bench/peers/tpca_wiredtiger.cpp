@@ -180,5 +180,7 @@ std::unique_ptr<contender> make_wiredtiger(const setup& how) { return std::make_
 
 }  // namespace tenure::bench::tpca
 #else
-std::unique_ptr<tenure::bench::tpca::contender> tenure::bench::tpca::make_wiredtiger(const setup&) { return nullptr; }
+namespace tenure::bench::tpca {
+std::unique_ptr<contender> make_wiredtiger(const setup&) { return nullptr; }
+}  // namespace tenure::bench::tpca
 #endif

@@ -24,7 +24,7 @@ constexpr std::uint64_t mib = std::uint64_t{1} << 20;
 double seconds_since(clock::time_point start) { return std::chrono::duration<double>(clock::now() - start).count(); }
 
 [[noreturn]] void die(const nlohmann::json& last_words) {
-  fmt::print("{}\n", last_words.dump());
+  tell_parent(last_words);
   std::fflush(stdout);
   ::_exit(0);
 }
@@ -279,7 +279,7 @@ void run_recovery_child(const std::string& task, const std::filesystem::path& di
   const nlohmann::json said = recover(directory);
   if (task == "recover-small") verify_small(directory, amount);
   if (task == "recover-large") verify_large(directory, amount);
-  fmt::print("{}\n", said.dump());
+  tell_parent(said);
 }
 
 }  // namespace tenure::bench::tpca

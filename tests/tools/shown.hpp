@@ -10,14 +10,14 @@
 #include <memory>
 #include <string>
 
-#include <nlohmann/json.hpp>
+#include "json_text.hpp"
 
 namespace tenure::tools {
 
 struct shown {
   int exit_code;
   std::string text;
-  [[nodiscard]] nlohmann::json parsed() const { return nlohmann::json::parse(text); }
+  [[nodiscard]] nlohmann::json parsed() const { return parse_json(text); }
   [[nodiscard]] bool has(const std::string& part) const { return text.find(part) != std::string::npos; }
 };
 

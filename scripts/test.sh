@@ -58,7 +58,7 @@ stage_tsan() {
   single+='|all/tracking_(growth|model)|(heap|pobj)_model|defects\.n(09|10|11|19)|transactions\.(agree|scattered)'
   single+='|small\.|all/store_random|record_model|destroying|transient_memory|files_together|page_damage|damage_model'
   single+='|each/short_memory|short_memory_of|making_files|segment_header|lock_holders|descriptors|drawn'
-  single+='|bulk\.|inter\.|schema\.|part_set\.|reachability\.'
+  single+='|bulk\.|inter\.|schema\.|interval_set\.|reachability\.'
   cmake --preset tsan
   cmake --build --preset tsan --target os_test rvm_test heap_test classic_test pobj_test
   fixed_addresses ctest --preset tsan -L '^(os|rvm|heap|classic|pobj)$' -R "${TSAN_TESTS:-.}" -E "^($single)"

@@ -65,14 +65,14 @@ struct counters {
   counter incremental_truncations, epoch_truncations, incremental_bytes_reclaimed, epoch_bytes_reclaimed;
   counter truncation_blocked, truncation_waits, pages_written, segment_bytes_written, segment_syncs, status_writes;
   counter private_pages_dropped, private_pages_kept, undeclared_writes, damaged_pages;
-  counter bulk_extents, bulk_bytes;
+  counter bulk_runs, bulk_bytes;
   counter archived_log_bytes, archive_bytes_written;
   counter flush_calls, truncate_calls, write_ns, truncation_ns;
   struct tracking_part {  // as in tracking_statistics
     counter commits, aborts, traps, trapped_pages, announced_pages, hot_pages_compared, scans, scanned_pages;
-    counter private_scans, private_pages_compared, bulk_switches, widened_traps, compared_pages, changed_pages;
-    counter changed_ranges, changed_bytes, twins_made, pages_given_back, stray_writes;
-    gauge twins, untracked_pages, anonymous_pages;
+    counter private_scans, private_pages_compared, whole_openings, widened_traps, compared_pages, changed_pages;
+    counter changed_ranges, changed_bytes, before_images_made, pages_given_back, stray_writes;
+    gauge before_images, untracked_pages, anonymous_pages;
   } tracking;
 };
 

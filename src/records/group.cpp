@@ -54,10 +54,10 @@ void parse_bulk_runs(cursor& at, const record_header& header, std::size_t segmen
   runs.reserve(header.count);
   for (std::uint32_t i = 0; i < header.count; ++i) {
     const auto run = at.take<bulk_run_header>();
-    if (run.segment >= segments) at.fail("an extent belongs to a segment that the group does not name");
-    if (run.offset % redo_page != 0 || run.pages == 0) at.fail("an extent is not of whole pages");
+    if (run.segment >= segments) at.fail("a bulk run belongs to a segment that the group does not name");
+    if (run.offset % redo_page != 0 || run.pages == 0) at.fail("a bulk run is not of whole pages");
     if (run.offset + std::uint64_t{run.pages} * redo_page < run.offset)
-      at.fail("an extent ends beyond the largest offset");
+      at.fail("a bulk run ends beyond the largest offset");
     runs.push_back({run.segment, run.offset, at.take_padded(std::uint64_t{run.pages} * sizeof(std::uint32_t))});
   }
 }

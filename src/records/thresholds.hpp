@@ -33,18 +33,18 @@ struct thresholds {
   std::size_t dropped_at_once = 64;
 
   // --- Memory ---
-  std::size_t extent = 2 << 20;           // bytes of anonymous memory that the file replaces at a time
-  std::size_t read_ahead_step = 2 << 20;  // bytes that are read before the thread checks whether it must end
-  std::size_t most_twins = 16 << 10;      // number of before-images from which on truncation is requested
+  std::size_t backing_unit = 2 << 20;         // bytes of anonymous memory that the file replaces at a time
+  std::size_t read_ahead_step = 2 << 20;      // bytes that are read before the thread checks whether it must end
+  std::size_t most_before_images = 16 << 10;  // number of before-images from which on truncation is requested
 
   // --- Automatic tracking ---
   // A page that is written in one of a hundred transactions costs about the same whether it is open or closed.
-  std::uint32_t hot_within = 64;     // transactions: a page that is written twice within so many is hot
-  std::uint32_t hot_patience = 32;   // transactions that must leave a hot page alone until it is no longer hot
-  std::uint32_t bulk_patience = 32;  // transactions in a row that trapping would have served better
-  std::uint64_t first_look = 4;      // traps after which the library considers opening the region as a whole
-  std::uint64_t trap_cost = 10'000;  // ns: opening a page, and closing it again
-  std::uint64_t longest_run = 64;    // pages that a trap opens at most
+  std::uint32_t hot_within = 64;      // transactions: a page that is written twice within so many is hot
+  std::uint32_t hot_patience = 32;    // transactions that must leave a hot page alone until it is no longer hot
+  std::uint32_t whole_patience = 32;  // transactions in a row that trapping would have served better
+  std::uint64_t first_look = 4;       // traps after which the library considers opening the region as a whole
+  std::uint64_t trap_cost = 10'000;   // ns: opening a page, and closing it again
+  std::uint64_t longest_run = 64;     // pages that a trap opens at most
 };
 
 }  // namespace tenure::rvm

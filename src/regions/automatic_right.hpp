@@ -1,8 +1,8 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// The right to look at, and to change, which pages of a memory's automatically tracked regions are open and what their twins
-// hold. An automatic transaction has it from begin to the capture of its values; truncation borrows it, without waiting, to
-// give pages back; unmapping takes it. What one holder leaves the next finds: the lock of its mutex orders them.
+// The right to read and to change which pages of a memory's automatically tracked regions are open, and their before-images.
+// An automatic transaction has it from begin until its values are captured. Truncation borrows it, without waiting, to give
+// pages back. Unmapping takes it. The lock of its mutex orders what one holder does before what the next one does.
 #pragma once
 
 #include <condition_variable>
@@ -14,20 +14,20 @@ class automatic_right {
  public:
   enum class holder { nobody, transaction, housekeeping };
 
-  // Waits while anybody has it. May be given by another thread.
+  // Waits while it has a holder. Another thread may give it back.
   void take_for_transaction() {
     std::unique_lock lock(mutex_);
     free_.wait(lock, [&] { return holder_ == holder::nobody; });
     holder_ = holder::transaction;
   }
-  // False if anybody has it.
+  // False if it has a holder.
   [[nodiscard]] bool try_take() {
     const std::scoped_lock lock(mutex_);
     if (holder_ != holder::nobody) return false;
     holder_ = holder::housekeeping;
     return true;
   }
-  // False if a transaction has it; waits for others, who are soon done.
+  // False if a transaction has it. Waits while truncation or unmapping has it, which is short.
   [[nodiscard]] bool take_unless_transaction() {
     std::unique_lock lock(mutex_);
     free_.wait(lock, [&] { return holder_ != holder::housekeeping; });

@@ -129,7 +129,7 @@ class reservation {
 
 }  // namespace
 
-// With the truncation lock held. At most an extent, all anonymous or all of the file. Returns the bytes that the file backs
+// With the truncation lock held. At most a backing unit, all anonymous or all of the file. Returns the bytes that the file backs
 // now.
 std::size_t region_mapper::drop_equal(region_state& what, std::size_t from, std::size_t to, bool anonymous) {
   const std::size_t page = os::page_size();
@@ -180,8 +180,8 @@ std::size_t region_mapper::back_with_file(region_state& what, std::size_t offset
                 what.segment_path + ": a region that is tracked automatically gives memory back by itself");
   std::size_t backed = 0;
   for (std::size_t at = offset; at < offset + length;) {
-    const std::size_t limit = std::min(offset + length, (at / how_.limits.extent + 1) * how_.limits.extent);
-    // The lock for an extent at a time: commits may be waiting for truncation.
+    const std::size_t limit = std::min(offset + length, (at / how_.limits.backing_unit + 1) * how_.limits.backing_unit);
+    // The lock for one backing unit at a time: commits may be waiting for truncation.
     writing_->truncation.exclusively([&] {
       const bool anonymous = what.anonymous.contains(at);
       const std::size_t end = what.anonymous.end_of_run(at, limit);

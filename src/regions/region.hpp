@@ -15,7 +15,7 @@
 
 #include "os/fault.hpp"
 #include "regions/read_ahead.hpp"
-#include "segments/part_set.hpp"
+#include "segments/interval_set.hpp"
 #include "segments/segment.hpp"
 
 namespace tenure::rvm {
@@ -38,7 +38,7 @@ struct region_state {
   bool grows = false;                  // with its segment
   fresh_space fresh = fresh_space::file;
   bool backed_by_file = true;  // false: copied in
-  part_set anonymous;  // parts that the file does not back; guarded by the truncation lock. With a tracker: its own
+  interval_set anonymous;  // parts that the file does not back; guarded by the truncation lock. With a tracker: its own
   std::atomic<bool> closing{false};
   os::fault_range explained;
   std::byte* shadow = nullptr;  // checking mode: the committed image

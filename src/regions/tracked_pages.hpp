@@ -1,14 +1,17 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// What is known of each page of an automatically tracked region, and the list of those that were opened. The table
-// is paged in lazily: its cost is what is used of it. The fault handler uses it, so nothing here takes a lock, and only take()
-// allocates.
+// The pages of an automatically tracked region: what is known of each, and the list of those that were opened. The table
+// is paged in lazily: only what is used of it costs memory. The fault handler uses it, so nothing here takes a lock, and only
+// opened_pages::take() allocates.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <thread>
 #include <vector>
+
+#include <tenure/rvm/map_options.hpp>
 
 #include "os/virtual_memory.hpp"
 #include "segments/format.hpp"
@@ -19,8 +22,8 @@ namespace tenure::rvm {
 using page_number = std::uint32_t;
 
 struct tracked_page {
-  // Writable, and in some list, or untracked; else read-only. Changed under the region's protection lock, while the region
-  // is not open as a whole.
+  // Writable, and in some list, or untracked; otherwise read-only. Changed with the protection lock, and only while the
+  // region is not open as a whole.
   std::atomic<bool> open;
   std::atomic<bool> untracked;
   std::atomic<bool> listed;         // in opened_pages
@@ -28,12 +31,12 @@ struct tracked_page {
   // The rest belongs to the holder of the automatic right.
   bool hot;                    // stays open between transactions
   std::uint8_t idle;           // commits since it was changed, while it is hot
-  std::uint32_t twin;          // in the twin store, or none
+  std::uint32_t before_image;  // its number in the before_image_store, or none
   std::uint32_t last_changed;  // by which automatic transaction; 0: none
 };
 
-// Guards the protection of a region. Held for a system call or a few, by the fault handler too, so who has it must not write
-// to a closed page; whoever waits has nothing better to do.
+// Guards the protection of a region's pages. It is held for a system call or a few, by the fault handler too. So its holder
+// must not write to a closed page, and a thread that waits for it spins.
 class protection_lock {
  public:
   void lock() noexcept {
@@ -44,6 +47,7 @@ class protection_lock {
  private:
   std::atomic<bool> taken_{false};
 };
+using protection_guard = std::unique_lock<protection_lock>;
 
 // A table of zeros, `count` long.
 template <class T>
@@ -101,6 +105,30 @@ class opened_pages {
  private:
   const lazy_table<tracked_page>& pages_;
   std::atomic<std::uint32_t> first_{0};  // the page's number plus 1; 0: none
+};
+
+// What the parts of a tracker share.
+struct tracked_pages {
+  tracked_pages(std::byte* at, std::size_t length, std::size_t capacity)
+      : base(at), count(length / page_size), table(capacity / page_size) {}
+
+  [[nodiscard]] page_number page_of(const std::byte* at) const noexcept {
+    return static_cast<page_number>(static_cast<std::size_t>(at - base) / page_size);
+  }
+  [[nodiscard]] memory_range range_of(page_number page, std::uint64_t pages = 1) const noexcept {
+    return {base + page * page_size, static_cast<std::size_t>(pages) * page_size};
+  }
+  [[nodiscard]] memory_range all() const noexcept { return range_of(0, count); }
+  [[nodiscard]] tracked_page& operator[](page_number page) const noexcept { return table[page]; }
+
+  std::byte* const base;
+  const std::size_t page_size = os::page_size();
+  std::atomic<std::uint64_t> count;  // grows
+  lazy_table<tracked_page> table;    // for all that the region can become
+  opened_pages opened{table};
+  std::atomic<std::uint64_t> untracked{0};      // pages
+  std::atomic<std::uint64_t> before_images{0};  // pages that have one
+  protection_lock protection;
 };
 
 }  // namespace tenure::rvm

@@ -24,16 +24,16 @@ void tracked_regions::begin() {
 }
 
 bool tracked_regions::committed(std::span<const memory_range> changes) noexcept {
-  std::size_t twins = 0;
+  std::size_t before_images = 0;
   for_each([&](region_state&, region_tracker& tracker) {
     tracker.committed(changes);
-    twins += tracker.twins();
+    before_images += tracker.before_images();
   });
   ++host_.count.commits;
   host_.in_transaction.store(false, std::memory_order_release);
   give_back_written(caller::transaction);
-  const bool many = twins > many_twins_;
-  if (many) many_twins_ = twins + twins / 2;  // for those that truncation cannot take away
+  const bool many = before_images > truncate_at_;
+  if (many) truncate_at_ = before_images + before_images / 2;  // for those that truncation cannot take away
   right_.give();
   return many;
 }
@@ -67,15 +67,15 @@ void tracked_regions::give_back_written(caller who) noexcept {
   for_each([&](region_state&, region_tracker& tracker) { any = any || tracker.has_written_pages(); });
   if (!any) return;
   const auto give_back = [&] {
-    std::size_t twins = 0;
+    std::size_t before_images = 0;
     for_each([&](region_state&, region_tracker& tracker) {
       try {
         if (tracker.has_written_pages()) tracker.give_back_written();
       } catch (...) {  // only memory is not given back
       }
-      twins += tracker.twins();
+      before_images += tracker.before_images();
     });
-    many_twins_ = std::max(host_.limits.most_twins, twins + twins / 2);
+    truncate_at_ = std::max(host_.limits.most_before_images, before_images + before_images / 2);
   };
   if (who == caller::truncation) return give_back();
   truncation_.if_idle(give_back);

@@ -39,7 +39,7 @@ class tracked_regions {
     });
   }
   // The values are captured: memory is the committed image, and the next automatic transaction may begin. Gives the right
-  // back. True if there are so many twins that truncation should make them superfluous.
+  // back. True if there are so many before-images that truncation should make them superfluous.
   [[nodiscard]] bool committed(std::span<const memory_range> changes) noexcept;
   // Puts the committed image back. False if memory was short and a page could not be restored. With the right.
   [[nodiscard]] bool put_back() noexcept;
@@ -66,8 +66,8 @@ class tracked_regions {
   truncator& truncation_;
   automatic_right right_;
   tracking_host host_;
-  std::uint32_t begun_ = 0;                           // automatic transactions; with the right
-  std::size_t many_twins_ = host_.limits.most_twins;  // to truncate at; with the right
+  std::uint32_t begun_ = 0;                                    // automatic transactions; with the right
+  std::size_t truncate_at_ = host_.limits.most_before_images;  // to truncate at; with the right
 };
 
 }  // namespace tenure::rvm

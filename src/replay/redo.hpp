@@ -17,8 +17,8 @@
 #include "records/group.hpp"
 #include "records/log_reader.hpp"
 #include "records/page_queue.hpp"
+#include "segments/interval_set.hpp"
 #include "segments/page_bytes.hpp"
-#include "segments/part_set.hpp"
 #include "segments/segment.hpp"
 
 namespace tenure::rvm {
@@ -121,7 +121,7 @@ class redo {
   std::vector<piece> pieces_;
   std::vector<check> checks_;
   std::vector<page_run> bulk_runs_;
-  std::map<segment*, part_set> masked_;
+  std::map<segment*, interval_set> masked_;
   std::vector<page_bytes> bitmaps_;
   // Values lie in blocks: first a small one, then huge pages. Recovery of a log of 1 GiB spent a fifth of its time on
   // page faults without them.

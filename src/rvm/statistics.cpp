@@ -36,7 +36,7 @@ statistics memory_state::stats() const {
   s.archive_bytes_written = c.archive_bytes_written.get();
   s.undeclared_writes = c.undeclared_writes.get();
   s.damaged_pages = c.damaged_pages.get();
-  s.bulk_extents = c.bulk_extents.get();
+  s.bulk_runs = c.bulk_runs.get();
   s.bulk_bytes = c.bulk_bytes.get();
   s.flush_calls = c.flush_calls.get();
   s.truncate_calls = c.truncate_calls.get();
@@ -54,14 +54,14 @@ statistics memory_state::stats() const {
   to.scanned_pages = from.scanned_pages.get();
   to.private_scans = from.private_scans.get();
   to.private_pages_compared = from.private_pages_compared.get();
-  to.bulk_switches = from.bulk_switches.get();
+  to.whole_openings = from.whole_openings.get();
   to.widened_traps = from.widened_traps.get();
   to.compared_pages = from.compared_pages.get();
   to.changed_pages = from.changed_pages.get();
   to.changed_ranges = from.changed_ranges.get();
   to.changed_bytes = from.changed_bytes.get();
-  to.twins = from.twins.get();
-  to.twins_made = from.twins_made.get();
+  to.before_images = from.before_images.get();
+  to.before_images_made = from.before_images_made.get();
   to.pages_given_back = from.pages_given_back.get();
   to.untracked_pages = from.untracked_pages.get();
   to.anonymous_pages = from.anonymous_pages.get();

@@ -19,8 +19,8 @@
 
 #include "os/file.hpp"
 #include "segments/format.hpp"
+#include "segments/interval_set.hpp"
 #include "segments/page_vector.hpp"
-#include "segments/part_set.hpp"
 
 namespace tenure::rvm {
 
@@ -166,7 +166,7 @@ class segment {
   static constexpr std::uint64_t none_seen = ~std::uint64_t{0};
   std::uint64_t seen_block_ = none_seen;
   std::vector<std::uint32_t> seen_checksums_;
-  part_set half_written_;  // pages whose write has failed, and was not repeated yet
+  interval_set half_written_;  // pages whose write has failed, and was not repeated yet
 };
 
 }  // namespace tenure::rvm

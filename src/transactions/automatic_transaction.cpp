@@ -13,7 +13,7 @@ void automatic_transaction::set_tracked_range(region_state& in, std::byte* from,
                 name() + ": the region of " + in.segment_path +
                     " is tracked automatically; change it in a transaction begun with begin_automatic()");
   if (!is_preparing() && !collected_) return in.tracker->announce(from, length);
-  in.tracker->log_as_is(from, length);
+  in.tracker->log_without_comparison(from, length);
   refer_to_pages(in, from, length);
   declare({from, length, &in});
 }
@@ -68,7 +68,7 @@ ticket automatic_transaction::log(commit_mode mode) {
     // With an archive, the bytes go through the log. The file may have the same bytes already, while older records of
     // the page have not reached it yet. So the file does not show what is committed [rvm.tracking.image].
     if (parts.archived)
-      tracker->log_as_is(b.in->base + b.offset, b.length);
+      tracker->log_without_comparison(b.in->base + b.offset, b.length);
     else
       tracker->written_in_bulk(b.in->base + b.offset, b.length);
   }
@@ -81,7 +81,7 @@ void automatic_transaction::logging_failed() noexcept {
 
 void automatic_transaction::logged(ticket at, commit_mode mode) {
   const auto& parts = owner().parts();
-  const bool many_twins = parts.tracked.committed(changes_);
+  const bool many_before_images = parts.tracked.committed(changes_);
   settled_ = true;
   try {
     if (mode == commit_mode::flush) parts.writer.wait(at);
@@ -97,7 +97,7 @@ void automatic_transaction::logged(ticket at, commit_mode mode) {
     parts.tracked.fail();
     throw;
   }
-  if (many_twins) parts.truncation.request_truncation();
+  if (many_before_images) parts.truncation.request_truncation();
 }
 
 void automatic_transaction::restore() noexcept {

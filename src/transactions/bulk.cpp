@@ -75,7 +75,7 @@ void transaction_state::write_bulk_to_segments() {
       const lsn tail = in->was_changed_under(stamp.log_id) ? parts.log.window().tail : 0;
       in->write_bulk(all, id(), stamp.generation, tail);
       for (auto& w : all) {
-        ++parts.count.bulk_extents;
+        ++parts.count.bulk_runs;
         parts.count.bulk_bytes += w.checksums.size() * redo_page;
         bulk_runs_.push_back({in, w.page, std::move(w.checksums)});
       }

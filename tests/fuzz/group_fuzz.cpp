@@ -18,10 +18,10 @@ void look_at(const rvm::group_view& view, os::const_bytes group) {
   for (const auto& transaction : view.transactions()) {
     require(inside(transaction.label.data(), transaction.label.size()), "a label lies outside of the group");
     for (const auto& run : transaction.runs) {
-      require(run.segment < view.segments().size(), "an extent has no segment");
+      require(run.segment < view.segments().size(), "a bulk run has no segment");
       require(inside(run.checksums.data(), run.checksums.size()), "checksums lie outside of the group");
-      require(run.pages() != 0 && run.offset % 4096 == 0, "an extent is not of whole pages");
-      require(run.offset + run.length() >= run.offset, "an extent wraps around");
+      require(run.pages() != 0 && run.offset % 4096 == 0, "a bulk run is not of whole pages");
+      require(run.offset + run.length() >= run.offset, "a bulk run wraps around");
       (void)run.checksum(run.pages() - 1);
     }
     for (const auto& range : transaction.ranges) {

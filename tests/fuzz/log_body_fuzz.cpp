@@ -235,7 +235,7 @@ bool replay_in_parts(sim::disk& disk) {
                 {.resolve = [&](const rvm::segment_name& name) { return name.raw ? &raw : &formatted; },
                  .memory = 1 << 14,
                  .may_have_extents = (log->status().incompatible & rvm::feature_bulk_runs) != 0,
-                 .damaged = [](const auto&) { throw error(errc::damaged, "an extent is damaged"); }},
+                 .damaged = [](const auto&) { throw error(errc::damaged, "a bulk run is damaged"); }},
                 report);
     require(formatted.verify({}).empty(), "a checksum is wrong");
   });

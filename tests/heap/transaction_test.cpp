@@ -13,6 +13,7 @@
 
 #include "store/store_state.hpp"
 #include "support/expect_error.hpp"
+#include "support/mechanisms.hpp"
 #include "support/test_store.hpp"
 
 using namespace tenure;

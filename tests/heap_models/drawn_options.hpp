@@ -12,6 +12,7 @@
 #include <tenure/store.hpp>
 
 #include "support/drawn_limits.hpp"
+#include "support/mechanisms.hpp"
 #include "support/model.hpp"
 #include "support/test_store.hpp"
 
@@ -54,10 +55,5 @@ inline std::string text_of(const store_options& how) {
          std::to_string(how.memory.tune.truncation_threshold) + ", spool " +
          std::to_string(how.memory.tune.spool_limit) + (how.memory.archive ? ", archive" : "");
 }
-
-inline constexpr std::initializer_list<rvm::tracking_mechanism> all_mechanisms = {
-    rvm::tracking_mechanism::choose,   rvm::tracking_mechanism::traps, rvm::tracking_mechanism::growing_runs,
-    rvm::tracking_mechanism::hot,      rvm::tracking_mechanism::scan,  rvm::tracking_mechanism::private_copies,
-    rvm::tracking_mechanism::announced};
 
 }  // namespace tenure::support

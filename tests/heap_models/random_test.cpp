@@ -20,6 +20,7 @@
 
 #include "heap_models/drawn_options.hpp"
 #include "sim/disk.hpp"
+#include "support/mechanisms.hpp"
 #include "support/model.hpp"
 #include "support/test_store.hpp"
 

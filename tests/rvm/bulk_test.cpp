@@ -77,7 +77,7 @@ TEST_F(bulk, goes_to_the_segment_and_not_into_the_log) {
   const auto before = m->stats().log_bytes_written;
   fill(16, 256, 'b');
   EXPECT_LE(m->stats().log_bytes_written - before, 4 * kib);
-  EXPECT_EQ(m->stats().bulk_extents, 1u);
+  EXPECT_EQ(m->stats().bulk_runs, 1u);
   EXPECT_EQ(m->stats().bulk_bytes, 256 * page);
   EXPECT_EQ(data(disk, 16 * page, 256 * page), std::string(256 * page, 'b'));
   EXPECT_EQ(get(r, 16 * page, page), std::string(page, 'b'));
@@ -200,7 +200,7 @@ TEST_F(bulk, aborted_or_empty_leaves_nothing) {
     tx.commit();
   }
   EXPECT_TRUE(disk.current_bytes("/d/seg") == before);
-  EXPECT_EQ(m->stats().bulk_extents, 0u);
+  EXPECT_EQ(m->stats().bulk_runs, 0u);
   m->truncate();
 }
 
@@ -254,7 +254,7 @@ TEST_F(bulk, goes_through_the_log_with_an_archive) {
   open(mib, [](options& how) { how.archive = archive_options{}; });
   put(*m, r, 16 * page, "older");
   fill(16, 4, 'b');
-  EXPECT_EQ(m->stats().bulk_extents, 0u);
+  EXPECT_EQ(m->stats().bulk_runs, 0u);
   EXPECT_GT(m->stats().bytes_logged, 4 * page);
   EXPECT_EQ(data(disk, 16 * page, 5), std::string(5, '\0'));
   EXPECT_EQ(recovered(*disk.crash(1, sim::policy::drop_all), 16 * page, 4 * page), std::string(4 * page, 'b'));
@@ -284,7 +284,7 @@ TEST_F(bulk, damage_of_an_extent_is_reported) {
   EXPECT_EQ(get(all, 18 * page, 6), "newerb");
 }
 
-// A truncation that a crash has interrupted may have written newer records over an extent that is still in the log: the
+// A truncation that a crash has interrupted may have written newer records over a bulk run that is still in the log: the
 // log as it was before, with the segment as it is after.
 TEST_F(bulk, newer_records_that_were_truncated_are_no_damage) {
   for (const bool in_parts : {false, true}) {
@@ -401,7 +401,7 @@ TEST_F(bulk, what_a_failed_sync_leaves_visible_is_written_again) {
   EXPECT_GT(crashes, 4u);
 }
 
-// The log still has an extent whose pages were freed, and overwritten by a bulk write that never committed.
+// The log still has a bulk run whose pages were freed, and overwritten by a bulk write that never committed.
 TEST_F(bulk, pages_overwritten_without_a_commit_are_no_damage) {
   open();
   fill(16, 4, 'o');
@@ -438,7 +438,7 @@ TEST_F(bulk, held_pages_are_not_dropped) {
 }
 
 // So many that their checksums do not fit into a group.
-TEST(bulk_extents, of_several_groups) {
+TEST(bulk_runs, of_several_groups) {
   segments_on_sim on(2, 64 * kib);
   group_pool pool;
   batch b(1, pool);

@@ -97,7 +97,7 @@ class crashing : public ::testing::Test {
     epoch += one.epoch_truncations;
     grown += one.log_grown;
     saved += one.inter_transactions_saved;
-    runs += one.bulk_extents;
+    runs += one.bulk_runs;
   }
   std::uint64_t crashes = 0, incremental = 0, epoch = 0, grown = 0, saved = 0, runs = 0;
   double laps = 0;

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "os/virtual_memory.hpp"
-#include "segments/part_set.hpp"
+#include "segments/interval_set.hpp"
 #include "sim/disk.hpp"
 #include "support/expect_error.hpp"
 #include "support/small_memory.hpp"
@@ -373,10 +373,10 @@ TEST(backing, while_threads_change_the_memory) {
     ASSERT_EQ(r.at<std::uint64_t>(page * 4 * kib), page % 64 < threads ? rounds : 0) << page;
 }
 
-TEST(part_set, are_added_and_removed) {
+TEST(interval_set, are_added_and_removed) {
   // Against a set of bytes.
   std::vector<bool> expected(64);
-  part_set parts;
+  interval_set parts;
   std::uint32_t seed = 1;
   const auto below = [&](std::uint32_t n) { return ((seed = seed * 1103515245 + 12345) >> 8) % n; };
   for (int i = 0; i < 5000; ++i) {

@@ -14,6 +14,7 @@
 #include "records/batch.hpp"
 #include "records/commit_gathering.hpp"
 #include "sim/disk.hpp"
+#include "support/mechanisms.hpp"
 #include "support/model.hpp"
 #include "support/segments_on_sim.hpp"
 #include "support/small_memory.hpp"
@@ -152,21 +153,7 @@ TEST_P(short_memory, at_the_end_of_an_automatic_transaction) {
               static_cast<unsigned long long>(reopened));
 }
 
-const char* name_of(tracking_mechanism means) {
-  switch (means) {
-    case tracking_mechanism::choose: return "choose";
-    case tracking_mechanism::hot: return "hot";
-    case tracking_mechanism::scan: return "scan";
-    case tracking_mechanism::private_copies: return "private_copies";
-    default: return "traps";
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(each, short_memory,
-                         ::testing::Values(tracking_mechanism::choose, tracking_mechanism::traps,
-                                           tracking_mechanism::hot, tracking_mechanism::scan,
-                                           tracking_mechanism::private_copies),
-                         [](const auto& of) { return name_of(of.param); });
+INSTANTIATE_TEST_SUITE_P(each, short_memory, support::every_mechanism, support::mechanism_name);
 
 TEST(short_memory_of, errors_that_are_copied) {
   const error made(errc::damaged, std::string(100, 'x'));

@@ -11,9 +11,9 @@
 #include <tenure/rvm.hpp>
 
 #include "os/virtual_memory.hpp"
+#include "support/mechanisms.hpp"
 #include "support/small_memory.hpp"
 #include "support/temp_dir.hpp"
-#include "support/test_store.hpp"
 
 namespace tenure::rvm {
 namespace {
@@ -83,7 +83,7 @@ TEST_P(tracking_growth, nothing_is_missed) {
     check();
   }
   if (std::get<0>(GetParam()) == tracking_mechanism::choose && os::knows_private_copies()) {
-    EXPECT_GT(m->stats().tracking.bulk_switches, 1U) << "the kernel's notes were never taken up again";
+    EXPECT_GT(m->stats().tracking.whole_openings, 1U) << "the kernel's notes were never taken up again";
   }
   open();
   check();

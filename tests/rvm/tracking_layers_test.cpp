@@ -12,6 +12,7 @@
 #include <tenure/rvm.hpp>
 
 #include "support/expect_error.hpp"
+#include "support/mechanisms.hpp"
 #include "support/small_memory.hpp"
 #include "support/temp_dir.hpp"
 
@@ -252,17 +253,7 @@ TEST_P(layers, transient_bytes_survive_transactions_and_truncation) {
   EXPECT_EQ(counts().stray_writes, 0U);
 }
 
-INSTANTIATE_TEST_SUITE_P(all, layers,
-                         ::testing::Values(tracking_mechanism::choose, tracking_mechanism::traps,
-                                           tracking_mechanism::scan, tracking_mechanism::private_copies),
-                         [](const auto& of) {
-                           switch (of.param) {
-                             case tracking_mechanism::choose: return "choose";
-                             case tracking_mechanism::traps: return "traps";
-                             case tracking_mechanism::scan: return "scan";
-                             default: return "private_copies";
-                           }
-                         });
+INSTANTIATE_TEST_SUITE_P(all, layers, support::every_mechanism, support::mechanism_name);
 
 TEST(layers_misuse, of_regions_that_are_not_tracked) {
   support::temp_dir dir;

@@ -179,13 +179,13 @@ struct tracking_model : ::testing::TestWithParam<bool> {
       for (const auto part :
            {&tracking_statistics::traps, &tracking_statistics::trapped_pages, &tracking_statistics::announced_pages,
             &tracking_statistics::hot_pages_compared, &tracking_statistics::scans, &tracking_statistics::private_scans,
-            &tracking_statistics::bulk_switches, &tracking_statistics::widened_traps,
-            &tracking_statistics::changed_pages, &tracking_statistics::twins_made,
+            &tracking_statistics::whole_openings, &tracking_statistics::widened_traps,
+            &tracking_statistics::changed_pages, &tracking_statistics::before_images_made,
             &tracking_statistics::pages_given_back})
         sum.*part += one.*part;
     }
     EXPECT_GT(sum.changed_pages, 100U);
-    EXPECT_GT(sum.twins_made, 0U);
+    EXPECT_GT(sum.before_images_made, 0U);
     if (p.mechanism != tracking_mechanism::hot) {  // with which most stay open
       EXPECT_GT(sum.pages_given_back, 0U);
     }
@@ -197,17 +197,17 @@ TEST_P(tracking_model, traps) {
   const auto n = run({.mechanism = tracking_mechanism::traps});
   EXPECT_GT(n.traps, 100U);
   EXPECT_EQ(n.traps, n.trapped_pages);
-  EXPECT_EQ(n.hot_pages_compared + n.bulk_switches + n.scans + n.private_scans + n.widened_traps, 0U);
+  EXPECT_EQ(n.hot_pages_compared + n.whole_openings + n.scans + n.private_scans + n.widened_traps, 0U);
 }
 TEST_P(tracking_model, growing_runs) {
   const auto n = run({.mechanism = tracking_mechanism::growing_runs});
   EXPECT_GT(n.trapped_pages, n.traps);
-  EXPECT_EQ(n.hot_pages_compared + n.bulk_switches + n.scans + n.private_scans + n.widened_traps, 0U);
+  EXPECT_EQ(n.hot_pages_compared + n.whole_openings + n.scans + n.private_scans + n.widened_traps, 0U);
 }
 TEST_P(tracking_model, hot_pages) {
   const auto n = run({.mechanism = tracking_mechanism::hot});
   EXPECT_EQ(n.hot_pages_compared > 0, !GetParam());  // strict leaves nothing open
-  EXPECT_EQ(n.bulk_switches + n.scans + n.private_scans + n.widened_traps, 0U);
+  EXPECT_EQ(n.whole_openings + n.scans + n.private_scans + n.widened_traps, 0U);
 }
 TEST_P(tracking_model, scan) {
   const auto n = run({.mechanism = tracking_mechanism::scan});
@@ -228,7 +228,7 @@ TEST_P(tracking_model, choose) {
   const auto few = run({.transactions = 120, .most_pages = 5});
   EXPECT_GT(few.traps, 0U);
   const auto many = run({.transactions = scaled(50), .pages = 1024, .most_pages = 400});
-  EXPECT_GT(many.bulk_switches, 0U);
+  EXPECT_GT(many.whole_openings, 0U);
   EXPECT_GT(many.scans, 0U);
   EXPECT_EQ(many.private_scans, 0U);
 }
@@ -277,7 +277,7 @@ TEST_P(tracking_model, without_the_page_map) {
   os::force_page_mechanism(os::page_mechanism::none);
   ASSERT_TRUE(support::without_calls({SYS_ioctl, SYS_userfaultfd}, EPERM, [] {
     const auto chosen = run({.transactions = scaled(50), .pages = 1024, .most_pages = 400});
-    EXPECT_EQ(chosen.scans + chosen.private_scans + chosen.bulk_switches, 0U);
+    EXPECT_EQ(chosen.scans + chosen.private_scans + chosen.whole_openings, 0U);
     EXPECT_GT(chosen.trapped_pages, chosen.traps * 9 / 8);
     const auto forced = run({.mechanism = tracking_mechanism::private_copies});
     EXPECT_GT(forced.private_scans, 0U);

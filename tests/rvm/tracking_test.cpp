@@ -113,9 +113,9 @@ TEST_F(tracking, hot_pages_trap_no_more) {
 TEST_F(tracking, truncation_gives_pages_back) {
   for (std::size_t page = 0; page < 64; ++page)
     m->transact_automatically([&](transaction&) { write(page * 4096, "page " + std::to_string(page)); });
-  EXPECT_EQ(counts().twins, 64U);
+  EXPECT_EQ(counts().before_images, 64U);
   m->truncate();
-  EXPECT_EQ(counts().twins, 0U);
+  EXPECT_EQ(counts().before_images, 0U);
   EXPECT_EQ(counts().pages_given_back, 64U);
   for (std::size_t page = 0; page < 64; ++page) {
     const std::string text = "page " + std::to_string(page);
@@ -244,7 +244,7 @@ TEST_F(tracking, kernel_writes_where_pages_were_touched) {
   EXPECT_EQ(get(r, 4094, 5), "01234");
 }
 
-TEST_F(tracking, many_twins_ask_for_truncation) {
+TEST_F(tracking, many_before_images_ask_for_truncation) {
   options how = small_log();
   how.log.size = 64 * mib;
   how.background = false;
@@ -255,8 +255,8 @@ TEST_F(tracking, many_twins_ask_for_truncation) {
   m->transact_automatically([&](transaction&) {
     for (std::size_t page = 0; page < 17'000; ++page) r.at<std::uint64_t>(page * 4096) = page + 1;
   });
-  EXPECT_EQ(counts().twins_made, 17'000U);
-  EXPECT_EQ(counts().twins, 0U);
+  EXPECT_EQ(counts().before_images_made, 17'000U);
+  EXPECT_EQ(counts().before_images, 0U);
 }
 
 // After a failed sync memory is ahead of the disk and stays so; everything can be ended and closed.

@@ -21,12 +21,12 @@ thresholds drawn_limits(random_source& random) {
   drawn.least_recovery_memory = 64 * kib;
   draw(drawn.fewest_pages, {1, 2, 5});
   draw(drawn.dropped_at_once, {1, 2, 5});
-  draw(drawn.extent, {page, 2 * page, 8 * page});
+  draw(drawn.backing_unit, {page, 2 * page, 8 * page});
   draw(drawn.read_ahead_step, {page, 4 * page});
-  draw(drawn.most_twins, {1, 4, 30});
+  draw(drawn.most_before_images, {1, 4, 30});
   draw(drawn.hot_within, {1, 4, 1000});
   draw(drawn.hot_patience, {1, 3, 200});
-  draw(drawn.bulk_patience, {1, 3});
+  draw(drawn.whole_patience, {1, 3});
   draw(drawn.first_look, {1, 2, 20});
   draw(drawn.trap_cost, {100, 1'000'000});
   draw(drawn.longest_run, {2, 8});

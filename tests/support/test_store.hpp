@@ -35,24 +35,6 @@ inline void expect_sound(const store& s) {
   for (std::size_t n = 0; n < std::min<std::size_t>(wrong.size(), 10); ++n) ADD_FAILURE() << wrong[n];
 }
 
-// For tests under every means of finding modified pages.
-inline const auto every_mechanism = ::testing::Values(
-    rvm::tracking_mechanism::choose, rvm::tracking_mechanism::traps, rvm::tracking_mechanism::growing_runs,
-    rvm::tracking_mechanism::hot, rvm::tracking_mechanism::scan, rvm::tracking_mechanism::private_copies,
-    rvm::tracking_mechanism::announced);
-inline std::string mechanism_name(const ::testing::TestParamInfo<rvm::tracking_mechanism>& of) {
-  switch (of.param) {
-    case rvm::tracking_mechanism::choose: return "choose";
-    case rvm::tracking_mechanism::traps: return "traps";
-    case rvm::tracking_mechanism::growing_runs: return "growing_runs";
-    case rvm::tracking_mechanism::hot: return "hot";
-    case rvm::tracking_mechanism::scan: return "scan";
-    case rvm::tracking_mechanism::private_copies: return "private_copies";
-    case rvm::tracking_mechanism::announced: return "announced";
-  }
-  return "unknown";
-}
-
 // A store that can be closed and opened again.
 class reopened_store : public ::testing::Test {
  protected:

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "os/virtual_memory.hpp"
+#include "support/mechanisms.hpp"
 
 namespace tenure::rvm::testing {
 
@@ -115,7 +116,7 @@ void workload::collect() {
         &statistics::inter_transactions_saved, &statistics::batches, &statistics::log_bytes_written,
         &statistics::log_grown, &statistics::incremental_truncations, &statistics::epoch_truncations,
         &statistics::truncation_blocked, &statistics::truncation_waits, &statistics::private_pages_dropped,
-        &statistics::private_pages_kept, &statistics::bulk_extents})
+        &statistics::private_pages_kept, &statistics::bulk_runs})
     totals_.*part += s.*part;
 }
 
@@ -145,13 +146,10 @@ void workload::map_segment(std::size_t segment) {
       how.fresh = random_.one_in(2) ? fresh_space::file : fresh_space::anonymous;
     }
     if (is_automatic(segment)) {
-      constexpr tracking_mechanism means[] = {tracking_mechanism::choose, tracking_mechanism::traps,
-                                              tracking_mechanism::hot,    tracking_mechanism::growing_runs,
-                                              tracking_mechanism::scan,   tracking_mechanism::private_copies};
       how.copy_in = false;
       how.fresh = fresh_space::file;
       how.tracking = tracking_mode::automatic;
-      how.force_mechanism = means[random_.below(std::size(means))];
+      how.force_mechanism = support::mechanisms[random_.below(mechanisms.size())];
       how.tracking_strict = random_.one_in(4);
     }
     regions_.push_back(

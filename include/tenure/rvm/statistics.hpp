@@ -42,12 +42,12 @@ struct tracking_statistics {
   std::uint64_t hot_pages_compared = 0;        // at begin and at commit
   std::uint64_t scans = 0, scanned_pages = 0;  // by the kernel's notes, and pages that these found
   std::uint64_t private_scans = 0, private_pages_compared = 0;
-  std::uint64_t bulk_switches = 0;   // regions opened as a whole, for scans of either kind
+  std::uint64_t whole_openings = 0;  // regions opened as a whole, for scans of either kind
   std::uint64_t widened_traps = 0;   // the process has too many mappings: more was opened than wanted
   std::uint64_t compared_pages = 0;  // at commits, with the committed image
   std::uint64_t changed_pages = 0, changed_ranges = 0, changed_bytes = 0;  // logged because they differed
-  std::uint64_t twins = 0, twins_made = 0;                                 // copies of committed pages: now, and ever
-  std::uint64_t pages_given_back = 0;  // twins or private copies dropped, truncation having written the page
+  std::uint64_t before_images = 0, before_images_made = 0;                 // copies of committed pages: now, and ever
+  std::uint64_t pages_given_back = 0;  // before-images or private copies dropped, truncation having written the page
   std::uint64_t untracked_pages = 0;   // opened by open_untracked
   std::uint64_t anonymous_pages = 0;   // of fresh_space, which the file does not back yet
   std::uint64_t stray_writes = 0;      // found late, and rolled back
@@ -73,10 +73,10 @@ struct statistics {
   std::uint64_t pages_written = 0, segment_bytes_written = 0, segment_syncs = 0, status_writes = 0;
   std::uint64_t private_pages_dropped = 0, private_pages_kept = 0;
   std::uint64_t archived_log_bytes = 0,
-                archive_bytes_written = 0;         // what went into the archive, and what that took there
-  std::uint64_t bulk_extents = 0, bulk_bytes = 0;  // written by write_bulk, straight to segments
-  std::uint64_t undeclared_writes = 0;             // found by checking mode
-  std::uint64_t damaged_pages = 0;                 // met by recovery or truncation, which changed part of them
+                archive_bytes_written = 0;      // what went into the archive, and what that took there
+  std::uint64_t bulk_runs = 0, bulk_bytes = 0;  // written by write_bulk, straight to segments
+  std::uint64_t undeclared_writes = 0;          // found by checking mode
+  std::uint64_t damaged_pages = 0;              // met by recovery or truncation, which changed part of them
   std::uint64_t flush_calls = 0, truncate_calls = 0;
   std::uint64_t write_ns = 0, truncation_ns = 0;  // spent in writing the log, and in truncating it
   tracking_statistics tracking;

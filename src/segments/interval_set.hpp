@@ -11,7 +11,7 @@
 
 namespace tenure::rvm {
 
-class part_set {
+class interval_set {
  public:
   void add(std::uint64_t from, std::uint64_t to) {
     auto at = parts_.upper_bound(from);

@@ -1,6 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Twins: copies of pages, in arenas of huge pages that are used again.
+// Before-images: copies of pages, in arenas of huge pages that are used again.
 #pragma once
 
 #include <cstddef>
@@ -12,16 +12,16 @@
 namespace tenure::rvm {
 
 // One thread at a time.
-class twin_store {
+class before_image_store {
  public:
   static constexpr std::uint32_t none = 0;
 
-  twin_store() = default;
-  ~twin_store() { release(); }
-  twin_store(const twin_store&) = delete;
-  twin_store& operator=(const twin_store&) = delete;
+  before_image_store() = default;
+  ~before_image_store() { release(); }
+  before_image_store(const before_image_store&) = delete;
+  before_image_store& operator=(const before_image_store&) = delete;
 
-  // So many more twins can then be made without an error.
+  // So many more before-images can then be taken without an error.
   void reserve(std::size_t count) {
     while (free_.size() < count) {
       free_.reserve((arenas_.size() + 1) * per_arena);
@@ -33,27 +33,27 @@ class twin_store {
       for (std::uint32_t i = per_arena; i-- > 0;) free_.push_back(first + i);
     }
   }
-  // The number of a twin with unknown content. reserve() comes first.
+  // The number of a before-image, whose content is unknown. reserve() comes first.
   [[nodiscard]] std::uint32_t take() noexcept {
-    const std::uint32_t twin = free_.back();
+    const std::uint32_t image = free_.back();
     free_.pop_back();
     ++used_;
-    return twin;
+    return image;
   }
-  void give_back(std::uint32_t twin) noexcept {
-    free_.push_back(twin);  // there was room for all of them
+  void give_back(std::uint32_t image) noexcept {
+    free_.push_back(image);  // there was room for all of them
     --used_;
   }
-  [[nodiscard]] std::byte* operator[](std::uint32_t twin) const noexcept {
-    return arenas_[(twin - 1) / per_arena] + (twin - 1) % per_arena * os::page_size();
+  [[nodiscard]] std::byte* operator[](std::uint32_t image) const noexcept {
+    return arenas_[(image - 1) / per_arena] + (image - 1) % per_arena * os::page_size();
   }
   [[nodiscard]] std::size_t used() const noexcept { return used_; }
-  // Gives the memory back, once no twin is used and more than one arena was needed.
+  // Gives the memory back, once none is used and more than one arena was needed.
   void trim() noexcept {
     if (used_ == 0 && arenas_.size() > 1) release();
   }
 
-  // All twins are gone.
+  // All before-images are gone.
   void release() noexcept {
     for (std::byte* arena : arenas_) os::unmap(arena, per_arena * os::page_size());
     arenas_.clear();

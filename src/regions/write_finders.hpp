@@ -1,0 +1,104 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// The mechanisms that find writes to a region (write_finder.hpp), and the choice among them: traps at first; another one,
+// with the region open, when the traps have cost as much as changing to it would; traps again, when these would have served
+// better for many transactions in a row.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <tenure/rvm/map_options.hpp>
+
+#include "log/counters.hpp"
+#include "records/thresholds.hpp"
+#include "regions/hot_pages.hpp"
+#include "regions/kernel_notes.hpp"
+#include "regions/page_traps.hpp"
+#include "regions/private_scan.hpp"
+
+namespace tenure::rvm {
+
+// With the automatic right, but for what says otherwise.
+class write_finders {
+ public:
+  write_finders(tracked_pages& pages, const map_options& how, counters::tracking_part& count, const thresholds& limits);
+
+  // A transaction begins.
+  void begin();
+  // Makes `candidates` all pages that may differ from the committed image, in ascending order.
+  void gather(std::vector<page_number>& candidates);
+  // The same for one page, for want of memory.
+  [[nodiscard]] bool may_be_written(page_number page) const noexcept {
+    return is_open_whole() || traps_.may_be_written(page);
+  }
+  // What was gathered before the transaction began has been put right.
+  void compared_at_rest() noexcept { used()->compared(); }
+  // The transaction has ended, and has written the page, or not: decides whether the page stays open.
+  void note(page_number page, bool written, std::uint32_t transaction) noexcept;
+  // The page will probably be written by the next transaction, too.
+  void keep_open(page_number page) noexcept;
+  // The transaction has committed, and has written so many pages: decides whether traps would have served better.
+  void note_commit(std::uint64_t written) noexcept;
+  // The transaction has ended: what was gathered is as committed, and so are the pages `copied`, in ascending order. `noted`
+  // are the pages that were noted. Returns whether pages are closed now.
+  bool end(std::span<const page_number> noted, std::span<const page_number> copied) noexcept;
+
+  // Any thread. Opens pages. Returns false if the system refuses.
+  [[nodiscard]] bool announce(page_number first, page_number count) noexcept;
+  [[nodiscard]] bool open_untracked(page_number first, page_number count) noexcept;
+
+  // In the fault handler, with the protection lock. Whether a write to the page must not be trapped: it is open.
+  [[nodiscard]] bool is_open(page_number page) const noexcept { return is_open_whole() || pages_[page].open; }
+  [[nodiscard]] bool on_write(const protection_guard& lock, page_number page) noexcept;
+  // A write that belongs to no transaction.
+  [[nodiscard]] bool open_single(const protection_guard& lock, page_number page) noexcept;
+
+  // The region is open as a whole.
+  [[nodiscard]] bool is_open_whole() const noexcept { return used() != &traps_; }
+  // With the protection lock: such a region is closed for a moment, and opened again.
+  [[nodiscard]] bool close_for_a_moment(const protection_guard&) noexcept;
+  void open_again(const protection_guard&) noexcept;
+  // With the protection lock. The region has grown behind its first `old` pages; the new ones are writable. 0 or an errno.
+  [[nodiscard]] int grow(const protection_guard&, std::uint64_t old) noexcept;
+  // With the protection lock. Some pages of the region are about to be mapped anew.
+  void remap(const protection_guard&) noexcept;
+  // Gives back what belongs to the kernel.
+  void release() noexcept;
+
+  void check() const;
+
+ private:
+  [[nodiscard]] write_finder* used() const noexcept { return used_.load(std::memory_order_acquire); }
+  [[nodiscard]] bool open_whole(const protection_guard&, write_finder& with) noexcept;
+  [[nodiscard]] bool open_whole_at_last(const protection_guard&) noexcept;
+  void consider_opening_whole(const protection_guard&) noexcept;
+  [[nodiscard]] std::uint64_t count_present(std::uint64_t most) noexcept;
+  [[nodiscard]] write_finder* forced(tracking_mechanism mechanism) noexcept;
+
+  tracked_pages& pages_;
+  counters::tracking_part& count_;
+  const thresholds& limits_;
+  const bool chooses_;
+  const bool strict_;
+
+  hot_pages hot_;
+  page_traps traps_;
+  kernel_notes notes_;
+  private_scan copies_;
+  // Those with an open region, in the order in which they are tried. The last one can always be started.
+  const std::array<write_finder*, 2> whole_{&notes_, &copies_};
+  write_finder* const forced_;                // one of them, from the first transaction on; or nullptr
+  std::array<bool, 2> refused_{};             // by the system; with the protection lock
+  std::atomic<write_finder*> used_{&traps_};  // changed with the protection lock
+
+  // For choosing, with the protection lock: traps of earlier transactions, which fade; at how many to look next.
+  std::uint64_t debt_ = 0, next_look_;
+  std::uint64_t present_ = 0;         // pages in memory when the region was opened as a whole
+  std::uint32_t cheaper_closed_ = 0;  // transactions in a row that traps would have served better
+};
+
+}  // namespace tenure::rvm

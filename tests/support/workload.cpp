@@ -149,7 +149,7 @@ void workload::map_segment(std::size_t segment) {
       how.copy_in = false;
       how.fresh = fresh_space::file;
       how.tracking = tracking_mode::automatic;
-      how.force_mechanism = support::mechanisms[random_.below(mechanisms.size())];
+      how.force_mechanism = support::mechanisms[random_.below(support::mechanisms.size())];
       how.tracking_strict = random_.one_in(4);
     }
     regions_.push_back(

@@ -146,7 +146,7 @@ void truncator::make_room(std::uint64_t bytes) {
   if (fits()) return;
   ++count_.truncation_waits;
   const guard lock(mutex_);
-  if (fits()) return;  // the background thread was faster
+  if (fits()) return;  // the background thread has done it already
   try {
     // Frees a quarter of the log more than is needed, so that the next batch has room too.
     const log_window window = log_.window();
@@ -229,7 +229,7 @@ void truncator::request_truncation() noexcept {
   }
   try {
     everything();
-  } catch (...) {  // as in wake_if_due()
+  } catch (...) {  // see wake_if_due()
   }
 }
 
@@ -256,7 +256,7 @@ void truncator::run(const std::stop_token& stop) {
       if (all) (void)incremental(lock, queue_.covered().to, how);
       truncate_in_background(lock);
     } catch (...) {
-      // As in wake_if_due(); or a simulated crash of the storage.
+      // See wake_if_due(); or a simulated crash of the storage.
     }
   }
 }

@@ -80,14 +80,16 @@
 #define TENURE_FIELDS_64(X) TENURE_FIELDS_63(X), X(f63)
 #define TENURE_FIELDS_65(X) TENURE_FIELDS_64(X), X(f64)
 // The formatter does not terminate on this macro.
-#define TENURE_EACH_FIELD_COUNT(CASE)                                                                                 \
-  CASE(1)                                                                                                             \
-  CASE(2) CASE(3) CASE(4) CASE(5) CASE(6) CASE(7) CASE(8) CASE(9) CASE(10) CASE(11) CASE(12) CASE(13) CASE(14)        \
-      CASE(15) CASE(16) CASE(17) CASE(18) CASE(19) CASE(20) CASE(21) CASE(22) CASE(23) CASE(24) CASE(25) CASE(26)     \
-          CASE(27) CASE(28) CASE(29) CASE(30) CASE(31) CASE(32) CASE(33) CASE(34) CASE(35) CASE(36) CASE(37) CASE(38) \
-              CASE(39) CASE(40) CASE(41) CASE(42) CASE(43) CASE(44) CASE(45) CASE(46) CASE(47) CASE(48) CASE(49)      \
-                  CASE(50) CASE(51) CASE(52) CASE(53) CASE(54) CASE(55) CASE(56) CASE(57) CASE(58) CASE(59) CASE(60)  \
-                      CASE(61) CASE(62) CASE(63) CASE(64)
+// clang-format off
+#define TENURE_EACH_FIELD_COUNT(CASE)                                     \
+  CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6) CASE(7) CASE(8)         \
+  CASE(9) CASE(10) CASE(11) CASE(12) CASE(13) CASE(14) CASE(15) CASE(16)  \
+  CASE(17) CASE(18) CASE(19) CASE(20) CASE(21) CASE(22) CASE(23) CASE(24) \
+  CASE(25) CASE(26) CASE(27) CASE(28) CASE(29) CASE(30) CASE(31) CASE(32) \
+  CASE(33) CASE(34) CASE(35) CASE(36) CASE(37) CASE(38) CASE(39) CASE(40) \
+  CASE(41) CASE(42) CASE(43) CASE(44) CASE(45) CASE(46) CASE(47) CASE(48) \
+  CASE(49) CASE(50) CASE(51) CASE(52) CASE(53) CASE(54) CASE(55) CASE(56) \
+  CASE(57) CASE(58) CASE(59) CASE(60) CASE(61) CASE(62) CASE(63) CASE(64)
 // clang-format on
 #define TENURE_NAME(f) f
 #define TENURE_BRACES(f) \

@@ -78,7 +78,7 @@ void tracked_regions::give_back_written(caller who) noexcept {
     many_twins_ = std::max(host_.limits.most_twins, twins + twins / 2);
   };
   if (who == caller::truncation) return give_back();
-  truncation_.if_idle(give_back);
+  truncation_.try_with_lock(give_back);
 }
 
 }  // namespace tenure::rvm

@@ -125,7 +125,7 @@ void truncator::epoch(const guard&) {
   ++count_.epoch_truncations;
 }
 
-void truncator::exclusively(const std::function<void()>& f) {
+void truncator::with_lock(const std::function<void()>& f) {
   const guard lock(mutex_);
   f();
 }
@@ -172,7 +172,7 @@ std::uint64_t truncator::incremental(std::uint64_t bytes) {
   return incremental(lock, window.head + std::min(bytes, window.used()), how);
 }
 
-void truncator::everything() {
+void truncator::truncate_all() {
   const guard lock(mutex_);
   outcome how;
   (void)incremental(lock, queue_.covered().to, how);
@@ -228,7 +228,7 @@ void truncator::request_truncation() noexcept {
     return wake();
   }
   try {
-    everything();
+    truncate_all();
   } catch (...) {  // see wake_if_due()
   }
 }

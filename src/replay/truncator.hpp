@@ -73,12 +73,12 @@ class truncator final : public log_space {
   std::uint64_t incremental(std::uint64_t bytes);
   // Writes to the segments everything that was synced before the call: incrementally, or by an epoch if that is
   // blocked.
-  void everything();
+  void truncate_all();
   // Runs f while no truncation is in progress.
-  void exclusively(const std::function<void()>& f);
+  void with_lock(const std::function<void()>& f);
   // Runs f if no truncation is in progress; otherwise does nothing.
   template <class F>
-  void if_idle(F&& f) {
+  void try_with_lock(F&& f) {
     if (const guard lock(mutex_, std::try_to_lock); lock) f();
   }
   // Requests truncation of everything that is synced: in the background, or in this call. Errors are reported to the

@@ -129,7 +129,7 @@ void memory_state::truncate() {
   opening_.require_writable();
   ++count_.truncate_calls;
   writing_->writer.wait(writing_->writer.last_commit());
-  writing_->truncation.everything();
+  writing_->truncation.truncate_all();
 }
 
 std::uint64_t memory_state::truncate_incrementally(std::uint64_t bytes) {
@@ -161,7 +161,7 @@ void memory_state::check() {
   segments_->check();
   regions_.check();
   if (!writing_) return;
-  writing_->truncation.exclusively([this] {  // the head and the page queue do not change meanwhile
+  writing_->truncation.with_lock([this] {  // the head and the page queue do not change meanwhile
     log_->check();
     writing_->queue.check();
   });
@@ -203,7 +203,7 @@ void memory_state::close() {
   writing_->writer.with_log_idle([] {});
   writing_->truncation.stop();
   writing_->writer.stop();
-  writing_->truncation.everything();
+  writing_->truncation.truncate_all();
   segments_->note_not_in_log();
   log_->close(totals_to_store());
 }

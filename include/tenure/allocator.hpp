@@ -7,13 +7,13 @@
 //       std::vector<road, tenure::allocator<road>> roads;
 //     };
 //
-// They keep the interface, the layout and the complexity that they have elsewhere. With libstdc++ their layouts are known
-// exactly; other libraries' containers are traced conservatively. What they allocate lies in the default database of the store
-// whose write transaction the thread has open, else of the store that was opened last; also where the container is in another
-// database. Element types must be persistable. Threads and errors as in the standard library.
+// They keep their interface, layout and complexity. Their layouts are known exactly with libstdc++; the containers of
+// other libraries are traced conservatively. Their memory is in the default database of the store whose write
+// transaction the thread has open, or else of the store that was opened last, even if the container is in another
+// database. Element types must be persistable. Threads and errors are as in the standard library.
 //
-// tenure::vector, tenure::map and the others are faster to load, to log and to relocate; these are for code that must have the
-// standard's types.
+// tenure::vector, tenure::map and the others are faster to load, to log and to relocate. The containers here are for
+// code that needs the standard's types.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +36,7 @@
 
 namespace tenure {
 
-// All are equal: they have no state.
+// All allocators are equal, because they have no state.
 template <class T>
 class allocator {
  public:
@@ -76,7 +76,7 @@ template <class K, class Less = std::less<K>>
 using std_set = std::set<K, Less, allocator<K>>;
 template <class K, class Less = std::less<K>>
 using std_multiset = std::multiset<K, Less, allocator<K>>;
-// std::hash of a std_string is the one of its characters.
+// The hash of a std_string: std::hash of its characters.
 struct string_hash {
   [[nodiscard]] std::size_t operator()(const std_string& text) const noexcept {
     return std::hash<std::string_view>()({text.data(), text.size()});

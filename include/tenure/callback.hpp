@@ -1,7 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// What std::function is, without <functional>, which is most of what it costs to compile a small program: a copy of a
-// function object, to be called later. Calling an empty one is undefined.
+// A copy of a function object, to be called later, like std::function. It does not need <functional>, which is most of
+// the cost of compiling a small program. Calling an empty callback is undefined.
 #pragma once
 
 #include <cassert>

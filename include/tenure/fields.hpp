@@ -1,7 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// type_of<T>(): the description of T, made by the compiler. docs/types.md says which types can persist and what must be said
-// about which classes.
+// type_of<T>(): the description of T, made by the compiler. docs/types.md says which types can persist, and which
+// classes must describe themselves.
 #pragma once
 
 #include <cstddef>
@@ -23,13 +23,13 @@ namespace tenure {
 
 #pragma GCC visibility push(default)  // libtenure.so exports it
 
-// Whether objects of type T can persist, with all that is in them. What pointers refer to is looked at when it is made, except
-// for classes of the standard library.
+// Whether objects of type T can persist, together with all their fields. The types to which their pointers refer are
+// checked when the description is made, except for classes of the standard library.
 template <class T>
 inline constexpr bool is_persistable_v = detail::obstacle_of<T>() == detail::obstacle::none;
 
-// Whether it is known of all words in objects of type T whether they are pointers. A database in which something else is
-// persistent cannot be relocated.
+// Whether it is known for every word of an object of type T if it is a pointer. A database cannot be relocated if an
+// object of any other type is persistent in it.
 template <class T>
 inline constexpr bool is_exact_v = detail::exact_of<T>();
 
@@ -57,7 +57,7 @@ consteval scalar_kind scalar_of() {
     return E(-1) < E(0) ? scalar_kind::signed_integer : scalar_kind::unsigned_integer;
 }
 
-// The type of one element of a field of type M, and how many there are.
+// The type of one element of a field of type M, and the number of elements.
 template <class M>
 struct element_of {
   using type = std::remove_cv_t<M>;
@@ -95,7 +95,7 @@ consteval field_facts make_facts() {
   }
   return facts;
 }
-// What is const in the program is stored like anything else.
+// Const fields are stored like all others.
 template <class M>
 inline constexpr field_facts facts_of = make_facts<M>();
 
@@ -120,7 +120,7 @@ consteval bool require_each_persistable(type_list<F...>) {
   return (true && ... && require_persistable<F>());
 }
 
-// Of a type of which not more is known.
+// The description of a type of which nothing more is known.
 template <class T>
 consteval field_facts make_bare_facts() {
   field_facts facts;
@@ -145,7 +145,7 @@ consteval type_operations make_operations() {
 template <class T>
 inline constexpr type_operations operations_of = make_operations<T>();
 
-// The type of arrays of `t` that a container keeps more slots of than it has values: slots behind the live ones may hold old
+// The type of a container's array of `t` that has more slots than values. Slots behind the live ones may hold old
 // pointers.
 [[nodiscard]] type stale_slots_of(const type& t);
 
@@ -186,7 +186,8 @@ const type& type_of() {
   } else {
     (void)detail::require_persistable<T>();
     if constexpr (detail::own_obstacle<T>() == detail::obstacle::none) {
-      // Its description is never destroyed: stores at namespace scope are closed after the function's own objects would be.
+      // The description is never destroyed, because stores at namespace scope are closed after an object of this
+      // function would be destroyed.
       static constinit detail::described_type described = detail::make_described<T>();
       return detail::description_of(described);
     } else {

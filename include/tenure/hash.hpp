@@ -1,9 +1,10 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// tenure::hash: the hash function of tenure's hash maps. What it computes is part of the stored format: it is the same in
-// every process, build and platform, and does not change.
+// tenure::hash: the hash function of tenure's hash maps. Its results are part of the stored format. They are the same
+// in every process, build and platform, and do not change.
 //
-// Algorithm 1. All numbers are 64-bit and unsigned, + and * without carry, ^ is exclusive or, words of text are little-endian.
+// Algorithm 1. All numbers are 64-bit and unsigned, + and * without carry, ^ is exclusive or, words of text are
+// little-endian.
 //
 //     mix(a, b)        = the low half ^ the high half of the 128-bit product of a and b
 //     number(x, seed)  = mix(x ^ seed ^ C0, C1)
@@ -15,11 +16,12 @@
 //                          n = 0:       a = b = 0
 //                        and text = mix(mix(a ^ C1, b ^ h) ^ length, C2)
 //
-// with the constants C0, C1, C2 below. A variant of wyhash [Wang Yi, public domain], whose constants they are: not made to
-// withstand people who can choose keys and know the seed. Functions here do not throw, and are thread-safe.
+// with the constants C0, C1, C2 below. It is a variant of wyhash [Wang Yi, public domain], and uses its constants. It
+// does not withstand an attacker who can choose keys and knows the seed. The functions here do not throw, and are
+// thread-safe.
 //
-// Integers hash as number(their value modulo 2^64), char as unsigned char, enumerations as their integer, pointers as the
-// home address they refer to, floating point as the bits of the double, with -0 as 0, text as text, and pairs as
+// Integers hash as number(their value modulo 2^64), char as unsigned char, enumerations as their integer, pointers as
+// the home address of their target, floating point as the bits of the double, with -0 as 0, text as text, and pairs as
 // hash(second, hash(first, seed)).
 #pragma once
 
@@ -80,13 +82,15 @@ inline std::uint64_t hash_text(std::string_view text, std::uint64_t seed) noexce
   return hash_mix(hash_mix(a ^ hash_c1, b ^ h) ^ text.size(), hash_c2);
 }
 
-// What is stored in the pointer at rest, whatever address the database is mapped at. Databases are mapped at home.
+// The stored value of a pointer, independent of the address at which the database is mapped. Databases are mapped at
+// home.
 inline std::uint64_t home_address(const volatile void* p) noexcept { return reinterpret_cast<std::uintptr_t>(p); }
 
 }  // namespace detail
 
-// Specialise it for types of your own, in the same form: `id` names the function and its version, and the call is noexcept.
-// A new `id` makes hash maps that were stored with the old function refuse lookups instead of missing what they have.
+// Specialise it for your own types, in the same form: `id` names the function and its version, and the call is
+// noexcept. If the function changes, change the `id`. Then hash maps that were stored with the old function refuse
+// lookups, instead of missing entries.
 template <class T>
 struct hash {
   static_assert(std::is_arithmetic_v<T> || std::is_enum_v<T> || std::is_pointer_v<T>,

@@ -1,18 +1,20 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// tenure::hash_map: the interface of std::unordered_map, without buckets and nodes, on open addressing. What differs
+// tenure::hash_map: the interface of std::unordered_map, without buckets and nodes, on open addressing. The differences
 // (docs/containers.md):
 //
-// - Entries move when the table grows, and only then: an insertion that exceeds capacity(), reserve and rehash invalidate
-//   all iterators and references; erasing, those to the erased entry.
-// - Moving keys and values does not throw, and neither does the hash function; hash and equality have no state.
-// - The hash function is tenure::hash, which is the same everywhere, or has an id of its own; the map stores it. A map that
-//   another function has placed can be iterated over, cleared and rehashed, and refuses everything else.
+// - Entries move only when the table grows. An insertion that exceeds capacity(), reserve() and rehash() invalidate all
+//   iterators and references. Erasing invalidates those to the erased entry.
+// - Moving keys and values does not throw, and the hash function does not throw. Hash and equality have no state.
+// - The hash function is tenure::hash, which is the same everywhere, or one with its own id. The map stores the id. A
+//   map whose entries were placed by another function can be iterated over, cleared and rehashed, and refuses
+//   everything else.
 // - Text keys can be looked up by anything that converts to std::string_view, without making a key.
 //
-// An insertion that throws has changed nothing, one of a range keeps what it has done so far. What is thrown:
-// errc::wrong_version (above), std::out_of_range by at(), std::length_error, what keys and values throw, and where memory is
-// needed what the memory policy throws (heap_memory.hpp). Thread-safety as std::unordered_map.
+// An insertion that throws has changed nothing. An insertion of a range keeps the part that was done before. The
+// functions throw errc::wrong_version (above), std::out_of_range (at()), std::length_error, exceptions of keys and
+// values, and, if memory is needed, those of the memory policy (heap_memory.hpp). Thread-safety is as for
+// std::unordered_map.
 #pragma once
 
 #include <concepts>
@@ -67,7 +69,7 @@ class hash_map : public detail::hash_table<detail::hash_map_entries<K, V>, Hash,
     }
     return *this;
   }
-  // The entries stay where they are, in whatever database that is.
+  // The entries do not move, even if they are in another database.
   hash_map& operator=(hash_map&& other) noexcept {
     hash_map moved(std::move(other));
     swap(moved);
@@ -98,7 +100,7 @@ class hash_map : public detail::hash_table<detail::hash_map_entries<K, V>, Hash,
     return found->second;
   }
 
-  // The key is made from `key`, and the value from the arguments, only if the key is new.
+  // Makes the key from `key`, and the value from the arguments, only if the key is new.
   template <class... A>
   std::pair<iterator, bool> try_emplace(const K& key, A&&... arguments) {
     return make_unless_there(key, key, std::forward<A>(arguments)...);
@@ -138,7 +140,7 @@ class hash_map : public detail::hash_table<detail::hash_map_entries<K, V>, Hash,
     for (; first != last; ++first) insert(*first);
   }
   void insert(std::initializer_list<value_type> entries) { insert(entries.begin(), entries.end()); }
-  // Makes key and value before it knows whether the key is new: try_emplace is better.
+  // Makes key and value before it knows whether the key is new. try_emplace is better.
   template <class... A>
   std::pair<iterator, bool> emplace(A&&... arguments) {
     std::pair<K, V> entry(std::forward<A>(arguments)...);
@@ -153,7 +155,7 @@ class hash_map : public detail::hash_table<detail::hash_map_entries<K, V>, Hash,
                         std::forward_as_tuple(std::forward<A>(arguments)...));
     });
   }
-  // try_emplace has not touched the value if the key was not new.
+  // If the key was not new, try_emplace has not touched the value.
   template <class U>
   std::pair<iterator, bool> assigned(std::pair<iterator, bool> result, U&& value) {
     if (!result.second) result.first->second = std::forward<U>(value);

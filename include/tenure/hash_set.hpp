@@ -1,6 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// tenure::hash_set: std::unordered_set on the table of hash_map.hpp; what is said there holds here too.
+// tenure::hash_set: the interface of std::unordered_set on the table of hash_map.hpp. All that hash_map.hpp says
+// applies here, too.
 #pragma once
 
 #include <concepts>
@@ -48,7 +49,7 @@ class hash_set : public detail::hash_table<detail::hash_set_entries<K>, Hash, Eq
     }
     return *this;
   }
-  // The keys stay where they are, in whatever database that is.
+  // The keys do not move, even if they are in another database.
   hash_set& operator=(hash_set&& other) noexcept {
     hash_set moved(std::move(other));
     swap(moved);

@@ -1,6 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// The default orders of maps and sets, and what key types of queries they accept.
+// The default orders of maps and sets, and the key types that queries accept.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace tenure {
 
 namespace detail {
 
-// Types whose values are characters: strings and views of them, but not pointers to char, which are keys like others.
+// Types whose values are text: strings and views of strings, but not pointers to char, which are ordinary keys.
 template <class T>
 concept text = std::is_convertible_v<const T&, std::string_view> && !std::is_pointer_v<T>;
 
@@ -20,8 +20,8 @@ concept transparent = requires {
   typename F::is_transparent;
 };
 
-// The type in which functions that look a key up take it: any type if order or hash can be asked about any, otherwise the
-// key type, to which arguments convert as usual.
+// The type in which lookup functions take a key. If the order or hash accepts any type, any type. Otherwise the key
+// type, to which arguments convert as usual.
 template <bool Any>
 struct query {
   template <class Q, class Key>
@@ -33,7 +33,8 @@ struct query<false> {
   using type = Key;
 };
 
-// What a query is compared as. Of text, the length is found out once and not in each comparison.
+// The form in which a query is compared. For text this is a view, so that its length is found only once, not in each
+// comparison.
 template <class F, class Q>
 decltype(auto) prepared(const Q& q) noexcept {
   if constexpr (requires { typename F::compares_text; } && std::is_convertible_v<const Q&, std::string_view>)
@@ -44,7 +45,7 @@ decltype(auto) prepared(const Q& q) noexcept {
 
 }  // namespace detail
 
-// operator<. Of pointers, the order of addresses.
+// operator<. For pointers, the order of addresses.
 template <class T>
 struct less {
   bool operator()(const T& a, const T& b) const noexcept(noexcept(a < b)) {
@@ -62,7 +63,7 @@ struct less<T> {
   bool operator()(std::string_view a, std::string_view b) const noexcept { return a < b; }
 };
 
-// operator==, in the same way.
+// operator==. Text compares as in less.
 template <class T>
 struct equal_to {
   bool operator()(const T& a, const T& b) const noexcept(noexcept(a == b)) { return a == b; }

@@ -1,20 +1,20 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// tenure::map and tenure::multimap: the interface of std::map and std::multimap on a B+-tree, fit to index millions of
-// objects. What differs (docs/containers.md):
+// tenure::map and tenure::multimap: the interface of std::map and std::multimap on a B+-tree, made for indexes of
+// millions of objects. The differences (docs/containers.md):
 //
-// - Entries move: inserting or erasing an entry invalidates all iterators and references, except the iterator that is
-//   returned. They stay valid as long as nothing is inserted or erased; assigning to values invalidates nothing.
-// - Keys can be copied; moving keys and values does not throw. The order has no state.
+// - Entries move: inserting or erasing an entry invalidates all iterators and references, except the returned iterator.
+//   They stay valid as long as nothing is inserted or erased. Assigning to values invalidates nothing.
+// - Keys can be copied. Moving keys and values does not throw. The order has no state.
 // - Text keys can be looked up by anything that converts to std::string_view, without making a key.
-// - An entry that is inserted with a hint ends up where it would without: hints are for speed only.
+// - A hint does not change where an entry is inserted: hints are for speed only.
 //
-// Sorted input (end() as the hint, or a range) fills nodes completely and costs O(1) an entry. In a multimap, entries with
-// equal keys are in the order of their insertion.
+// Sorted input (end() as the hint, or a range) fills nodes completely and costs O(1) for each entry. In a multimap,
+// entries with equal keys are in the order of their insertion.
 //
-// An insertion that throws has changed nothing, one of a range keeps what it has done so far; erasing does not throw. What is
-// thrown: std::out_of_range by at(), what keys and values throw, and where memory is needed what the memory policy throws
-// (heap_memory.hpp). Thread-safety as std::map.
+// An insertion that throws has changed nothing. An insertion of a range keeps the part that was done before. Erasing
+// does not throw. The functions throw std::out_of_range (at()), exceptions of keys and values, and, if memory is
+// needed, those of the memory policy (heap_memory.hpp). Thread-safety is as for std::map.
 #pragma once
 
 #include <concepts>
@@ -95,7 +95,7 @@ class map : public detail::ordered_tree<detail::map_entries<K, V, Compare>, Comp
     return found->second;
   }
 
-  // The key is made from `key`, and the value from the arguments, only if the key is new.
+  // Makes the key from `key`, and the value from the arguments, only if the key is new.
   template <class... A>
   std::pair<iterator, bool> try_emplace(const K& key, A&&... arguments) {
     return make_unless_taken(this->place_for(key), key, std::forward<A>(arguments)...);
@@ -148,7 +148,7 @@ class map : public detail::ordered_tree<detail::map_entries<K, V, Compare>, Comp
     for (; first != last; ++first) emplace_hint(this->end(), *first);
   }
   void insert(std::initializer_list<value_type> entries) { insert(entries.begin(), entries.end()); }
-  // Makes key and value before it knows whether the key is new: try_emplace is better.
+  // Makes key and value before it knows whether the key is new. try_emplace is better.
   template <class... A>
   std::pair<iterator, bool> emplace(A&&... arguments) {
     std::pair<K, V> entry(std::forward<A>(arguments)...);
@@ -176,7 +176,7 @@ class map : public detail::ordered_tree<detail::map_entries<K, V, Compare>, Comp
                             }),
             true};
   }
-  // try_emplace has not touched the value if the key was not new.
+  // If the key was not new, try_emplace has not touched the value.
   template <class U>
   std::pair<iterator, bool> assigned(std::pair<iterator, bool> result, U&& value) {
     if (!result.second) result.first->second = std::forward<U>(value);
@@ -243,8 +243,8 @@ class multimap : public detail::ordered_tree<detail::map_entries<K, V, Compare>,
     for (; first != last; ++first) emplace_hint(this->end(), *first);
   }
   void insert(std::initializer_list<value_type> entries) { insert(entries.begin(), entries.end()); }
-  // The key is constructed from the first of two arguments where it will be: it takes its memory from the database that
-  // the map is in.
+  // If there are two arguments, constructs the key from the first one at its final place. So the key takes its memory
+  // from the database of the map.
   template <class... A>
   iterator emplace(A&&... arguments) {
     return emplace_hint(const_iterator{}, std::forward<A>(arguments)...);
@@ -261,8 +261,8 @@ class multimap : public detail::ordered_tree<detail::map_entries<K, V, Compare>,
     }
   }
 
-  // Erases the first entry that has this key and this value, if there is one. Looks through the entries with this key in
-  // the order of insertion. For keys with very many values see tenure::ordered_index.
+  // Erases the first entry with this key and this value, if there is one. Goes through the entries with this key in the
+  // order of their insertion. For keys with very many values see tenure::ordered_index.
   template <class Q = K>
   bool erase_one(const typename detail::query<detail::transparent<Compare>>::template type<Q, K>& key, const V& value) {
     const auto [first, last] = this->template equal_range<Q>(key);
@@ -276,7 +276,8 @@ class multimap : public detail::ordered_tree<detail::map_entries<K, V, Compare>,
   }
 
  private:
-  // Whether the arguments are a value and before it something that the order can compare and a key can be made from.
+  // Whether there are two arguments: something that the order can compare and from which a key can be made, and a
+  // value.
   template <class Q = void, class... U>
   static constexpr bool key_comes_first() {
     return sizeof...(U) == 1 && (std::is_same_v<std::remove_cvref_t<Q>, K> ||

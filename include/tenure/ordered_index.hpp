@@ -1,9 +1,9 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// tenure::ordered_index: which values have which keys, as an index of objects by a field that many of them share. It holds
-// (key, value) pairs, each once, in the order of keys and, where these are equal, of values: so any pair is found and
-// erased in O(log n), however many values a key has. (A multimap keeps the order of insertion instead, and must look
-// through the values of a key for one of them.) On the B+-tree of map.hpp; what is said there holds here too.
+// tenure::ordered_index: the values that have a key, as an index of objects by a field that many of them share. It
+// holds (key, value) pairs, each once, in the order of keys, and of values if the keys are equal. So any pair is found
+// and erased in O(log n), even if its key has many values. (A multimap keeps the order of insertion, and must search
+// the values of a key one by one.) It is on the B+-tree of map.hpp. All that map.hpp says applies here, too.
 //
 //     tenure::ordered_index<date, part*> by_date;
 //     by_date.insert(p->built, p);
@@ -27,7 +27,7 @@ namespace tenure {
 
 namespace detail {
 
-// What is looked for in an index: all pairs with a key, or one pair.
+// The query of a lookup in an index: all pairs with a key, or one pair.
 template <class Q>
 struct any_value_of {
   const Q& key;
@@ -101,7 +101,7 @@ class ordered_index
     }
     return *this;
   }
-  // The entries stay where they are, in whatever database that is.
+  // The entries do not move, even if they are in another database.
   ordered_index& operator=(ordered_index&& other) noexcept {
     ordered_index moved(std::move(other));
     swap(moved);
@@ -111,7 +111,7 @@ class ordered_index
   friend void swap(ordered_index& a, ordered_index& b) noexcept { a.swap(b); }
   [[nodiscard]] key_compare key_comp() const { return Compare{}; }
 
-  // Whether the pair was not there before.
+  // Returns whether the pair is new.
   template <class Q = K>
   bool insert(const query_for<Q>& key, const V& value) {
     decltype(auto) asked = detail::prepared<Compare>(key);
@@ -122,7 +122,7 @@ class ordered_index
     });
     return true;
   }
-  // Whether the pair was there.
+  // Returns whether the pair was in the index.
   template <class Q = K>
   bool erase(const query_for<Q>& key, const V& value) {
     const auto found = find<Q>(key, value);
@@ -130,7 +130,7 @@ class ordered_index
     tree::erase(found);
     return true;
   }
-  // All pairs with this key; how many there were.
+  // Erases all pairs with this key. Returns their number.
   template <class Q = K>
   size_type erase(const query_for<Q>& key) {
     decltype(auto) asked = detail::prepared<Compare>(key);

@@ -1,7 +1,8 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// What a class says about itself so that its objects can persist [PM3 §6.2.3: there the compiler says it]. Aggregates without base classes (structs with public members
-// only) need to say nothing. Others name their members and bases, in the class, which may have private members:
+// How a class describes itself, so that its objects can persist [PM3 §6.2.3: there the compiler does it]. Aggregates
+// without base classes (structs with public members only) need no description. Other classes name their members and
+// bases. They do it inside of the class, behind the named members, which may be private:
 //
 //     class account : public entity {
 //       owner* owner_;
@@ -11,7 +12,7 @@
 //           tenure::bases<entity>{} + tenure::members<&account::owner_, &account::cents_>{} + tenure::version<2>{};
 //     };
 //
-// behind the members that it names; or outside of it:
+// or outside of the class:
 //
 //     template <>
 //     struct tenure::persist<account> {
@@ -20,17 +21,17 @@
 //       static constexpr std::uint32_t version = 2;
 //     };
 //
-// Members that hold no pointers may be left out if there are not eight bytes in a row of them at a multiple of eight; bytes that
-// no member can be named for, of bit-fields and unions, are taken for data if the class says tenure::rest_is_data, or
-// `static constexpr bool rest_is_data = true`.
+// Members without pointers may be left out, as long as no eight bytes at a multiple of eight consist only of them. Some
+// bytes belong to members that cannot be named: bit-fields and unions. The class declares these bytes to be data with
+// tenure::rest_is_data, or with `static constexpr bool rest_is_data = true`.
 //
-// A class with virtual functions must name all its bases that have virtual functions, or bases that do. The library makes
-// objects of it to look at their vtable pointers: by the default constructor, or a constructor that takes a
-// tenure::prototype_tag, or a function `static void prototype(void* memory)` of tenure::persist, in this order reversed. Such
-// an object is destroyed at once, and may have been made by any thread.
+// A class with virtual functions must name all its bases that have virtual functions, directly or in their own bases.
+// The library makes objects of it to read their vtable pointers. For this it uses tenure::persist<T>::prototype(void*
+// memory), a static function without a result; or else a constructor that takes a tenure::prototype_tag; or else the
+// default constructor. Such an object is destroyed at once. Any thread may make it.
 //
-// Mistakes are compile-time errors where the compiler can see them, and else errc::bad_type when the type is first used or, if it
-// is registered (registry.hpp), when a store is opened.
+// Mistakes are compile-time errors if the compiler can see them. Other mistakes throw errc::bad_type when the type is
+// first used, or, if it is registered (registry.hpp), when a store is opened.
 #pragma once
 
 #include <cstddef>
@@ -39,9 +40,8 @@
 
 namespace tenure {
 
-// Specialize it for classes that cannot be changed. Besides what is shown above, `static constexpr std::string_view name`
-// gives the type another name, under which the store knows it; types that contain it or point to it are described with its C++
-// name all the same.
+// Specialize it for classes that cannot be changed. Besides the members above, `static constexpr std::string_view name`
+// gives the type another name in the store. Types that contain it or point to it are still described with its C++ name.
 template <class T>
 struct persist;
 
@@ -56,13 +56,14 @@ struct version {};
 
 struct rest_is_data {};
 
-// derived<&vector::end_> among the members: a pointer into, or one past, the object that the member before it refers to.
+// A member listed as derived<&vector::end_> is a pointer into the object to which the member before it refers, or one
+// past its end.
 template <auto Member>
 struct derived_member {};
 template <auto Member>
 inline constexpr derived_member<Member> derived{};
 
-// Chooses a constructor that makes an object only to be looked at.
+// Selects a constructor that makes an object only for reading its vtable pointers.
 struct prototype_tag {};
 
 namespace detail {

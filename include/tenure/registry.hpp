@@ -1,13 +1,15 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// The types that a program wants to be compared with a store's when it opens the store, and not only when it first uses them:
+// Registered types are compared with a store's types when the store is opened, and not only when they are first used. A
+// program registers types with
 //
 //     const tenure::register_type<package, version> registered;
 //
-// at namespace scope, in any source file of the program. What make() and root() are called for is registered by itself; so is,
-// with a type, everything that it consists of or that its pointers are declared to refer to, as far as it is a complete type
-// there. What is left are classes that are only reached through pointers to a base: registering them is also what makes their
-// virtual functions work in objects that the program itself never makes [PM3 §6.2.3].
+// at namespace scope, in any source file. Types for which the program calls make() and root() are registered
+// automatically. Together with a type, all types are registered that it consists of, or to which its pointers are
+// declared to refer, if they are complete types there. So only classes that are reached only through pointers to a base
+// must be registered explicitly. This also makes their virtual functions work in objects that the program itself never
+// makes [PM3 §6.2.3].
 #pragma once
 
 #include <vector>
@@ -19,8 +21,9 @@ namespace tenure {
 
 #pragma GCC visibility push(default)  // libtenure.so exports it
 
-// All registered types, in the order of registration, and then all that they consist of or refer to, directly or not; each
-// once. Makes their descriptions, and throws what that throws (errc::bad_type). Thread-safe.
+// All registered types, in the order of registration; then all types that these consist of or refer to, directly or
+// indirectly. Each type comes once. Makes their descriptions, and throws the errors of that (errc::bad_type).
+// Thread-safe.
 [[nodiscard]] std::vector<const type*> registered_types();
 
 namespace detail {

@@ -1,7 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// tenure::set and tenure::multiset: std::set and std::multiset on the B+-tree of map.hpp; what is said there holds here
-// too. In a multiset, equivalent keys are in the order of their insertion.
+// tenure::set and tenure::multiset: the interface of std::set and std::multiset on the B+-tree of map.hpp. All that
+// map.hpp says applies here, too. In a multiset, equivalent keys are in the order of their insertion.
 #pragma once
 
 #include <concepts>

@@ -14,22 +14,24 @@
 //       by_name[p->name] = p;
 //     });                                                           // durable here
 //
-// After Hosking & Chen, "Mostly-copying reachability-based orthogonal persistence", OOPSLA 1999 (cited as [PM3 §section]),
-// on recoverable memory (rvm.hpp). A store is a directory with one log and one or more databases; a database is a segment
-// that is mapped at the same addresses in every process, so that a stored pointer is a pointer. What is reachable from a
-// root when a transaction commits is persistent from then on; any other object in the heap is transient, and costs nothing
-// on disk.
+// After Hosking & Chen, "Mostly-copying reachability-based orthogonal persistence", OOPSLA 1999 (cited as [PM3
+// §section]), on recoverable memory (rvm.hpp). A store is a directory with one log and one or more databases. A
+// database is a segment that is mapped at the same addresses in every process, so a stored pointer is a pointer. When a
+// transaction commits, every object that is reachable from a root becomes persistent. All other objects in the heap are
+// transient, and cost nothing on disk.
 //
-// Errors: every function that is not noexcept may throw tenure::error: errc::closed after close(), errc::forked in the child
-// of a fork, errc::read_only where something would change in a store that is open for reading, and what is said below. After
-// errc::outcome_unknown the store must be closed and opened again. Using a store that was moved from is undefined.
+// Errors: every function that is not noexcept may throw tenure::error: errc::closed after close(), errc::forked in the
+// child of a fork, errc::read_only for a change to a store that is open for reading, and the codes that are named
+// below. After errc::outcome_unknown the store must be closed and opened again. Using a store that was moved from is
+// undefined.
 //
-// Threads: a store may be used by many, except to open, close, move and destroy it and to create databases: no other thread may
-// use the store meanwhile. One write transaction at a time, many read transactions; a write transaction keeps
-// readers out from begin() until its commit has fixed its place, which is before it is durable. Reading persistent objects
-// outside of any transaction while another thread writes is a data race.
+// Threads: any number of threads may use a store at once. But while one thread opens, closes, moves or destroys the
+// store, or creates a database, no other thread may use it. There may be one write transaction at a time, or many read
+// transactions. A write transaction keeps readers out from begin() until its commit has fixed its place in the order,
+// which is before it is durable. Reading persistent objects outside of any transaction while another thread writes is a
+// data race.
 //
-// Fork: a child has no store: its calls throw errc::forked.
+// Fork: a child has no store. Its calls throw errc::forked.
 #pragma once
 
 #include <cstddef>
@@ -70,30 +72,30 @@ enum class commit_mode {
 
 // How a database is made.
 struct database_options {
-  // Bytes of addresses that are kept for it: how large it can ever become. A power of two from 256 MiB to 1 TiB
-  // (errc::bad_option). The first 16 MiB are for virtual functions, the rest for objects and their bookkeeping.
+  // The bytes of addresses that are reserved for the database: the limit of its growth. A power of two from 256 MiB to
+  // 1 TiB (errc::bad_option). The first 16 MiB are for virtual functions, the rest for objects and their bookkeeping.
   std::uint64_t reservation = std::uint64_t{1} << 40;
-  // The address at which they begin: a multiple of the reservation (errc::misaligned). 0: chosen at random, so that databases
-  // of different stores rarely collide. errc::address_taken if something is mapped there.
+  // The address at which the reservation begins: a multiple of its size (errc::misaligned). 0: chosen at random, so
+  // that databases of different stores rarely collide. Throws errc::address_taken if something is mapped there.
   std::uint64_t home = 0;
 };
 
-// Thresholds that decide when the store works in which way; what it does is the same. The defaults were measured; tests draw
-// others, to meet with few objects what otherwise takes many.
+// Thresholds for the store's choices between ways to do the same work. The defaults were measured. Tests choose other
+// values, to reach with few objects what otherwise takes many.
 struct store_tuning {
   std::uint64_t bulk =
       std::uint64_t{8} << 20;               // bytes of new objects from which on a commit writes them to the database
                                             // straight away, not to the log; 0: always
   std::uint32_t refill = 50;                // blocks in use to at most this part, in percent, get new objects again
   std::uint64_t least_hole = 128;           // bytes between two objects that are worth filling
-  std::uint64_t most_blocks = 64;           // that are taken at once for small objects; at least 1
-  std::uint64_t old_blocks_at_once = 1024;  // of earlier processes, looked at when blocks are wanted; at least 1
+  std::uint64_t most_blocks = 64;           // taken at once for small objects; at least 1
+  std::uint64_t old_blocks_at_once = 1024;  // of earlier processes, examined when blocks are needed; at least 1
 };
 
 // Whether a commit that destroys objects looks for references to them in all persistent objects.
 enum class destroy_check {
-  in_debug_builds,  // of the library
-  never,            // only in those that the transaction has written
+  in_debug_builds,  // if the library is a debug build
+  never,            // looks only in objects that the transaction has written
   always,           // reads the whole store: about 20 ns an object that is in memory
 };
 
@@ -101,29 +103,30 @@ enum class destroy_check {
 struct store_options {
   rvm::open_mode mode = rvm::open_mode::open_or_create;
   database_options create = {};  // the default database, when the store is created
-  // The log and its tuning; `mode` in it is not used. What is said of the log when it is made (its size, 64 MiB by default)
-  // counts when the store is created.
+  // The log and its tuning. Its `mode` is not used. Options for making a log (its size, 64 MiB by default) have an
+  // effect when the store is created.
   rvm::options memory = {};
-  // false: pages that are written often stay writable between transactions, and a stray write to them is found at the next
-  // begin(), which takes it back and throws errc::stray_write. true: none stays writable, so every stray write ends the
-  // process where it happens.
+  // false: pages that are written often stay writable between transactions. The next begin() finds a stray write to
+  // such a page, takes it back and throws errc::stray_write. true: no page stays writable, so every stray write ends
+  // the process where it happens.
   bool strict_tracking = false;
-  // Databases of at most this many bytes that fit a quarter of memory are read from the disk as a whole, in the background,
-  // when the store is first used; of larger ones, what is touched and what the kernel reads with it. 0: of all.
+  // Databases of at most this many bytes, and at most a quarter of memory, are read from the disk as a whole, in the
+  // background, when the store is first used. Of larger ones, only the touched pages are read, and those that the
+  // kernel reads with them. 0: the same for all databases.
   std::uint64_t read_ahead = std::uint64_t{256} << 20;
-  // How modified pages are found; for tests and measurements.
+  // How modified pages are found. For tests and measurements.
   rvm::tracking_mechanism mechanism = rvm::tracking_mechanism::choose;
   destroy_check check_destroyed = destroy_check::in_debug_builds;
   store_tuning tune = {};
 };
 
-// What a commit made persistent, for each type [PM3 §7.4, figures 7 and 8].
+// The objects of one type that a commit made persistent [PM3 §7.4, figures 7 and 8].
 struct type_count {
   std::string type;
-  std::uint64_t objects = 0, bytes = 0;  // bytes: with headers
+  std::uint64_t objects = 0, bytes = 0;  // bytes include headers
 };
 
-// Counters since the store was opened; bytes are with headers.
+// Counters since the store was opened. Bytes include headers.
 struct store_statistics {
   std::uint64_t write_transactions = 0, read_transactions = 0, commits = 0, aborts = 0;
   std::uint64_t objects_made = 0, bytes_made = 0;              // by make() and containers
@@ -136,22 +139,23 @@ struct store_statistics {
   rvm::statistics memory;
 };
 
-// A database of an open store [PM3 §6.1, figure 6]. A light handle: copies name the same database. Valid until the store is
-// closed; threads as for the store.
+// A database of an open store [PM3 §6.1, figure 6]. A light handle: copies name the same database. Valid until the
+// store is closed. Threads: as for the store.
 class database {
  public:
   [[nodiscard]] const std::string& name() const;
-  // Makes an object here instead of in the default database, and keeps it here. See store::make.
+  // Makes an object in this database, where it stays, instead of in the default database. See store::make.
   template <class T, class... Arguments>
   T* make(Arguments&&... arguments);
-  // Its own roots, as those of the store, which are those of the default database.
+  // The roots of this database. The functions are those of the store, which are for the roots of the default database.
   template <class T>
   T& root(std::string_view root_name);
   template <class T>
   [[nodiscard]] T* find_root(std::string_view root_name) const;
   void remove_root(std::string_view root_name);
   [[nodiscard]] std::vector<std::string> root_names() const;
-  // The address of its first byte, 16 MiB above database_options::home; and bytes, as in database_options.
+  // The address of its first byte, 16 MiB above database_options::home; and its reservation in bytes, as in
+  // database_options.
   [[nodiscard]] std::uint64_t home() const;
   [[nodiscard]] std::uint64_t reservation() const;
 
@@ -162,11 +166,12 @@ class database {
   database_state* state_;
 };
 
-// Commits up to it are durable when store::wait(ticket) has returned.
+// All commits up to a ticket are durable when store::wait(ticket) has returned.
 using rvm::ticket;
 
-// A write transaction [PM3 §6.1, figure 5]. Moves; belongs to the thread that began it. Destroying an open one aborts it; of
-// an error then, the next use of the store tells. All functions but is_open throw errc::bad_transaction if it has ended.
+// A write transaction [PM3 §6.1, figure 5]. Can be moved. Belongs to the thread that began it. Destroying an open one
+// aborts it; if that fails, the next use of the store reports the error. All functions except is_open throw
+// errc::bad_transaction if the transaction has ended.
 class transaction {
  public:
   transaction() = default;
@@ -174,28 +179,30 @@ class transaction {
   transaction(transaction&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
   transaction& operator=(transaction&& other) noexcept;
 
-  // Makes everything reachable from persistent objects persistent [PM3 §5.1], and ends the transaction. Durable: returns when
-  // it is on the disk, other threads being let in before. If it throws, the transaction is still open: it can be aborted or,
-  // where the cause is gone, committed again; but not after a failure of the log, which ends it and makes the store unusable
-  // until it is opened again. An inner transaction's commit changes nothing yet, and its ticket is of no use.
-  // errc::cannot_persist: an object that the transaction has written, and that is or would become persistent, refers to
-  // something that is not in the store, or to a destroyed object (store_options::check_destroyed: any object that does); the
-  // message has the way from a root, if it is found among the first 100 000 objects. errc::doomed. errc::too_big: the log may not grow so far.
+  // Makes everything persistent that is reachable from persistent objects [PM3 §5.1], and ends the transaction. A
+  // durable commit returns when it is on the disk. Other threads may begin transactions before that. If it throws, the
+  // transaction is still open: it can be aborted, or, if the cause is gone, committed again. The exception is a failure
+  // of the log: it ends the transaction, and the store cannot be used until it is opened again. The commit of an inner
+  // transaction changes nothing yet, and its ticket is of no use. Throws errc::cannot_persist if an object that the
+  // transaction has written, and that is or would become persistent, refers to something that is not in the store, or
+  // to a destroyed object. (With store_options::check_destroyed: if any object refers to a destroyed one.) The message
+  // has the path from a root, if it is found among the first 100 000 objects. Throws errc::doomed, and errc::too_big if
+  // the log may not grow so far.
   ticket commit(commit_mode mode = commit_mode::durable);
-  // Persistent objects are as they were at begin() or the last checkpoint(), and so are their transient fields; objects that
-  // the transaction has made are gone. Transient objects that were there before keep what was written to them. Of an inner
-  // transaction: dooms the outer one, and puts nothing back.
+  // Gives persistent objects, with their transient fields, the values that they had at begin() or at the last
+  // checkpoint(). Objects that the transaction has made are gone. Transient objects that existed before keep what was
+  // written to them. Aborting an inner transaction dooms the outer one and restores nothing.
   void abort();
-  // Commits, and stays open without letting anybody in. errc::bad_transaction in an inner one. If it is durable and throws
-  // because the log failed, the transaction is open and the store unusable.
+  // Commits, and stays open. No other thread gets in between. Throws errc::bad_transaction in an inner transaction. If
+  // it is durable and throws because the log failed, the transaction is open and the store cannot be used.
   ticket checkpoint(commit_mode mode = commit_mode::durable);
-  // Commits and begins a new transaction; others may get in between.
+  // Commits and begins a new transaction. Other threads may get in between.
   ticket chain(commit_mode mode = commit_mode::durable);
   [[nodiscard]] bool is_open() const noexcept { return state_ != nullptr; }
-  // A name that the log's history shows (`tenure log history`). The last one counts.
+  // A name that the log's history shows (`tenure log history`). If there are several calls, the last one counts.
   void label(std::string_view name);
-  // Announces that `length` bytes are about to be written: saves the traps, and lets the kernel write there (read(2) into memory
-  // that is tracked fails with EFAULT otherwise). Never needed for correctness elsewhere.
+  // Announces that `length` bytes are about to be written. This saves the traps. It also lets the kernel write there:
+  // without it, read(2) into tracked memory fails with EFAULT. Otherwise it is never needed for correctness.
   void touch(void* address, std::size_t length);
 
  private:
@@ -204,7 +211,8 @@ class transaction {
   store_state* state_ = nullptr;
 };
 
-// Keeps writers out while it lives. Belongs to the thread that began it, and is destroyed there. A thread may have several.
+// Keeps writers out while it exists. Belongs to the thread that began it, and is destroyed there. A thread may have
+// several.
 class read_transaction {
  public:
   explicit read_transaction(store_state* state) : state_(state) {}
@@ -218,73 +226,80 @@ class read_transaction {
 
 class store {
  public:
-  // Opens the store in a directory, or creates it there if `mode` says so, the directory (not those above it) included;
-  // recovers. One process at a time, except read-only ones (errc::in_use). errc::schema_mismatch, before any harm, if a type
-  // that the program has registered (registry.hpp), as it does by using make and root, is stored with another layout.
-  // errc::address_taken: something else is mapped at a database's home. errc::damaged, errc::wrong_version, and
-  // std::errc::no_such_file_or_directory as they say: a database or the log that is missing is not made anew. errc::wrong_log:
-  // a database or the log is another store's, or an older copy than the others. What to do is in the message, and in
-  // docs/guide-stores.md.
+  // Opens the store in a directory, and recovers it if needed. If `mode` permits it, creates the store, and the
+  // directory itself, but not its parents. One process at a time may open a store, or several for reading
+  // (errc::in_use). Throws errc::schema_mismatch, before anything is changed, if a registered type is stored with
+  // another layout. Programs register types with registry.hpp, or by using make and root. Throws errc::address_taken if
+  // something else is mapped at a database's home; errc::damaged; errc::wrong_version;
+  // std::errc::no_such_file_or_directory if a database or the log is missing: it is not made again; errc::wrong_log if
+  // a database or the log belongs to another store, or is an older copy than the others. The message says what to do,
+  // and so does docs/guide-stores.md.
   explicit store(const std::string& directory, const store_options& how = {});
-  // Closes; errors are swallowed.
+  // Closes the store. Errors are ignored.
   ~store();
   store(store&&) noexcept;
   store& operator=(store&&) noexcept;
-  // Makes everything committed durable, truncates the log, unmaps. Every pointer into the store is invalid then. Throws
-  // errc::transactions_open, and nothing has changed, if there are any. Does nothing the second time.
+  // Makes everything committed durable, truncates the log, and unmaps. Every pointer into the store becomes invalid.
+  // Throws errc::transactions_open if there are open transactions; then nothing has changed. A second call does
+  // nothing.
   void close();
 
-  // Databases. Opening a store opens all of its databases. Creating one commits durably; not inside a transaction
-  // (errc::bad_transaction), nor while another thread uses the store. A name has 1 to 63 letters, digits, - and _
-  // (errc::bad_option), and is not taken (std::errc::file_exists). The default one is named "main".
+  // Databases. Opening a store opens all of its databases. Creating one commits durably. It is not allowed inside a
+  // transaction (errc::bad_transaction), or while another thread uses the store. A name has 1 to 63 letters, digits, -
+  // and _ (errc::bad_option). The name must be new (std::errc::file_exists). The default database is named "main".
   [[nodiscard]] database default_database() const;
   [[nodiscard]] std::optional<database> find_database(std::string_view name) const;
   database create_database(std::string_view name, const database_options& how = {});
   [[nodiscard]] std::vector<database> databases() const;
 
-  // A new object in the default database, T(arguments...) or T{arguments...} [PM3 §2.1, §5]: transient until it is reachable
-  // from a root at a commit. Inside or outside of transactions, by any thread. If the transaction that made it aborts, it is
-  // gone; in memory whose bytes were zero. Throws what T's constructor throws, and then there is no object;
-  // errc::out_of_memory: the reservation is used up, or T has more bytes than half of it; std::errc::no_space_on_device.
-  // errc::schema_mismatch: T is stored with another layout. Types that cannot persist do not compile (docs/types.md).
+  // Makes a new object in the default database, T(arguments...) or T{arguments...} [PM3 §2.1, §5], in zeroed memory. It
+  // is transient until a commit finds it reachable from a root. May be called inside or outside of transactions, by any
+  // thread. If the transaction that made the object aborts, the object is gone. If T's constructor throws, so does
+  // make(), and there is no object. Throws errc::out_of_memory if the reservation is used up, or if T has more bytes
+  // than half of it; std::errc::no_space_on_device; errc::schema_mismatch if T is stored with another layout. Types
+  // that cannot persist do not compile (docs/types.md).
   template <class T, class... Arguments>
   T* make(Arguments&&... arguments) {
     return default_database().make<T>(std::forward<Arguments>(arguments)...);
   }
-  // Ends an object that make() made, persistent or not, in a write transaction (errc::bad_transaction): its destructor runs
-  // now, its memory is free after the commit. A reference to it must not be left: the commit fails if an object that the
-  // transaction has written has one, others are looked at where store_options::check_destroyed says so. T: its type, or a base
-  // with a virtual destructor. nullptr does nothing. If the transaction aborts, a persistent object is what it was; one that was
-  // transient before the transaction must not be used any more. errc::bad_free: no object of the store starts there, it was
-  // destroyed already, has another type, or is an array of a container, whose elements are the container's to end.
+  // Ends an object that make() made, persistent or not, in a write transaction (errc::bad_transaction). Its destructor
+  // runs now. Its memory is free after the commit. No reference to the object may be left: the commit fails if an
+  // object that the transaction has written has one. store_options::check_destroyed says whether other objects are
+  // examined, too. T is the type of the object, or a base with a virtual destructor. nullptr does nothing. If the
+  // transaction aborts, a persistent object is what it was before; an object that was transient before the transaction
+  // must not be used any more. Throws errc::bad_free if no object of the store starts there, if it was destroyed
+  // already, if it has another type, or if it is an array of a container: only the container ends its elements.
   template <class T>
   void destroy(T* object);
 
-  // The object that a name of 1 to 4096 bytes (errc::bad_option) stands for; made, by T{}, if there is none: in a durable
-  // transaction of its own if none is open (errc::bad_transaction in a read transaction). errc::wrong_type if it is of another
-  // type; errc::schema_mismatch. Everything that is reachable from roots persists [PM3 §6.1].
+  // The object with this root name, which has 1 to 4096 bytes (errc::bad_option). If there is none, makes it with T{};
+  // if no transaction is open, in a durable transaction for that alone (errc::bad_transaction in a read transaction).
+  // Throws errc::wrong_type if the object is of another type; errc::schema_mismatch. Everything that is reachable from
+  // roots persists [PM3 §6.1].
   template <class T>
   T& root(std::string_view name) {
     return default_database().root<T>(name);
   }
-  // The same, but nullptr if there is none.
+  // The object with this root name; nullptr if there is none. Throws as root() does.
   template <class T>
   [[nodiscard]] T* find_root(std::string_view name) const {
     return default_database().find_root<T>(name);
   }
-  // The name stands for nothing any more; the object stays. In a transaction like root(). errc::no_such_root.
+  // Removes the name. The object stays. Needs a transaction or makes one, as root() does. Throws errc::no_such_root.
   void remove_root(std::string_view name) { default_database().remove_root(name); }
-  // In no particular order.
+  // The names of all roots, in no particular order.
   [[nodiscard]] std::vector<std::string> root_names() const { return default_database().root_names(); }
 
-  // Waits for other transactions. errc::bad_transaction in a thread that has a read transaction of this store: an upgrade.
-  // Nested calls of a thread join the transaction that is open; an inner abort or exception dooms the outer one, whose commit
-  // throws errc::doomed. errc::stray_write: something was written since the last transaction, and has been taken back; begin
-  // again.
+  // Begins a write transaction. Waits for other transactions to end. Throws errc::bad_transaction in a thread that has
+  // a read transaction of this store: that would be an upgrade. Nested calls in one thread join the open transaction.
+  // An abort or an exception in an inner transaction dooms the outer one, whose commit then throws errc::doomed. Throws
+  // errc::stray_write if something was written since the last transaction. The write has been taken back, and begin()
+  // may be called again.
   [[nodiscard]] transaction begin();
-  // Waits for the write transaction that is open, unless it is this thread's.
+  // Begins a read transaction. Waits for an open write transaction to end, unless this thread has it.
   [[nodiscard]] read_transaction begin_read() const;
-  // Runs f() in a transaction, commits it and returns what f returned, by value; aborts and rethrows if f or the commit throws.
+  // Runs f() in a write transaction, commits it and returns the result of f, by value. If f or the commit throws,
+  // aborts and throws the same exception.
   template <class F>
   decltype(auto) transact(F&& f, commit_mode mode = commit_mode::durable) {
     transaction tx = begin();
@@ -304,28 +319,30 @@ class store {
     return f();
   }
 
-  // Names everything committed so far, by whatever thread: what lazy commits have written may have been read, and has to be
-  // waited for before the world is told.
+  // The ticket of everything committed so far, by any thread. A program that has read data may have read results of
+  // lazy commits. It must wait for this ticket before it tells anybody outside.
   [[nodiscard]] ticket last_commit() const;
-  // Returns when everything up to the ticket is durable; writes it if nobody does. errc::outcome_unknown if that failed.
+  // Returns when everything up to the ticket is durable. Writes it if no other thread does. Throws
+  // errc::outcome_unknown if that failed.
   void wait(ticket until);
   void flush() { wait(last_commit()); }
 
-  // Everything that is wrong in the store: stored bytes that fail their checksums, bookkeeping that does not fit, pointers
-  // to nothing; each says which object, of which type, reachable how. Empty: nothing. Reads all of it, in a read transaction if
-  // the thread has none.
+  // Everything that is wrong in the store: stored bytes that fail their checksums, bookkeeping that is inconsistent,
+  // pointers that lead to no object. Each sentence names the object, its type and how it is reached. Empty: nothing is
+  // wrong. Reads the whole store, in a read transaction if the thread has no transaction.
   [[nodiscard]] std::vector<std::string> verify() const;
-  // Whether the object was reachable at a commit. `object` may point into it; false for what is in no database.
+  // Whether a commit has found the object reachable. `object` may point into the object. false if the address is in no
+  // database.
   [[nodiscard]] bool is_persistent(const void* object) const;
   [[nodiscard]] store_statistics stats() const;
-  // What opening it has recovered.
+  // What the opening has recovered.
   [[nodiscard]] const rvm::recovery_report& recovery() const;
-  // Its absolute path.
+  // The absolute path of its directory.
   [[nodiscard]] const std::string& directory() const;
 
  private:
   friend struct store_state;
-  // The only owner of it.
+  // The only owner of the state.
   class owner {
    public:
     explicit owner(store_state* state) noexcept : state_(state) {}
@@ -347,24 +364,26 @@ class store {
 
 namespace detail {
 
-// The object of `bytes` zero bytes behind a header that names its type, in the database. Its constructor has yet to run.
+// Makes an object of `bytes` zero bytes in the database, with a header that names its type. Its constructor has not run
+// yet.
 void* make_object(database_state& in, const type& of, std::uint64_t bytes);
-// The constructor has run: its vtable pointers become those that mean the same in every process.
+// Called when the constructor has run: replaces the vtable pointers by those that mean the same in every process.
 void constructed(database_state& in, const type& of, void* object) noexcept;
-// The constructor has thrown.
+// Called when the constructor has thrown.
 void unmake_object(database_state& in, void* object) noexcept;
-// Checks that a live object of the type starts there, and has the class `dynamic` if that is given; gives its start.
+// Checks that a live object of the type starts there, and, if `dynamic` is given, that it is of that class. Returns its
+// start.
 void* require_object(store_state& in, const void* object, const type& of, const std::type_info* dynamic);
 void retire_object(store_state& in, void* object) noexcept;
 
-// What a program makes or looks for is registered when it starts (registry.hpp): so its virtual functions work in every store
-// from the beginning, and its layout is compared when a store is opened.
+// Types that a program makes or looks for are registered when the program starts (registry.hpp). So their virtual
+// functions work in every store from the beginning, and their layouts are compared when a store is opened.
 template <class T>
 struct registration {
   static inline const tenure::register_type<T> of_type{};
 };
 
-// T may persist: or the compiler says why not.
+// The description of T. Does not compile if T cannot persist; the message says why.
 template <class T>
 const type& stored_type_of() {
   static_assert(!std::is_reference_v<T> && !std::is_const_v<T> && !std::is_volatile_v<T>,

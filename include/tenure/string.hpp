@@ -1,14 +1,14 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
 // tenure::string: a string of char that can persist, with the interface of std::string. It converts from and to
-// std::string_view by itself, and compares with everything that is convertible to it. docs/containers.md lists the
-// differences from std::string.
+// std::string_view implicitly, and compares with everything that is convertible to std::string_view. docs/containers.md
+// lists the differences from std::string.
 //
-// Up to 14 characters are in the string itself, which takes 24 bytes. It does not refer into itself, so its bytes may be
-// moved; all zero bytes are the empty string.
+// Up to 14 characters are in the string itself, which has 24 bytes. It has no pointers into itself, so its bytes may be
+// moved. 24 zero bytes are the empty string.
 //
-// Thread-safety as std::string. Throws what std::string throws (std::out_of_range, std::length_error), and where memory is needed what
-// the memory policy throws (heap_memory.hpp).
+// Thread-safety is as for std::string. Throws what std::string throws (std::out_of_range, std::length_error), and, if
+// memory is needed, what the memory policy throws (heap_memory.hpp).
 #pragma once
 
 #include <cassert>
@@ -42,7 +42,8 @@ inline constexpr bool is_string = false;
 template <class Memory>
 inline constexpr bool is_string<basic_string<Memory>> = true;
 
-// What a string accepts as characters: std::string, std::string_view, const char*, strings with other memory.
+// The types that a string accepts as text: std::string, std::string_view, const char*, strings with another memory
+// policy.
 template <class S>
 concept characters = std::is_convertible_v<const S&, std::string_view> && !std::is_null_pointer_v<S>;
 
@@ -249,7 +250,7 @@ class basic_string {
     return replace(static_cast<size_type>(first - begin()), static_cast<size_type>(last - first), text);
   }
 
-  // On the stack or wherever the result is put; the memory of a long one is in the default database.
+  // The result is a value of the caller. If it is long, its memory is in the default database.
   [[nodiscard]] basic_string substr(size_type at = 0, size_type count = npos) const {
     return basic_string(*this, at, count);
   }
@@ -383,7 +384,7 @@ class basic_string {
     inside()[size] = '\0';
     inside()[inside_capacity + 1] = static_cast<char>(size);
   }
-  // For a string that has no memory yet: room for `size` characters, which the caller writes.
+  // For a string that has no memory yet: sets the size. The caller writes the characters.
   char* set_size_discarding(size_type size) {
     if (size <= inside_capacity) {
       set_inside_size(size);
@@ -399,7 +400,8 @@ class basic_string {
     words_[0] = 0;
     words_[1] = capacity;
   }
-  // A string with that capacity and memory where this string's memory belongs, to be swapped with it.
+  // A string with this text and capacity, and memory in the same database as this string. It is then swapped with this
+  // string.
   basic_string near_copy(std::string_view text, size_type capacity) const {
     basic_string fresh;
     if (capacity <= inside_capacity) {
@@ -416,7 +418,7 @@ class basic_string {
     basic_string fresh = near_copy(view(), capacity);
     swap(fresh);
   }
-  // Replaces `count` characters by `room` others, which the caller writes.
+  // Replaces `count` characters by `room` new ones, which the caller writes.
   char* open_gap(size_type at, size_type count, size_type room) {
     const size_type old = size();
     if (room > max_size() - (old - count)) throw std::length_error("tenure::string: longer than an address space");
@@ -438,8 +440,8 @@ class basic_string {
     words_[1] = std::exchange(other.words_[1], 0);
   }
 
-  // Long strings: size and capacity, without the terminating zero that heap_ has room for. Short ones: up to 14
-  // characters, the zero, and in the last byte the size.
+  // Long strings: size and capacity. The terminating zero is not counted, but heap_ has space for it. Short strings: up
+  // to 14 characters, the zero, and in the last byte the size.
   char* heap_ = nullptr;
   std::uint64_t words_[2] = {};
 

@@ -1,7 +1,8 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Everything for programs whose objects outlive them: stores, and containers that live in them. What is costly to compile and
-// wanted by few is not here: the containers of the standard library with memory of the store (allocator.hpp).
+// Everything for programs with persistent objects: stores, and containers that live in them. It does not include
+// headers that are costly to compile and rarely needed: the containers of the standard library with memory of the store
+// (allocator.hpp).
 #pragma once
 
 #include <tenure/hash_map.hpp>

@@ -1,8 +1,9 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Fields that do not persist: caches, handles, locks. Never logged; in every new process their bytes are zero; an abort gives
-// them back the value that they had when the transaction began, if the object was persistent then. T's destructor does not run
-// when a process ends. Threads as for a T: in persistent objects they are changed in write transactions like other fields.
+// Fields that do not persist: caches, handles, locks. They are never logged. In every new process their bytes are zero.
+// If the object was persistent when a transaction began, an abort restores the value that the field had then. T's
+// destructor does not run when a process ends. Threads: as for a T. In persistent objects the fields are changed in
+// write transactions, like other fields.
 #pragma once
 
 #include <type_traits>
@@ -10,8 +11,8 @@
 
 namespace tenure {
 
-// Whether bytes that are all zero are a value of T, as which it can be used and destroyed. Specialize it for other classes for
-// which that is so: std::mutex of glibc, say.
+// Whether bytes that are all zero are a valid T, which can be used and destroyed. Specialize it for other classes with
+// this property, for example std::mutex of glibc.
 template <class T>
 struct zero_is_a_value : std::is_trivially_copyable<T> {};
 

@@ -1,10 +1,11 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// What the object heap knows about a type: where its objects have pointers, vtable pointers and fields that do not persist;
-// and under which identity it is stored. Programs do not build descriptions: type_of<T>() does (fields.hpp). The same
-// structure describes types that only a store knows, read from its type index: those have no operations.
+// The object heap's description of a type: where its objects have pointers, vtable pointers and fields that do not
+// persist, and the identity under which it is stored. Programs do not build descriptions: type_of<T>() does
+// (fields.hpp). Types that only a store knows, which are read from its type index, have the same structure, but no
+// operations.
 //
-// Field kinds and guards are data, not code, so that a store can be traced, verified and dumped by programs that do not have
+// Field kinds and guards are data, not code. So a store can be traced, verified and dumped by programs that do not have
 // its types [PM3 §6.2.3].
 #pragma once
 
@@ -44,8 +45,8 @@ enum class scalar_kind : std::uint8_t {
   text
 };
 
-// The type that a field refers to or consists of: made when it is asked for, because types refer to each other in circles.
-// A program's types are functions, those of a store objects.
+// The type that a field refers to or consists of. It is made at the first use, because types may refer to each other in
+// cycles. In a program's types this is a function, in a store's types an object.
 class type_reference {
  public:
   constexpr type_reference() = default;
@@ -62,7 +63,8 @@ class type_reference {
   const type* known_ = nullptr;  // must stay valid as long as the type that refers to it
 };
 
-// A field that counts only while another place of the object holds a value: members of optionals and variants.
+// The condition of a field that is valid only while another place of the object holds a certain value: members of
+// optionals and variants.
 struct field_guard {
   std::uint64_t offset = 0;  // from the start of the type that has the field
   std::uint8_t width = 1;    // bytes: 1, 2, 4 or 8
@@ -71,24 +73,24 @@ struct field_guard {
 };
 
 struct field {
-  std::string name;  // empty where there is none to be known
+  std::string name;  // empty if it is not known
   field_kind kind = field_kind::data;
   scalar_kind scalar = scalar_kind::none;
   std::uint64_t offset = 0, size = 0;  // bytes, of all `count` together
   std::uint64_t count = 1;             // arrays are one field
-  // nested: the type of the values. reference: the type that the pointer is declared to refer to; nullptr for void and types
-  // that are incomplete.
+  // nested: the type of the values. reference: the declared type of the pointer's target; nullptr for void and
+  // incomplete types.
   type_reference of;
-  std::string type_name;        // as people write it
+  std::string type_name;        // in readable form
   std::uint32_t subobject = 0;  // vtable: which of the type's vtable pointers
   std::optional<field_guard> only_if;
 };
 
-// What this process can do with objects of a type.
+// The operations that this process has for objects of a type.
 struct type_operations {
   const std::type_info* info = nullptr;              // of a class
   void (*destroy)(void* object) noexcept = nullptr;  // nullptr: trivial
-  // The words that this process's constructors put at the type's vtable pointers, in the order of `subobject`.
+  // The words that this process's constructors write at the type's vtable pointers, in the order of `subobject`.
   const std::vector<const void*>& (*vtables)() = nullptr;
 };
 
@@ -96,7 +98,8 @@ struct type {
   std::string name;  // qualified, as people write it; part of the identity
   std::uint64_t size = 0, alignment = 1;
   std::uint32_t version = 0;  // given by the program; part of the identity
-  // Of the structure: sizes, offsets, kinds, names, nested fingerprints, names of pointees; not their structure.
+  // Hash of the structure: sizes, offsets, kinds, names, nested fingerprints, and names of pointees, but not the
+  // pointees' structure.
   std::uint64_t fingerprint = 0;
   bool is_conservative = false;  // it or something in it is
   bool tolerates_stale = false;  // array of a foreign container: slots behind the live elements may hold old pointers
@@ -104,7 +107,7 @@ struct type {
   const type_operations* operations = nullptr;  // nullptr: only the store knows this type
 };
 
-// Where the pointers of a type are, with nested types and arrays flattened. Made once for a type.
+// The places of a type's pointers, with nested types and arrays flattened. Made once for each type.
 class pointer_map {
  public:
   struct word {
@@ -134,8 +137,8 @@ class pointer_map {
   bool has_pointers_ = false, has_vtables_ = false, has_transients_ = false;
 };
 
-// The description of T. Thread-safe; made at the first call; the reference stays valid for the life of the process. Defined in
-// fields.hpp.
+// The description of T. It is made at the first call. The reference stays valid as long as the process runs.
+// Thread-safe. Defined in fields.hpp.
 template <class T>
 const type& type_of();
 

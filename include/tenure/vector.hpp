@@ -1,10 +1,10 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// tenure::vector<T>: std::vector that can persist. The interface, the complexities, the guarantees after exceptions and
-// the rules of invalidation are those of std::vector; docs/containers.md lists the differences. Iterators are T*.
+// tenure::vector<T>: a std::vector that can persist. Its interface, complexities, exception guarantees and rules of
+// invalidation are those of std::vector. docs/containers.md lists the differences. Iterators are T*.
 //
-// Thread-safety as std::vector. Throws what std::vector throws (std::out_of_range, std::length_error), and where memory is needed what
-// the memory policy throws (heap_memory.hpp).
+// Thread-safety is as for std::vector. Throws what std::vector throws (std::out_of_range, std::length_error), and, if
+// memory is needed, what the memory policy throws (heap_memory.hpp).
 #pragma once
 
 #include <cassert>
@@ -72,7 +72,7 @@ class vector {
     if (this != &other) assign(other.begin(), other.end());
     return *this;
   }
-  // The elements stay where they are, in whatever database that is.
+  // The elements do not move, even if they are in another database.
   vector& operator=(vector&& other) noexcept {
     vector moved(std::move(other));
     swap(moved);
@@ -228,7 +228,7 @@ class vector {
   }
 
  private:
-  // Takes back what was appended unless it is done.
+  // Removes the appended elements again, unless done() was called.
   class appending {
    public:
     explicit appending(vector& owner) noexcept : owner_(owner), old_(owner.size_) {}
@@ -244,7 +244,7 @@ class vector {
     const size_type old_;
     bool done_ = false;
   };
-  // Gives everything back unless it is done: a constructor that throws has no destructor.
+  // Releases everything, unless done() was called: if a constructor throws, the destructor does not run.
   class filling {
    public:
     explicit filling(vector& owner) noexcept : owner_(owner) {}
@@ -292,7 +292,7 @@ class vector {
     size_ = capacity_ = 0;
   }
 
-  // Elements whose moves may throw are copied, so that nothing has changed if one does.
+  // Elements whose moves may throw are copied, so that an exception leaves the vector unchanged.
   void move_elements(T* to) {
     if constexpr (detail::relocates_safely<T>::value) {
       detail::relocate(to, first_, size_);
@@ -317,7 +317,7 @@ class vector {
     move_elements(fresh.get());
     adopt(fresh.release(), capacity);
   }
-  // The new element comes first: the arguments may refer to an old one.
+  // Constructs the new element first, because the arguments may refer to an old one.
   template <class... A>
   [[gnu::noinline]] reference grow_and_emplace(A&&... arguments) {
     const size_type capacity = larger_capacity(size_ + 1);

@@ -79,7 +79,7 @@ rvm_return_t code_of_current_exception() noexcept {
 
 }  // namespace tenure::classic
 
-// The interface wants strings that are not const; nobody is to write to them.
+// The interface returns strings that are not const. Nobody may write to them.
 #define TENURE_NAME(id) \
   case id: return const_cast<char*>(#id)
 

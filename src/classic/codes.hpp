@@ -1,6 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Translates errors to return codes. No other file does.
+// Translates errors to return codes. This is the only place that does.
 #pragma once
 
 #include <utility>

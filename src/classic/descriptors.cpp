@@ -48,7 +48,7 @@ T* copy(const T* what) {
 template <class T>
 void release(T* what) {
   if (what == nullptr || what->struct_id != id_of<T> || what->from_heap != rvm_true) return;
-  what->struct_id = rvm_first_struct_id;  // so that freeing it twice is noticed, where the allocator has left it alone
+  what->struct_id = rvm_first_struct_id;  // a second free finds this, if the allocator has not overwritten it
   std::free(what);
 }
 
@@ -82,7 +82,7 @@ void rvm_init_options(rvm_options_t* options) {
   init(options);
   set_defaults(options);
 }
-// The copy gets no tid_array: it would be freed twice.
+// The copy gets no tid_array, which would be freed twice.
 rvm_options_t* rvm_copy_options(rvm_options_t* options) {
   auto* const made = copy(options);
   if (made == nullptr) return nullptr;

@@ -11,7 +11,7 @@ namespace tenure::classic {
 
 namespace {
 
-// Overwriting a guard with what it was would need knowing the block's place.
+// The value depends on the block's place, so a program cannot write it by accident.
 std::uint64_t guard_at(const char* block) {
   constexpr std::uint64_t mark = 0x9d5a6b3cc3e1f027;
   return mark ^ static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(block) - started_heap_base());
@@ -33,7 +33,7 @@ char* allocate_block(rvm::recoverable_heap& in, rvm::transaction& tx, unsigned l
   char* const block = room + sizeof(block_front);
   try {
     const block_front front{length, guard_at(block)};
-    // What the last word has beyond what was asked for, and the guard behind it.
+    // The unused bytes of the last word, and the guard behind it.
     const std::uint64_t back[] = {0, ~front.guard};
     const std::size_t rest = length - wanted;
     tx.modify(room, &front, sizeof front);
@@ -56,7 +56,7 @@ int check_block(const rvm::recoverable_heap& in, const char* block) {
     room = in.usable_size(block - sizeof(block_front));
   } catch (const error& e) {
     if (e.code() != errc::bad_free) throw;
-    // The guards of a freed block stay until its room is used again.
+    // The guards of a freed block stay until its space is used again.
     return has_front ? EFREED_TWICE : EBAD_ARGS;
   }
   if (!has_front || room < block_overhead || front.length > room - block_overhead) return ECORRUPT;

@@ -5,8 +5,8 @@
 //     block   length | front guard | the program's bytes, whole words | back guard
 //
 // 24 bytes are around the program's bytes. Guards depend on the block's address, so that a copy of a block has no valid
-// guards. The program may use its last word to the end, and the word is zero where the program has asked for less:
-// programs that read whole words find there what they have written [classic.heap.words].
+// guards. The program may use its last word to the end. Bytes of that word beyond the requested length begin as zero.
+// So programs that read whole words find what they have written [classic.heap.words].
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ namespace tenure::classic {
 [[nodiscard]] constexpr std::uint64_t whole_words(std::uint64_t length) { return (length + 7) / 8 * 8; }
 
 struct block_front {
-  std::uint64_t length;  // bytes: whole words, or, in heaps of earlier versions, as asked for
+  std::uint64_t length;  // bytes: whole words; in heaps of earlier versions, the requested length
   std::uint64_t guard;
 };
 inline constexpr std::size_t block_overhead = sizeof(block_front) + sizeof(std::uint64_t);
@@ -32,7 +32,7 @@ inline constexpr std::size_t block_overhead = sizeof(block_front) + sizeof(std::
 [[nodiscard]] char* allocate_block(rvm::recoverable_heap& in, rvm::transaction& tx, unsigned long wanted);
 // 0 if the address is a block that can be freed; otherwise EBAD_ARGS, EFREED_TWICE or ECORRUPT.
 [[nodiscard]] int check_block(const rvm::recoverable_heap& in, const char* block);
-// Of a checked block.
+// Frees a block that check_block accepted.
 void free_block(rvm::recoverable_heap& in, rvm::transaction& tx, char* block);
 
 // The code of rds.h, or else of rvm.h, for the exception that is being handled.

@@ -1,6 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Beginning, options, the log, and ending.
+// Initialization, options, the log, and termination.
 #include "classic/library.hpp"
 
 #include <algorithm>
@@ -40,7 +40,7 @@ rvm_return_t create_log(const char* path, rvm_offset_t length, long mode) {
   return RVM_SUCCESS;
 }
 
-// Per cent of the log, as the paper's interface has it; 2: it is never so full.
+// `truncate` is in per cent of the log, as in the paper's interface. The result 2 is never reached.
 double threshold_of(long truncate) {
   return truncate > 0 && truncate <= 100 ? static_cast<double>(truncate) / 100 : 2.0;
 }
@@ -50,7 +50,7 @@ double threshold_of(long truncate) {
 rvm_return_t library::set_options(const rvm_options_t& wanted) {
   if (wanted.log_dev != nullptr && *wanted.log_dev != '\0') {
     if (const auto bad = check_name(wanted.log_dev, RVM_SUCCESS); bad != RVM_SUCCESS) return bad;
-    // Compared as absolute paths, so that a relative one may be given again.
+    // The paths are compared as absolute ones, so that a program may give the same relative path again.
     if (log() != nullptr && log()->log_path() != os::absolute_path(wanted.log_dev)) return RVM_ELOG;
   }
   rvm_options_t next = wanted;
@@ -125,7 +125,7 @@ rvm_return_t rvm_terminate() {
         log()->close();
         return RVM_SUCCESS;
       });
-      if (result == RVM_EUNCOMMIT || result == RVM_EINIT) return result;  // nothing has changed; a child of a fork
+      if (result == RVM_EUNCOMMIT || result == RVM_EINIT) return result;  // nothing has changed
     }
     l.regions.clear();
     current_phase.store(phase::over, std::memory_order_release);

@@ -1,8 +1,9 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// The operators new and delete of librvm: the library has its own, which take memory from malloc. A program may have
-// replaced the global ones with operators that call rds_malloc: librvm would come back to itself, holding its locks
-// [classic.own-operators]. In librvm only, beside its own libstdc++: those of tests and tools are the program's.
+// The operators new and delete of librvm, which take memory from malloc. A program may have replaced the global
+// operators with ones that call rds_malloc. If librvm used those, it would call itself while it holds its locks
+// [classic.own-operators]. Only librvm has these operators, together with its copy of libstdc++. Tests and tools use
+// those of the program.
 #include <cstdlib>
 #include <new>
 
@@ -15,7 +16,7 @@ void* or_throw(void* made) {
 
 }  // namespace
 
-// The others of the standard library's call these.
+// All other operators of the standard library call these.
 void* operator new(std::size_t size) { return or_throw(std::malloc(size != 0 ? size : 1)); }
 void* operator new(std::size_t size, std::align_val_t alignment) {
   const auto unit = static_cast<std::size_t>(alignment);

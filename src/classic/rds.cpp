@@ -17,7 +17,7 @@
 #include "recoverable_heap/format.hpp"
 
 rvm_region_def_t* RegionDefs = nullptr;
-// No header declares it: programs do, as long or as unsigned long.
+// No header declares it. Programs declare it, as long or as unsigned long.
 unsigned long NRegionDefs = 0;  // NOLINT(readability-identifier-naming)
 
 namespace tenure::classic {
@@ -33,7 +33,7 @@ struct heap_slot {
 };
 constinit heap_slot slot;
 
-// Runs f, which returns a code, and hands the code over as the interface has it.
+// Runs f, which returns a code. Passes the code to the caller in the form that the interface has.
 template <class F>
 int reported(int* err, F&& f) noexcept {
   int code;
@@ -46,7 +46,7 @@ int reported(int* err, F&& f) noexcept {
   return code == SUCCESS ? 0 : -1;
 }
 
-// Bytes of the mapping from this address on; 0: nothing is mapped there.
+// The bytes of the mapping from this address on; 0: nothing is mapped there.
 std::uint64_t mapped_from(const char* address) {
   library& l = the_library();
   const std::scoped_lock lock(l.mutex);
@@ -74,7 +74,7 @@ int start(char* address) {
   return SUCCESS;
 }
 
-// Transactions that have used the heap still point to it.
+// Refuses while transactions are open, because those that have used the heap point to it.
 int stop() {
   if (!is_running()) return RVM_EINIT;
   const std::scoped_lock lock(slot.mutex);
@@ -84,7 +84,7 @@ int stop() {
   return SUCCESS;
 }
 
-// Bookkeeping of an earlier heap goes; pages that are zero are not logged.
+// Removes the bookkeeping of an earlier heap. Pages that are zero are not logged.
 void clear(rvm::transaction& tx, char* base, std::uint64_t length) {
   static constexpr char zeros[rvm::heap_page] = {};
   for (char* page = base; page != base + length; page += rvm::heap_page)
@@ -105,7 +105,7 @@ int init(char* base, rvm_length_t length, unsigned long chunk, unsigned long nli
   return SUCCESS;
 }
 
-// In the loaded segment of a new heap.
+// Makes a new heap in its loaded segment.
 int init_durably(const rvm_region_def_t& heap, unsigned long chunk, unsigned long nlists) {
   rvm_tid_t tid;
   rvm_init_tid(&tid);

@@ -40,7 +40,7 @@ int report(int code, int* err) {
   return code == SUCCESS ? 0 : -1;
 }
 
-// Runs f in the caller's transaction, or in one of its own, which is committed no_flush.
+// Runs f in the caller's transaction, or else in a new one, which is committed with no_flush.
 template <class F>
 int in_transaction(const rvm_tid_t* tid, F&& f) {
   if (tid != nullptr) {
@@ -57,7 +57,8 @@ bool has_room(const rvm::recoverable_heap& in, unsigned long size, unsigned long
   if (size > PTRDIFF_MAX - 2 * block_overhead) return false;
   const rvm::heap_statistics now = in.stats();
   const unsigned long whole = whole_words(size) + block_overhead;
-  // Whole pages and free slots are not told apart: a promise for one block, an estimate for several.
+  // Whole pages and free slots are not distinguished. So the answer is certain for one block, and an estimate for
+  // several.
   return whole <= now.largest_free && (count == 0 || whole <= (now.data_bytes - now.object_bytes) / count);
 }
 

@@ -1,6 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// What has been counted since the heap was started.
+// Counters since the start of the heap.
 #pragma once
 
 #include <atomic>

@@ -1,6 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// rvm_map and rvm_unmap. Segments are raw files: all of the file is data.
+// rvm_map and rvm_unmap. Segments are raw files: every byte of the file is data.
 #include <algorithm>
 #include <cstdint>
 
@@ -14,7 +14,7 @@ namespace tenure::classic {
 
 namespace {
 
-// The file's length, of which only whole blocks count [classic.map.length]; a device may be declared shorter than it is.
+// The length of the file, in whole blocks [classic.map.length]. A program may declare a device as shorter than it is.
 std::uint64_t usable_length(const os::file& file, rvm_offset_t declared) {
   constexpr std::uint64_t block = 512;
   std::uint64_t length = file.size();
@@ -41,7 +41,7 @@ rvm_return_t map_region(library& in, rvm_region_t& region, const rvm_options_t* 
   const auto file = the_library().disk->open(os::absolute_path(region.data_dev), os::access::read_write);
   const std::uint64_t whole = usable_length(*file, region.dev_length);
   if (region.offset.high != 0 || region.offset.low >= whole || region.length > ~region.offset.low) return RVM_EOFFSET;
-  // Whole pages, but for the one in which the file ends.
+  // Whole pages, except for the page in which the file ends.
   const std::uint64_t from = region.offset.low / page * page, wanted = region.offset.low + region.length;
   const bool to_end = region.length == 0 || wanted >= whole;
 

@@ -1,6 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// The segment loader: built on rvm_map and a transaction, like a program's own would be.
+// The segment loader. It uses rvm_map and a transaction, as a program could do itself.
 #include <rvm/rvm_segment.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace tenure::classic {
 
 namespace {
 
-// rvm_map ends a region where the file ends; here that is an error.
+// rvm_map makes a region shorter if the file ends in it. Here that is an error.
 rvm_return_t map_whole(rvm_region_t& region, rvm_options_t* options) {
   const rvm_length_t wanted = region.length;
   const auto result = rvm_map(&region, options);
@@ -58,7 +58,7 @@ bool is_whole_pages(std::uint64_t value) { return (value & ~rvm_page_mask()) == 
 
 std::uint64_t address_of(const rvm_region_def_t& region) { return reinterpret_cast<std::uintptr_t>(region.vmaddr); }
 
-// Whether these regions can be mapped together.
+// Whether the regions can be mapped together.
 bool make_sense(std::span<const rvm_region_def_t> regions) {
   if (regions.empty() || regions.size() > max_segment_regions) return false;
   std::vector<rvm_region_def_t> sorted(regions.begin(), regions.end());
@@ -78,7 +78,7 @@ std::uint32_t checksum_of(segment_header header) {
   return rvm::crc32c(std::as_bytes(std::span{&header, 1}));
 }
 
-// A file is lengthened, and all of it gets its space on the disk, so that truncation cannot meet a full one.
+// Extends a file and allocates its space on the disk, so that truncation cannot meet a full disk.
 void make_room(const char* device, std::uint64_t length) {
   const auto file = the_library().disk->open(os::absolute_path(device), os::access::read_write);
   if (file->is_device()) return;
@@ -164,7 +164,7 @@ rvm_return_t rvm_load_segment(char* device, rvm_offset_t length, rvm_options_t* 
     segment_header header;
     {
       const mapping page(device, length, RVM_SEGMENT_HDR_SIZE, options);
-      if (page.result() == RVM_EOFFSET) return RVM_ESEGMENT_HDR;  // too short to have one
+      if (page.result() == RVM_EOFFSET) return RVM_ESEGMENT_HDR;  // too short for a header
       if (page.result() != RVM_SUCCESS) return page.result();
       if (const auto bad = read_header(page.data(), header); bad != RVM_SUCCESS) return bad;
     }

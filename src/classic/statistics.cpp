@@ -1,6 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// rvm_statistics: from the log's own counters, now and over its life, and from this layer's histograms.
+// rvm_statistics. The numbers come from the log's counters, current ones and those over its life, and from this layer's
+// histograms.
 #include <algorithm>
 #include <cstring>
 
@@ -22,7 +23,7 @@ timeval time_of(std::uint64_t ns) {
 
 rvm_length_t per_cent(std::uint64_t part, std::uint64_t whole) { return whole == 0 ? 0 : part * 100 / whole; }
 
-// LSNs are never used twice, so a place in the log tells how often it has been gone around; wrong once it has grown.
+// LSNs are never used twice. So an LSN tells how often the ring was passed. This is wrong once the log has grown.
 std::uint64_t laps(std::uint64_t at, std::uint64_t area) { return area == 0 ? 0 : at / area; }
 
 void fill_current(rvm_statistics_t& s, const rvm::memory& log, const rvm::statistics& now) {

@@ -22,14 +22,14 @@ struct record_pool {
   user_slot* spare_slot = nullptr;
 };
 
-// Never destroyed: transactions may end as late as they like.
+// Never destroyed, because transactions may end at any time.
 record_pool& pool() {
   static record_pool* const only = new record_pool;
   return *only;
 }
 
-// Each thread keeps the records that it has released, so that beginning one takes no lock; the pool gets them when the
-// thread ends.
+// Each thread keeps the records that it has released, so that it can begin a transaction without a lock. The pool gets
+// them when the thread ends.
 class spare_records {
  public:
   ~spare_records() {
@@ -79,7 +79,7 @@ class spare_records {
 
 thread_local spare_records my_spare;
 
-// Names begin at the time when the first one was asked for.
+// Names count from the time at which the first one was requested.
 std::int64_t first_second() noexcept {
   static const std::int64_t second = std::max<std::int64_t>(os::wall_clock_ns() / 1'000'000'000, 1);
   return second;
@@ -93,7 +93,7 @@ timeval name_of(std::uint64_t id) noexcept {
           static_cast<suseconds_t>(id % million)};
 }
 
-// my_spare's slot, where it can be had without asking first whether my_spare has been made.
+// The slot of my_spare. Reading it needs no check that my_spare has been made.
 constinit thread_local user_slot* known_slot = nullptr;
 
 user_slot& make_slot() { return *(known_slot = &my_spare.slot()); }

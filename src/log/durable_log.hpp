@@ -25,7 +25,7 @@ struct log_window {
   [[nodiscard]] std::uint64_t used() const { return tail - head; }
 };
 
-// What every block that one opening writes carries.
+// The marks in every block that one opening of the log writes.
 struct log_stamp {
   identity log_id;
   std::uint32_t generation;  // counts openings for writing
@@ -39,7 +39,7 @@ class readable_log {
   [[nodiscard]] virtual const std::string& path() const = 0;
   // The size of a block in bytes. Positions and lengths of appended data are multiples of it.
   [[nodiscard]] virtual std::uint32_t block() const = 0;
-  // How many bytes the log has room for.
+  // The number of bytes that the log has room for.
   [[nodiscard]] virtual std::uint64_t area() const = 0;
   // The offset in the file at which an LSN is stored, for messages.
   [[nodiscard]] virtual std::uint64_t file_offset(lsn at) const = 0;
@@ -68,8 +68,8 @@ class durable_log : public readable_log {
   // Returns false if another user has appended in between; then nothing was written. If it throws, the blocks may be
   // durable or not.
   [[nodiscard]] virtual bool append(lsn seen, std::span<const os::const_bytes> blocks) = 0;
-  // Frees what lies before `head`, which is not beyond the tail. Durable on return. Only after that is the space used
-  // again.
+  // Frees the log before `head`, which is not beyond the tail. Durable on return. The space is used again only after
+  // that.
   virtual void free_up_to(lsn head) = 0;
   // From now on readers must know this feature of the format (format.hpp). Durable on return.
   virtual void require_feature(std::uint32_t feature) = 0;

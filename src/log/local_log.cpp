@@ -63,7 +63,7 @@ void local_log::write_status(const guard&, lsn head) {
   status.incompatible |= features_;
   if (notes_) notes_(status);
   try {
-    // As in start().
+    // See start().
     if (status_is_stale_) file_->sync_name();
     file_->write_status(status);
     status_is_stale_.store(false, std::memory_order_release);
@@ -136,7 +136,7 @@ void local_log::check() const {
   require_invariant(now.head % block() == 0 && now.tail % block() == 0, "head and tail are at the borders of blocks");
   if (file_ == nullptr) return;
   const status_block& said = file_->status();
-  // A crash finds everything that is live: what the status says begins no later.
+  // A crash finds everything that is live, because the stored window begins no later than the real one.
   require_invariant(said.head <= now.head && said.tail <= now.tail, "the status is not ahead of the log");
   require_invariant(file_->area() == area() && area() <= max_area_, "the area is that of the file");
 }

@@ -31,7 +31,7 @@ class local_log final : public durable_log {
   // Recovery needs nothing before `end` any more. Starts a new, empty generation of the log there, with these totals.
   // Durable on return; if the file was closed cleanly, durable at the first append.
   void start(lsn end, const total_slots& totals, const status_notes& notes);
-  // Opens the window for reading only; it ends at this tail.
+  // Opens the window for reading only. The window ends at this tail.
   void look(lsn tail);
   // From now on each status gets these notes.
   void keep_notes(status_notes notes) { notes_ = std::move(notes); }
@@ -71,11 +71,11 @@ class local_log final : public durable_log {
   std::atomic<std::uint64_t> area_;
   std::atomic<lsn> head_{0}, tail_{0};  // the head is stored with the status lock held
 
-  mutable std::mutex status_mutex_;  // the status lock; guards what follows
+  mutable std::mutex status_mutex_;  // the status lock; guards the members below
   std::unique_ptr<log_file> file_;   // replaced by grow(), which excludes readers
   status_notes notes_;
-  std::atomic<bool> status_is_stale_{false};  // the file says that it was closed cleanly, and that is not so any more
-  std::uint32_t features_ = 0;                // that its live part needs
+  std::atomic<bool> status_is_stale_{false};  // the file says that it was closed cleanly, which is no longer true
+  std::uint32_t features_ = 0;                // the features that the live part needs
 };
 
 }  // namespace tenure::rvm

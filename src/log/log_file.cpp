@@ -170,8 +170,8 @@ std::unique_ptr<log_file> log_file::open(os::disk& disk, const std::string& path
   std::unique_ptr<log_file> log(new log_file(std::move(file), path, used));
   for (int i = 0; i < 2; ++i) log->copy_valid_[i] = flaws[i].empty();
   log->held_ = second ? 1 : 0;
-  // After a failed write this copy may be in the page cache only. Then the other copy is valid and durable. If the
-  // other copy is torn, this one is the only one and must not be overwritten.
+  // If a write has failed, this copy may be in the page cache only. Then the other copy is valid and durable. If the
+  // other copy is torn, this one is the only valid copy and must not be overwritten.
   log->held_is_durable_ = !flaws[0].empty() || !flaws[1].empty();
   return log;
 }

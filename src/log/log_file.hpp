@@ -65,12 +65,12 @@ class log_file final : public readable_log {
 
   std::unique_ptr<os::file> file_;
   std::string path_;
-  // Kept apart from the status, which truncation rewrites while other threads read and write the area.
+  // Kept outside of the status, because truncation changes the status while other threads read and write the area.
   std::uint64_t area_;
   std::uint32_t block_;
-  status_block status_, written_;  // the second one: what the copy says that is known to hold
+  status_block status_, written_;  // written_: the contents of the copy that is known to be valid
   bool copy_valid_[2] = {true, true};
-  // The copy that is known to hold. The other one is written first, because it may be torn or older.
+  // The copy that is known to be valid. The other one is written first, because it may be torn or older.
   int held_ = 1;
   bool held_is_durable_ = true;  // if false, the held copy is written again before the other one is changed
 };

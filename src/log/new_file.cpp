@@ -67,8 +67,8 @@ void new_file::remove_left_over() {
     return old->is_current();
   };
   if (!old->try_lock(os::lock_kind::exclusive)) {
-    // Where a link gives a file its name, a crash may have left it with both names; then its user has the lock. In this
-    // order, a file that is being renamed never seems to have both.
+    // If the name was given by a link, a crash may have left the file with both names. Then its user has the lock. In
+    // this order of checks, a file that is being renamed never seems to have both names.
     if (!has(path_) || !has(making_)) throw made_elsewhere(making_);
   } else if (!has(making_)) {
     throw made_elsewhere(making_);

@@ -11,7 +11,7 @@ namespace {
 
 long membarrier(int command) noexcept { return ::syscall(SYS_membarrier, command, 0, 0); }
 
-// Asked once. The kernel may lack the call, or a filter of system calls may forbid it.
+// Asks the kernel, once. It may lack the call, or a filter of system calls may forbid it.
 void ask() noexcept {
   static const bool possible = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0 &&
                                membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0 &&
@@ -19,7 +19,7 @@ void ask() noexcept {
   (void)possible;
 }
 
-// Until this has run light fences are full ones; heavy ones ask again, so that both agree at any time.
+// Before this line has run, light fences are full fences. Heavy fences ask again, so both kinds agree at any time.
 const bool asked = (ask(), true);
 
 }  // namespace

@@ -61,7 +61,7 @@ class tenure_category final : public std::error_category {
 }  // namespace
 
 const std::error_category& category() noexcept {
-  // Never destroyed: errors may be thrown and looked at while static objects are being destroyed.
+  // Never destroyed, because errors may be thrown and read while static objects are being destroyed.
   static const tenure_category* const the_category = new tenure_category;
   return *the_category;
 }

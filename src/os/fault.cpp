@@ -1,8 +1,8 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// READ THIS BEFORE A CHANGE: most of this file runs in a signal handler, at any moment, in any thread, while others
-// register and remove ranges. There it may use lock-free atomics, the stack and write(2); no locks, no memory
-// allocation, no exceptions, nothing of stdio.
+// READ THIS BEFORE A CHANGE: most of this file runs in a signal handler, at any moment, in any thread, while other
+// threads register and remove ranges. The handler may use lock-free atomics, the stack and write(2). It may not use
+// locks, allocate memory, throw exceptions or call stdio.
 #include "os/fault.hpp"
 
 #include <execinfo.h>
@@ -30,8 +30,8 @@ constexpr std::size_t name_words = 32;
 constexpr std::size_t name_size = name_words * sizeof(std::uint64_t);  // with the zero at its end
 
 // One range. Every field is atomic because a handler may read a slot while another thread reuses it; `version` tells
-// the handler that this happened (a seqlock without fences, which ThreadSanitizer does not understand: every field is
-// stored with release and loaded with acquire instead). [os.fault.slot]
+// the handler that this happened. It is a seqlock without fences, because ThreadSanitizer does not understand fences:
+// every field is stored with release and loaded with acquire. [os.fault.slot]
 struct slot {
   // The lowest two bits are the state; the rest counts changes.
   static constexpr std::uint32_t free = 0, changing = 1, live = 2, state = 3, one_change = 4;
@@ -45,9 +45,9 @@ struct slot {
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uintptr_t>::is_always_lock_free);
 
-// A range that finds no slot is not explained.
+// If all slots are taken, faults in a further range are not explained.
 std::array<slot, 1024> slots;
-// Those from here on were never used.
+// Slots from this index on were never used.
 std::atomic<std::size_t> slots_used{0};
 
 // A consistent copy of a slot.
@@ -58,7 +58,7 @@ struct known_range {
   char name[name_size];
 };
 
-// Whether the slot covers the address; then copies it.
+// Whether the slot covers the address. If it does, copies the slot to `out`.
 bool look_up(const slot& in, std::uintptr_t address, std::uint32_t generation, known_range& out) {
   const std::uint32_t version = in.version.load(std::memory_order_acquire);
   if ((version & slot::state) != slot::live) return false;
@@ -73,7 +73,7 @@ bool look_up(const slot& in, std::uintptr_t address, std::uint32_t generation, k
   return in.version.load(std::memory_order_relaxed) == version;
 }
 
-// A range that this process registered itself hides one that it inherited: a child may map the same file again.
+// A range that this process registered itself hides an inherited range, because a child may map the same file again.
 bool look_up(std::uintptr_t address, known_range& out) {
   const std::uint32_t generation = fork_generation();
   const slot* inherited = nullptr;
@@ -86,7 +86,7 @@ bool look_up(std::uintptr_t address, known_range& out) {
   return inherited != nullptr && look_up(*inherited, address, generation, out);
 }
 
-// The trap of the range that this process has registered there, or nullptr.
+// The trap of the range that this process has registered at the address, or nullptr.
 write_trap* find_trap(std::uintptr_t address) {
   const std::uint32_t generation = fork_generation();
   const std::size_t used = slots_used.load(std::memory_order_acquire);
@@ -141,7 +141,7 @@ void give_back(int index) {
 
 // --- The message -----------------------------------------------------------------------------------------------------
 
-// Text in a fixed buffer; what does not fit is cut off.
+// Text in a fixed buffer. Text that does not fit is cut off.
 class line {
  public:
   line& operator<<(const char* text) {
@@ -208,7 +208,7 @@ void explain(int signal, const siginfo_t& info, bool stray) {
 
 // --- The handler -----------------------------------------------------------------------------------------------------
 
-// What was there before ours, for one signal.
+// The handler of one signal that was installed before ours.
 struct earlier_handler {
   std::atomic<bool> known{false};
   std::atomic<bool> spent{false};  // it had SA_RESETHAND and has been called
@@ -216,26 +216,26 @@ struct earlier_handler {
 };
 earlier_handler earlier_segv, earlier_bus;
 
-// A fault happens again when the handler returns. Signals that a process has sent, and early warnings of bad memory, do
-// not.
+// Whether the signal comes again when the handler returns. A fault does. A signal that a process has sent, or an early
+// warning of bad memory, does not.
 bool happens_again(int signal, const siginfo_t& info) {
   return info.si_code > 0 && !(signal == SIGBUS && info.si_code == BUS_MCEERR_AO);
 }
 
-// Ends the process as if there had been no handler, with the faulting instruction in the core dump. tools/tenure-gdb.py stops
-// here.
+// Ends the process as if there had been no handler, with the faulting instruction in the core dump. tools/tenure-gdb.py
+// stops here.
 [[gnu::noinline]] void end_by_fault(int signal, const siginfo_t& info) {
   struct sigaction standard {};
   standard.sa_handler = SIG_DFL;
   ::sigaction(signal, &standard, nullptr);
-  if (!happens_again(signal, info)) ::raise(signal);  // arrives when the handler returns
+  if (!happens_again(signal, info)) ::raise(signal);  // it arrives when the handler returns
 }
 
 // The mask that the program had when the signal came.
 sigset_t interrupted_mask(const void* context) {
   sigset_t mask;
   ::sigemptyset(&mask);
-  // The kernel's is shorter than the C library's, which reads no more of it either.
+  // The kernel's mask is shorter than the C library's type. The C library, too, reads only this many bytes of it.
   std::memcpy(&mask, &static_cast<const ucontext_t*>(context)->uc_sigmask, sizeof(std::uint64_t));
   return mask;
 }
@@ -264,10 +264,10 @@ void chain(earlier_handler& earlier, int signal, siginfo_t* info, void* context)
   }
 }
 
-// Whether the program was writing. What else can be refused is reading, and executing.
+// Whether the refused access was a write. It could also be a read, or an execution.
 bool was_write([[maybe_unused]] const void* context) {
 #if defined(__x86_64__)
-  constexpr greg_t write = 2;  // of the page fault's error code
+  constexpr greg_t write = 2;  // a bit of the page fault's error code
   return (static_cast<const ucontext_t*>(context)->uc_mcontext.gregs[REG_ERR] & write) != 0;
 #else
   return true;
@@ -283,8 +283,8 @@ bool let_trap_resolve(const siginfo_t& info, const void* context, bool& stray) {
   return answer == write_trap::answer::resume;
 }
 
-// A fault in here finds the signal blocked and ends the process: this handler is never entered twice by one thread,
-// unless an earlier handler with SA_NODEFER faults itself, and then there is no state of ours to spoil.
+// A fault in this handler finds the signal blocked and ends the process. So no thread enters the handler twice. The
+// exception is an earlier handler with SA_NODEFER that causes a fault itself. Then there is no state of ours to damage.
 void handle(int signal, siginfo_t* info, void* context) {
   const int saved = errno;
   bool stray = false;
@@ -292,19 +292,19 @@ void handle(int signal, siginfo_t* info, void* context) {
     errno = saved;
     return;
   }
-  if (info->si_code > 0 && info->si_code != SI_KERNEL) explain(signal, *info, stray);  // else there is no address
+  if (info->si_code > 0 && info->si_code != SI_KERNEL) explain(signal, *info, stray);  // otherwise it has no address
   errno = saved;
   chain(signal == SIGSEGV ? earlier_segv : earlier_bus, signal, info, context);
 }
 
 void install_for(int signal, earlier_handler& earlier) {
-  // Asked for before ours is there, because a fault may come at once.
+  // Gets the earlier handler before ours is installed, because a fault may come at once.
   if (::sigaction(signal, nullptr, &earlier.action) != 0) throw_system_error(errno, "cannot get a signal's handler");
   earlier.known.store(true, std::memory_order_release);
   struct sigaction ours {};
   ours.sa_sigaction = handle;
   ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
-  ::sigfillset(&ours.sa_mask);  // a trap may hold pages that a handler of the program's would wait for
+  ::sigfillset(&ours.sa_mask);  // a trap may hold pages that a handler of the program needs
   if (::sigaction(signal, &ours, nullptr) != 0) throw_system_error(errno, "cannot set a signal's handler");
 }
 
@@ -317,7 +317,7 @@ fault_range::fault_range(const void* address, std::size_t length, const std::str
     install_for(SIGSEGV, earlier_segv);
     install_for(SIGBUS, earlier_bus);
     void* frame;
-    ::backtrace(&frame, 1);  // loads a library the first time, which a handler must not
+    ::backtrace(&frame, 1);  // the first call loads a library; the handler must not
   });
   if (length > 0) slot_ = take_slot(reinterpret_cast<std::uintptr_t>(address), length, name, offset, trap);
 }

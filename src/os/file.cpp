@@ -1,6 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// The machine's own file system.
+// The file system of this machine.
 #include "os/file.hpp"
 
 #include <fcntl.h>
@@ -46,7 +46,7 @@ auto uninterrupted(Call call) {
   return result;
 }
 
-// What a list of buffers still has to be written, as the kernel wants it.
+// The part of a list of buffers that is still to be written, in the form that the kernel takes.
 class buffer_cursor {
  public:
   explicit buffer_cursor(buffers from) : from_(from) { advance(0); }
@@ -89,7 +89,7 @@ class buffer_cursor {
 std::uint32_t physical_block_size(dev_t device) {
   const std::string entry = "/sys/dev/block/" + std::to_string(major(device)) + ':' + std::to_string(minor(device));
   std::uint32_t size = 0;
-  // A partition has no queue of its own: its disk, the directory above, has.
+  // A partition has no queue. Its disk has one, in the directory above.
   for (const char* queue : {"/queue/physical_block_size", "/../queue/physical_block_size"})
     if (std::ifstream(entry + queue) >> size) return size;
   return 0;
@@ -113,8 +113,8 @@ void refuse_unless_storage(const struct stat& found, const std::string& path) {
   throw_system_error(EINVAL, "cannot open " + path, std::string("it is ") + kind + ", not a file or a block device");
 }
 
-// Moves a new descriptor away from 0, 1 and 2. A program that was started with one of these closed would get it here, and
-// what is then printed to standard output would land in the file.
+// Moves a new descriptor away from 0, 1 and 2. A program may have been started with one of them closed. Then the new
+// descriptor would take its place, and text that the program prints would go into the file.
 int behind_standard_streams(int descriptor) {
   if (descriptor < 0 || descriptor > STDERR_FILENO) return descriptor;
   const int moved = ::fcntl(descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
@@ -124,10 +124,10 @@ int behind_standard_streams(int descriptor) {
   return moved;
 }
 
-// Where a symbolic link leads, or `path`.
+// The path to which a symbolic link leads; `path` itself if it is no link.
 std::string target_of(std::string path) {
   namespace fs = std::filesystem;
-  constexpr int most = 40;  // as the kernel
+  constexpr int most = 40;  // the kernel's limit
   for (int links = 0; links < most; ++links) {
     std::error_code failure;
     const fs::path to = fs::read_symlink(path, failure);
@@ -154,14 +154,14 @@ std::string syncing_names(const std::string& directory) {
 
 void sync_names(int descriptor, const std::string& directory) {
   if (uninterrupted([&] { return ::fsync(descriptor); }) == 0) return;
-  // Some network and user-space file systems cannot sync directories and say so; there is nothing better to do there.
+  // Some network and user-space file systems cannot sync directories and report this. Nothing better can be done then.
   if (const int code = errno; code != EINVAL && code != EOPNOTSUPP && code != ENOSYS)
     throw_system_error(code, syncing_names(directory));
 }
 
 class real_file final : public file {
  public:
-  // Takes the descriptor, also if it throws.
+  // Owns the descriptor from now on, even if it throws.
   real_file(int descriptor, std::string path, access how) : descriptor_(descriptor), path_(std::move(path)), how_(how) {
     try {
       absolute_path_ = absolute_path(path_);
@@ -176,7 +176,7 @@ class real_file final : public file {
   ~real_file() override {
     if (locked_.load(std::memory_order_relaxed)) {
       forget_lock(descriptor_);
-      // A child that was made without the handlers of fork shares the lock: unlocking ends it although the child goes on.
+      // A child that was made without the fork handlers shares the lock. Unlocking ends it, although the child goes on.
       if (generation_ == fork_generation()) ::flock(descriptor_, LOCK_UN);
     }
     if (descriptor_ >= 0) ::close(descriptor_);
@@ -228,7 +228,7 @@ class real_file final : public file {
   }
 
   void read_ahead(std::uint64_t offset, std::uint64_t length) noexcept override {
-    // The kernel reads no more than its window at a call, which depends on the device, and forgets the rest.
+    // At each call the kernel reads no more than its window, whose size depends on the device, and ignores the rest.
     constexpr std::uint64_t least_window = std::uint64_t{128} << 10;
     for (const std::uint64_t end = offset + length; offset < end; offset += least_window)
       ::posix_fadvise(descriptor_, static_cast<off_t>(offset), static_cast<off_t>(std::min(least_window, end - offset)),
@@ -312,7 +312,7 @@ class real_file final : public file {
   }
 
  private:
-  // Offsets from 2^63 on become negative; the kernel refuses these.
+  // Offsets from 2^63 on become negative. The kernel refuses them.
   static off_t position(std::uint64_t offset) { return static_cast<off_t>(offset); }
 
   [[nodiscard]] struct stat status() const {
@@ -336,7 +336,7 @@ class real_file final : public file {
     }
   }
 
-  // Now, so that sync_name() does not fail because the process has as many files open as it may.
+  // Called early, so that sync_name() does not fail later because the process has too many files open.
   void find_directory() {
     const std::string directory = directory_of(target_of(absolute_path_));
     directory_ = open_directory(directory);
@@ -348,7 +348,8 @@ class real_file final : public file {
     if (how_ == access::read_only) throw_system_error(EBADF, what, "it was opened for reading");
   }
 
-  // Moves the cursor over what a system call has written; `written` is its result, `at` where it began.
+  // Moves the cursor over the bytes that a system call has written. `written` is its result, `at` the offset of its
+  // first byte.
   void advance(buffer_cursor& left, ssize_t written, std::uint64_t at) const {
     if (written > 0) return left.advance(static_cast<std::size_t>(written));
     const int code = written < 0 ? errno : EIO;
@@ -358,7 +359,8 @@ class real_file final : public file {
     throw_system_error(code, what, written < 0 ? "" : "the system wrote nothing and gave no reason");
   }
 
-  // False if the kernel or the file system cannot do it; then some of it may be written, but not for sure durably.
+  // Returns false if the kernel or the file system cannot do it. Then some bytes may be written, but need not be
+  // durable.
   bool write_with_dsync(std::uint64_t offset, buffers from) {
     if (dsync_refused_.load(std::memory_order_relaxed)) return false;
     buffer_cursor left(from);
@@ -368,7 +370,7 @@ class real_file final : public file {
       const ssize_t written =
           ::pwritev2(descriptor_, parts.data(), static_cast<int>(parts.size()), position(at), RWF_DSYNC);
       if (written < 0 && (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL)) {
-        // EINVAL may also be about the offset; then the plain write fails too, and says so.
+        // EINVAL may also mean a bad offset. Then the plain write fails, too, and reports it.
         if (errno != EINVAL || position(at) >= 0) dsync_refused_.store(true, std::memory_order_relaxed);
         return false;
       }
@@ -377,7 +379,7 @@ class real_file final : public file {
     return true;
   }
 
-  // For file systems without fallocate: zeros over what reads as zero fill the holes and change nothing.
+  // For file systems without fallocate. Writing zeros over bytes that read as zero fills the holes and changes nothing.
   void allocate_by_writing(std::uint64_t offset, std::uint64_t length) {
     const std::uint64_t end = offset + length;
     const std::uint64_t existing = std::min(end, size());
@@ -398,7 +400,7 @@ class real_file final : public file {
   }
 
   std::atomic<int> descriptor_;  // -1 in a child of a fork, if it was locked
-  int directory_ = -1;           // which has the file's name, until that is durable; -1: it could not be opened
+  int directory_ = -1;           // holds the file's name, until that is durable; -1: could not be opened
   bool name_is_durable_ = false;
   std::string path_;
   const access how_;
@@ -413,7 +415,7 @@ class real_file final : public file {
 class system_disk final : public disk {
  public:
   [[nodiscard]] std::unique_ptr<file> open(const std::string& path, access how) override {
-    // Looked at before it is opened: opening a pipe waits, and opening some devices does things.
+    // Checks the kind of the file before opening it: opening a pipe may wait, and opening some devices has effects.
     struct stat found {};
     if (::stat(path.c_str(), &found) != 0) throw_system_error(errno, "cannot open " + path);
     refuse_unless_storage(found, path);
@@ -448,10 +450,11 @@ class system_disk final : public disk {
   void rename_to_new(const std::string& from, const std::string& to) override {
     if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return;
     if (errno != EINVAL && errno != ENOSYS) throw_system_error(errno, renaming(from, to));
-    // A network file system, mostly. If the old name stays, the file has two.
+    // Mostly a network file system. If the old name cannot be removed, the file has two names.
     if (::link(from.c_str(), to.c_str()) == 0) return static_cast<void>(::unlink(from.c_str()));
     if (errno != EPERM && errno != EOPNOTSUPP && errno != ENOSYS) throw_system_error(errno, renaming(from, to));
-    // Without links either. Until the second step, and after a crash in between, there is an empty file.
+    // There are no links either. The new name is an empty file before the second step, and after a crash between the
+    // steps.
     const int flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC;
     const int descriptor = uninterrupted([&] { return ::open(to.c_str(), flags, 0600); });
     if (descriptor < 0) throw_system_error(errno, renaming(from, to));
@@ -496,7 +499,7 @@ class system_disk final : public disk {
 }  // namespace
 
 disk& real_disk() {
-  // Never destroyed: static objects may still use it.
+  // Never destroyed, because static objects may still use it.
   static system_disk* const the_disk = new system_disk;
   return *the_disk;
 }

@@ -16,13 +16,13 @@ struct registry {
   std::vector<std::atomic<int>*> descriptors;
 };
 
-// Never destroyed: static objects may still have files.
+// Never destroyed, because static objects may still have files.
 registry& all() {
   static registry* const the_registry = new registry;
   return *the_registry;
 }
 
-// No thread is in the middle of a change when a fork copies the table.
+// Then no thread is in the middle of a change when a fork copies the table.
 void before_fork() { all().mutex.lock(); }
 void in_parent() { all().mutex.unlock(); }
 void in_child() {

@@ -1,7 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// A line of /proc/locks: "1: FLOCK  ADVISORY  WRITE 71 fe:00:1835 0 EOF". It has the process that holds the lock, and
-// the file's device (in hexadecimal) and number. Lines with "->" behind the first word stand for processes that wait.
+// A line of /proc/locks: "1: FLOCK ADVISORY WRITE 71 fe:00:1835 0 EOF". It has the process that holds the lock, and the
+// file's device (in hexadecimal) and number. A line with "->" behind the first word stands for a process that waits.
 #include "os/lock_holders.hpp"
 
 #include <sys/sysmacros.h>
@@ -49,7 +49,8 @@ std::string lock_holders(std::istream& locks, dev_t device, ino_t number, const 
     else if (line.file.ends_with(":" + file_number))
       similar.push_back(line.process);
   }
-  // Some file systems without a device (btrfs, overlayfs) give their files other numbers than the kernel has here.
+  // Some file systems without a device (btrfs, overlayfs) report a device number that differs from the one in this
+  // table.
   std::vector<pid_t>& found = exact.empty() && major(device) == 0 ? similar : exact;
   std::ranges::sort(found);
   found.erase(std::unique(found.begin(), found.end()), found.end());
@@ -58,7 +59,8 @@ std::string lock_holders(std::istream& locks, dev_t device, ino_t number, const 
 
   const std::string name = name_of(found.front());
   const std::string others = found.size() > 1 ? " and " + std::to_string(found.size() - 1) + " more," : "";
-  // Children share the locks that their parent had when it forked, and these end with the last of them.
+  // Children share the locks that their parent had when it forked. Such a lock ends when the last of these processes
+  // ends.
   if (name.empty()) return "a child of process " + std::to_string(found.front()) + ", which has ended," + others;
   return "another process, " + std::to_string(found.front()) + " (" + name + ")," + others;
 }

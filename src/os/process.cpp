@@ -20,8 +20,8 @@ static_assert(std::atomic<std::uint32_t>::is_always_lock_free);  // the fault ha
 
 void count_fork() { forks.fetch_add(1, std::memory_order_relaxed); }
 
-// Before main: no object of this library can be made before the handler is there. A static object of the user's that
-// forks even earlier is not counted; nothing of ours exists then.
+// Runs before main, so the handler is installed before the program can make an object of this library. If a static
+// object of the program forks even earlier, that fork is not counted. No object of ours exists then.
 [[maybe_unused]] const int fork_handler = pthread_atfork(nullptr, nullptr, count_fork);
 
 }  // namespace
@@ -29,7 +29,7 @@ void count_fork() { forks.fetch_add(1, std::memory_order_relaxed); }
 std::uint32_t fork_generation() noexcept { return forks.load(std::memory_order_relaxed); }
 
 std::int64_t wall_clock_ns() noexcept {
-  // The coarse clock: every commit asks, and milliseconds are enough for people.
+  // The coarse clock, because every commit reads it, and milliseconds are enough for people.
   timespec now{};
   clock_gettime(CLOCK_REALTIME_COARSE, &now);
   return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
@@ -60,7 +60,7 @@ std::string absolute_path(const std::string& path) {
       result /= part;
       continue;
     }
-    // "x/.." is nothing unless x is a symbolic link: then it is the directory that holds x's target, and stays.
+    // "x/.." can be removed unless x is a symbolic link. Then it is the directory that holds x's target, and it stays.
     const fs::path last = result.filename();
     if (last == ".." || fs::is_symlink(fs::symlink_status(result, failure))) {
       result /= part;

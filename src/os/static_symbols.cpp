@@ -26,7 +26,7 @@ namespace tenure::os {
 namespace {
 
 struct module_place {
-  std::string name, path;  // name "": the program
+  std::string name, path;  // the program has the name ""
   std::uintptr_t base;
 };
 
@@ -59,7 +59,7 @@ struct by_name {
 };
 int look_for_name(dl_phdr_info* module, std::size_t, void* data) {
   auto& wanted = *static_cast<by_name*>(data);
-  // Of several without a name, as the kernel's own library, the program comes first.
+  // Several modules may have no name, as the kernel's own library. The program comes first among them.
   if (name_of(*module) != wanted.name) return 0;
   wanted.found = {wanted.name, path_of(*module), module->dlpi_addr};
   return 1;
@@ -84,8 +84,8 @@ class module_file {
   module_file(const module_file&) = delete;
   module_file& operator=(const module_file&) = delete;
 
-  // Calls f(symbol, its name, source file of a local one, its kind) for each variable, from the full table, or else the
-  // dynamic one.
+  // Calls f(symbol, its name, its source file if it is local, its kind) for each variable. Reads the full symbol table,
+  // or, if there is none, the dynamic one.
   template <class F>
   void for_each_variable(F&& f) const {
     const auto* const header = part<Elf64_Ehdr>(0, 1);
@@ -119,7 +119,8 @@ class module_file {
         file = name;
         is_linkers = false;
       }
-      // What the linker defines is under no file, and behind it what was global and is hidden.
+      // Symbols that the linker defines belong to no file. After them come symbols that were global and have been
+      // hidden.
       is_linkers = is_linkers || name == "_DYNAMIC";
       if (type != STT_OBJECT || s.st_shndx == SHN_UNDEF || s.st_size == 0) continue;
       const bool is_local = ELF64_ST_BIND(s.st_info) == STB_LOCAL;
@@ -151,8 +152,8 @@ std::string symbol_without_numbers(std::string_view symbol) {
   std::string text(symbol);
   if (kind_of_symbol(text) == symbol_kind::numbered) text.resize(text.rfind('.'));
   if (!text.starts_with("_Z")) return text;
-  // The number behind the name is not part of the text that it stands for; those of lambda expressions and types without
-  // names are.
+  // The demangled text lacks the number behind the name. It has the numbers of lambda expressions and of types without
+  // names.
   int failed = 0;
   const std::unique_ptr<char, void (*)(void*)> plain(abi::__cxa_demangle(text.c_str(), nullptr, nullptr, &failed),
                                                      &std::free);
@@ -173,7 +174,8 @@ std::optional<symbol_place> symbol_around(const void* address) {
   module_file(wanted.found->path)
       .for_each_variable([&](const Elf64_Sym& s, std::string_view name, std::string_view file, symbol_kind kind) {
         if (at - s.st_value >= s.st_size) return;
-        // Of several names of one variable the first in the alphabet: the order in the table is another one in another build.
+        // If a variable has several names, takes the first one in alphabetic order: the table's order differs between
+        // builds.
         symbol_place place{wanted.found->name, std::string(file), std::string(name), at - s.st_value, s.st_size, kind};
         if (!found ||
             std::tie(place.kind, place.file, place.symbol) < std::tie(found->kind, found->file, found->symbol))
@@ -186,7 +188,7 @@ symbol_address address_of_symbol(const std::string& module, const std::string& f
   by_name wanted{module, {}};
   ::dl_iterate_phdr(look_for_name, &wanted);
   if (!wanted.found) return {};
-  // Variables of functions may have siblings.
+  // A function may have several variables of the same name.
   const bool in_function = symbol.starts_with("_ZZ") || symbol.find('.') != symbol.npos;
   const std::string bare = in_function ? symbol_without_numbers(symbol) : symbol;
   const std::string_view begin = std::string_view(symbol).substr(0, symbol.starts_with("_ZZ") ? 3 : symbol.find('.'));

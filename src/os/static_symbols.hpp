@@ -34,7 +34,7 @@ struct symbol_place {
 [[nodiscard]] std::optional<symbol_place> symbol_around(const void* address);
 
 struct symbol_address {
-  std::byte* address = nullptr;  // nullptr: it is not there, or there several times, or its name does not last
+  std::byte* address = nullptr;  // nullptr: no such symbol, or several, or its name may change
   std::uint64_t size = 0;        // bytes
 };
 [[nodiscard]] symbol_address address_of_symbol(const std::string& module, const std::string& file,

@@ -1,6 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Whether somebody is looking.
+// Whether a file is a terminal.
 #pragma once
 
 #include <cstdio>

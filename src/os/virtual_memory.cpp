@@ -37,7 +37,7 @@ std::string range_text(const void* address, std::size_t length) {
   return std::to_string(length) + " bytes at address " + hexadecimal(address);
 }
 
-// `otherwise` is the reason if nothing can be seen there.
+// `otherwise` is the reason for the message if no mapping is found there.
 [[noreturn]] void throw_taken(void* at, std::size_t length, const std::string& name, const std::string& otherwise) {
   const std::string there = occupant(at, length);
   throw error(errc::address_taken, "cannot map " + name + " (" + range_text(at, length) +
@@ -45,7 +45,7 @@ std::string range_text(const void* address, std::size_t length) {
                                        "; remove what is there or choose another address");
 }
 
-// A descriptor that is closed at the end of the scope; -1 for none.
+// A descriptor that is closed at the end of the scope; -1: none.
 class descriptor {
  public:
   explicit descriptor(int value) : value_(value) {}
@@ -84,8 +84,8 @@ class run_collector {
   page_run run_{nullptr, 0};
 };
 
-// Each scan returns how many bytes from the beginning of the range it has classified; less than `length` where the
-// kernel does not offer the mechanism.
+// Each scan returns the number of bytes from the start of the range that it has classified. That is less than `length`
+// if the kernel does not offer the mechanism.
 
 std::size_t scan_by_ioctl(int pagemap, const void* address, std::size_t length, run_collector& runs) {
   std::array<page_region, 256> regions{};  // valgrind does not know that the call fills it
@@ -134,7 +134,7 @@ std::size_t scan_by_reading(int pagemap, const void* address, std::size_t length
 }
 
 void drop(std::byte* address, std::size_t length) {
-  constexpr int dontneed_locked = 24;  // Linux 5.18: also pages that the program keeps in memory with mlock
+  constexpr int dontneed_locked = 24;  // Linux 5.18: also drops pages that the program has locked with mlock
   int result;
   do result = ::madvise(address, length, MADV_DONTNEED);
   while (result != 0 && (errno == EINTR || errno == EAGAIN));
@@ -149,7 +149,7 @@ class run_cursor {
 
   [[nodiscard]] bool at_end() const { return runs_.empty(); }
 
-  // The run, or the rest of it, that is `index` runs on.
+  // The run that is `index` runs after the current one. For index 0, the rest of the current run.
   [[nodiscard]] page_run operator[](std::size_t index) const {
     const std::size_t skip = index == 0 ? done_ : 0;
     return {runs_[index].address + skip, runs_[index].length - skip};
@@ -169,10 +169,10 @@ class run_cursor {
   std::size_t done_ = 0;  // bytes of the first run
 };
 
-// Leaves the cursor where the kernel refused to go on.
+// If the kernel refuses to go on, the cursor stays at that place.
 void drop_in_batches(run_cursor& left) {
 #if defined(SYS_process_madvise) && defined(SYS_pidfd_open)
-  // The descriptor is not kept: after a fork it would name the parent.
+  // The descriptor is not kept, because after a fork it would name the parent.
   const descriptor self(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
   if (self.get() < 0) return;
   std::array<iovec, 1024> batch;
@@ -218,8 +218,8 @@ void* map_at(void* at, std::size_t length, int protection, int flags, int descri
       throw_system_error(code, what, "choose another address (ThreadSanitizer allows few)");
     throw_system_error(code, what);
   }
-  // Kernels before 4.17 do not know MAP_FIXED_NOREPLACE and take the address as a hint; ThreadSanitizer rewrites
-  // addresses outside of its windows. Both would leave a mapping where nobody asked for one.
+  // Kernels before 4.17 do not know MAP_FIXED_NOREPLACE and take the address as a hint. ThreadSanitizer changes
+  // addresses outside of its windows. In both cases the mapping is at another address, and is removed.
   if (at != nullptr && got != at) {
     ::munmap(got, length);
     throw_taken(at, length, name, "only " + hexadecimal(got) + " was offered");
@@ -242,7 +242,7 @@ void* map_anonymous(void* at, std::size_t length) {
 
 namespace {
 
-// The kernel aligns to ordinary pages: takes too much and gives back what is before and after.
+// The kernel aligns to ordinary pages only. So this maps more than needed, and unmaps the rest before and behind.
 std::byte* map_aligned(std::size_t length, int protection, const std::string& name) {
   auto* const all =
       static_cast<std::byte*>(map_at(nullptr, length + huge_page_size, protection, MAP_ANONYMOUS, -1, 0, name));
@@ -276,14 +276,14 @@ void reserve_again(void* at, std::size_t length) noexcept {
 }
 
 void unmap(void* address, std::size_t length) noexcept {
-  // The only other failure is that the process has too many mappings to split one; then the memory stays.
+  // The only other failure is that the process has too many mappings to split one. Then the memory stays mapped.
   if (address != nullptr && length != 0) ::munmap(address, length);
 }
 
 std::string occupant(const void* address, std::size_t length) {
   const auto begin = reinterpret_cast<std::uintptr_t>(address);
   const std::uintptr_t end = begin + length;
-  // thread-self, because self is empty when the program's first thread has ended.
+  // Not "self", which is empty once the program's first thread has ended.
   std::ifstream maps("/proc/thread-self/maps");
   // "55d0c8a00000-55d0c8a21000 rw-p 00000000 00:00 0          [heap]"
   for (std::string line; std::getline(maps, line);) {
@@ -351,7 +351,7 @@ void exclude_from_fork(void* address, std::size_t length) noexcept { ::madvise(a
 void make_private(void* at) noexcept {
   auto* const byte = static_cast<volatile unsigned char*>(at);
 #if defined(__x86_64__)
-  asm volatile("lock orb $0, %0" : "+m"(*byte) : : "memory", "cc");  // compilers make a load of the builtin
+  asm volatile("lock orb $0, %0" : "+m"(*byte) : : "memory", "cc");  // compilers turn the builtin into a load
 #else
   __atomic_fetch_or(byte, 0, __ATOMIC_RELAXED);
 #endif
@@ -365,7 +365,7 @@ void append_page(std::vector<page_run>& runs, std::byte* page, std::size_t lengt
 }
 
 void drop_private_copies(std::span<const page_run> runs) {
-  constexpr std::size_t worth_a_batch = 4;  // below, opening the descriptor costs more than it saves
+  constexpr std::size_t worth_a_batch = 4;  // for fewer runs, opening the descriptor costs more than it saves
   run_cursor left(runs);
   left.advance(0);
   if (runs.size() >= worth_a_batch && mechanism.load(std::memory_order_relaxed) == page_mechanism::best)
@@ -382,7 +382,7 @@ void for_each_private_copy(const void* address, std::size_t length, const std::f
   run_collector runs(found);
   std::size_t done = 0;
   if (allowed != page_mechanism::none) {
-    // Opened anew each time: a descriptor that was opened before a fork shows the parent.
+    // Opened at each call, because a descriptor that was opened before a fork shows the parent.
     const descriptor pagemap(::open("/proc/thread-self/pagemap", O_RDONLY | O_CLOEXEC));
     if (pagemap.get() >= 0) {
       if (allowed == page_mechanism::best) done = scan_by_ioctl(pagemap.get(), address, length, runs);

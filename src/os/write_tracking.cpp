@@ -12,7 +12,7 @@
 namespace tenure::os {
 namespace {
 
-// Not in the headers of older distributions.
+// The headers of older distributions lack these.
 constexpr int user_mode_only = 1;                                   // Linux 5.11
 constexpr std::uint64_t feature_write_protection_async = 1u << 15;  // Linux 6.7
 constexpr std::uint64_t present_or_swapped = page_is_present | page_is_swapped;
@@ -24,7 +24,7 @@ pm_scan_arg arguments(std::byte* base, std::size_t length, std::span<page_region
   scan.end = scan.start + length;
   scan.vec = found.empty() ? 0 : reinterpret_cast<std::uint64_t>(found.data());
   scan.vec_len = found.size();
-  // Never "written" alone: that holds for every page that is not there, and would give page tables to all of them.
+  // Never "written" alone: every page that is not in memory counts as written, and all of them would get page tables.
   scan.category_anyof_mask = present_or_swapped;
   return scan;
 }
@@ -57,7 +57,7 @@ bool write_tracking::start(std::byte* base, std::size_t length) noexcept {
   uffdio_register range{};
   range.range = {reinterpret_cast<std::uint64_t>(base), length};
   range.mode = UFFDIO_REGISTER_MODE_WP;
-  // The first reset arms every page that is in memory; those that come later count as written when they come.
+  // The first reset arms every page that is in memory. A page that comes into memory later counts as written then.
   auto arm = arguments(base, length, {});
   arm.flags = scan_resets_written | scan_needs_tracking;
   arm.category_mask = page_is_written;
@@ -69,7 +69,7 @@ bool write_tracking::start(std::byte* base, std::size_t length) noexcept {
 }
 
 void write_tracking::stop() noexcept {
-  if (userfaultfd_ >= 0) ::close(userfaultfd_);  // which ends the registration
+  if (userfaultfd_ >= 0) ::close(userfaultfd_);  // this ends the registration
   if (pagemap_ >= 0) ::close(pagemap_);
   userfaultfd_ = pagemap_ = -1;
 }
@@ -98,8 +98,8 @@ bool write_tracking::collect(std::vector<page_run>& written, std::span<const pag
     from = run.address + run.length;
   }
   if (!reset(from, static_cast<std::size_t>(base_ + length_ - from), candidates)) return false;
-  // Pages that were read for the first time count as written, too. Asking for this at once would look up the owner of every
-  // page in memory: 30 ns each instead of 2.
+  // Pages that were read for the first time count as written, too. They are filtered out here. If the first scan did
+  // that, it would look up the owner of every page in memory: 30 ns for each page instead of 2.
   for (const page_run& run : candidates) {
     auto classify = arguments(run.address, run.length, found_);
     classify.category_inverted = classify.category_mask = classify.return_mask = page_is_file;

@@ -13,7 +13,7 @@ const address_map::page_bits* address_map::look_up_anew(std::uintptr_t page) con
   const auto at = pages_.find(page);
   if (at == pages_.end()) return nullptr;
   last_page_ = page;
-  return last_bits_ = &at->second;  // elements of the map stay where they are
+  return last_bits_ = &at->second;  // elements of the map do not move
 }
 
 void address_map::forget(object o) {

@@ -34,7 +34,7 @@ class address_map {
     const page_bits* const bits = look_up(at >> page_shift);
     return bits != nullptr && ((*bits)[at % 4096 / 512] >> at / 8 % 64 & 1) != 0;
   }
-  // The object in which the address lies, or behind whose end it is; none if there is none.
+  // The object that contains the address, or that ends just before it; none if there is none.
   [[nodiscard]] object find(const void* address) const {
     if (is_handle(address)) return {static_cast<std::byte*>(const_cast<void*>(address))};
     return find_around(reinterpret_cast<std::uintptr_t>(address));

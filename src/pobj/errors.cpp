@@ -40,7 +40,7 @@ int note(const char* call, const char* what, int code) noexcept {
   try {
     last_error.assign(call).append(": ").append(what);
   } catch (...) {
-    last_error.clear();  // the code tells at least that memory is short
+    last_error.clear();  // the code still tells that memory is short
   }
   return code;
 }
@@ -60,7 +60,7 @@ int note_current_exception(const char* call) noexcept {
     return note(call, "out of memory", POBJ_ENOMEM);
   } catch (const std::exception& e) {
     return note(call, e.what(), POBJ_EIO);
-  } catch (...) {  // only a simulated disk throws other things
+  } catch (...) {  // only a simulated disk throws anything else
     return note(call, "the storage is gone", POBJ_EIO);
   }
 }

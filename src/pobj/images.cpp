@@ -9,7 +9,7 @@ namespace tenure::pobj {
 
 namespace {
 
-constexpr std::uint64_t step = 512;  // bytes that are compared, and logged, at a time
+constexpr std::uint64_t step = 512;  // bytes that are compared and logged at a time
 
 }  // namespace
 
@@ -29,7 +29,7 @@ reference encode(const store& in, std::uint64_t word, object* transient) {
 std::uint64_t decode(const store& in, reference r, pobj_report* report) {
   if (r.is_null()) return 0;
   if (r.is_address()) {
-    // During reconstruction it is of an earlier execution, whatever its number says.
+    // During reconstruction the address is from an earlier execution, even if its number is the current one.
     if (report == nullptr && r.execution() == (in.execution & 0x7fff)) return r.address();
     if (report != nullptr) ++report->null_unknown;
     return 0;
@@ -40,7 +40,8 @@ std::uint64_t decode(const store& in, reference r, pobj_report* report) {
     to = in.slots.object_at(at - 8);
     if (!to) to = in.slots.find_last_object(at - 8);
   }
-  // The middle of an object, or just behind it: between objects there is a slot's word at least [pobj.reference.interior].
+  // The address may be in the object or just behind it, because there is at least a slot's word between objects
+  // [pobj.reference.interior].
   if (!to || at - (to.header().slot + 8) > to.header().size ||
       in.free.word_at(to.header().slot).serial() != r.serial()) {
     if (report != nullptr) ++report->null_dangling;
@@ -65,7 +66,7 @@ void check_typed(const store& in, const stored_memory& m, std::uint64_t from, st
 
 namespace {
 
-// What [from, to) of the image shall be.
+// Writes to `out` what [from, to) of the image must be.
 void write_as_image(transaction& t, const stored_memory& m, std::uint64_t from, std::uint64_t to, std::byte* out) {
   std::memcpy(out, m.memory + from, to - from);
   m.type.for_each_transient(from, to, m.size, [&](std::uint64_t begin, std::uint64_t until) {
@@ -87,7 +88,7 @@ void write_image(transaction& t, const stored_memory& m, std::uint64_t from, std
   // References are whole words.
   from = from / 8 * 8;
   to = std::min(round_to_8(to), m.size);
-  // Nothing to compare with, and nothing to declare.
+  // A new image has no old bytes to compare with, and needs no declaration.
   if (t.is_made_here(m.image)) return write_as_image(t, m, from, to, in.free.at(m.image + from));
   std::array<std::byte, step> block;
   for (; from < to; from += step) {

@@ -1,8 +1,8 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Copies between memory and images. Bytes are the same in both, references are not: an image refers to images, so that
-// an image must not be written again when objects come to lie at other addresses [pobj.reference.position]. The store's
-// lock is held.
+// Copies between memory and images. Bytes are the same in both, references are not: an image refers to other images by
+// their positions. So no image must be written again when objects get other addresses [pobj.reference.position]. The
+// store's lock is held.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct stored_memory {
 
 // The image of a pointer. `transient`: the object to which it points, if that object has no image.
 [[nodiscard]] reference encode(const store& in, std::uint64_t word, object* transient = nullptr);
-// The pointer that a reference means in this process; 0 if there is none. That is counted in `report`, if it is given.
+// The pointer that a reference means in this process; 0 if there is none. If `report` is given, it counts these.
 [[nodiscard]] std::uint64_t decode(const store& in, reference r, pobj_report* report = nullptr);
 
 // Throws POBJ_EUNTYPED if a handle lies in [from, to) where the type has no reference.
@@ -34,7 +34,8 @@ void check_typed(const store& in, const stored_memory& m, std::uint64_t from, st
 void write_image(transaction& t, const stored_memory& m, std::uint64_t from, std::uint64_t to);
 // Copies the image back to memory, except transient bytes. `report` is as for decode.
 void read_image(const store& in, const stored_memory& m, pobj_report* report = nullptr);
-// Words become references, or are no references any more. Changes the image accordingly.
+// The object gets the type `to`: some words become references, and others cease to be references. Changes the image
+// accordingly.
 void convert_words(transaction& t, const stored_memory& m, const type_description& to);
 
 // Updates an object's image, strict or not. Does nothing for a transient object.

@@ -1,6 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Transactions of a thread: the outermost is a real one, the others are counted [pobj 3.5.6].
+// Transactions of a thread. The outermost one is real, nested ones are only counted [pobj 3.5.6].
 #include "pobj/transaction.hpp"
 
 using namespace tenure::pobj;

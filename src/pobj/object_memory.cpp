@@ -44,7 +44,7 @@ void* block_pool::take(std::size_t size) {
     return free;
   }
   if (static_cast<std::size_t>(end_ - next_) < size) {
-    // What is left of the last one stays unused: at most a 512th of it.
+    // The rest of the last chunk stays unused: at most a 512th of it.
     std::unique_ptr<std::byte, unmap> chunk(static_cast<std::byte*>(os::map_anonymous_huge(chunk_size)));
     next_ = chunks_.emplace_back(std::move(chunk)).get();
     end_ = next_ + chunk_size;

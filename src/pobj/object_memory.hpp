@@ -66,7 +66,7 @@ class block_pool {
 // The store's lock is held.
 class object_memory {
  public:
-  // `first`: the manager that pobj_init was given, number 0. If it has no malloc: the pool.
+  // `first`: the manager that was passed to pobj_init. It gets number 0. If it has no malloc, number 0 is the pool.
   explicit object_memory(const pobj_allocator& first) : all_{first} {}
 
   [[nodiscard]] bool has_pool() const { return all_[0].malloc == nullptr; }
@@ -77,7 +77,7 @@ class object_memory {
   // The number of a memory manager. A new one is added. Throws if there are too many.
   [[nodiscard]] std::uint64_t number_of(const pobj_allocator& wanted);
 
-  // Whether the object's memory is given back when it is freed. It is not if a garbage collector takes it.
+  // Whether freeing the object gives its memory back. It does not if a garbage collector takes the memory.
   [[nodiscard]] bool takes_back(object o) const { return is_pooled(o) || all_[o.header().allocator].free != nullptr; }
   // Gives the memory back, now or with `later`.
   void release(object o, blocks_to_free& later) noexcept;

@@ -11,7 +11,7 @@ namespace tenure::pobj {
 
 namespace {
 
-// The object's header; with the store's lock.
+// Writes the object's header. The store's lock is held.
 object make_object(store& in, void* block, std::uint64_t size, std::uint64_t allocator) {
   const object o{static_cast<std::byte*>(block) + sizeof(object_header)};
   o.begin(0, size, 0, allocator);
@@ -64,7 +64,7 @@ void* allocate(std::size_t count, std::size_t each, bool zeroed, bool persistent
         t.note_made(made);
         t.give_slot(made, slot);
       } catch (...) {
-        // An enclosing transaction goes on without it.
+        // An enclosing transaction may go on, without this object.
         if (made) t.forget_made(made);
         t.undo_give_slot(made, slot);
         if (made && from == nullptr) in.object_blocks.give_back(made.block(), block_size(size));
@@ -73,7 +73,7 @@ void* allocate(std::size_t count, std::size_t each, bool zeroed, bool persistent
       }
     });
   } catch (...) {
-    // Unless it has become an object, whose memory an abort has given back.
+    // If it has become an object, an abort has given the memory back already.
     if (!made && from != nullptr && from->free != nullptr) from->free(block);
     throw;
   }

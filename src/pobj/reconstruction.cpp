@@ -1,8 +1,8 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Makes objects from images at the beginning of an execution [pobj 4.3]. Recoverable memory does the recovery. Then
-// every slot is visited, and every object is allocated. An object is filled once the addresses of the objects that it
-// refers to are known.
+// Makes objects from images at the beginning of an execution [pobj 4.3]. First, recoverable memory does its recovery.
+// Then this visits every slot and allocates every object. It fills an object when the addresses of all objects to which
+// it refers are known.
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -34,7 +34,7 @@ void for_each_slot(const store& in, F&& f) {
   }
 }
 
-// Blocks of objects to which nothing else refers yet, kept where the program's collector sees them.
+// Blocks of objects to which nothing else refers yet. They are kept in memory that the program's collector sees.
 class visible_blocks {
  public:
   visible_blocks(const pobj_allocator& from, std::size_t most)
@@ -58,7 +58,7 @@ class visible_blocks {
 // same number.
 bool is_old_address(const store& in, reference r) { return r.is_address() && r.execution() == (in.execution & 0x7fff); }
 
-// The memory equals the image. Notes where it has old addresses.
+// The memory is still a copy of the image. Converts its references, and notes the places of old addresses.
 void decode_references(const store& in, const stored_memory& m, pobj_report& report, std::vector<position>& old) {
   m.type.for_each_reference(0, m.size, m.size, [&](std::uint64_t at) {
     const reference r{load_word(m.memory + at)};
@@ -118,7 +118,7 @@ void store::scan() {
   position free_from = 0, free_to = 0;
   for_each_slot(*this, [&](position at, slot_word word) {
     if (word.type() == slot_word::type_free) {
-      // One step for many neighbours.
+      // Adds many adjacent free slots in one step.
       if (at != free_to || at + word.length() - free_from > largest_free) {
         free.add(free_from, free_to);
         free_from = at;
@@ -144,8 +144,8 @@ void store::scan() {
       types.use(v->type);
 }
 
-// Writes each block to `blocks`, if that is given, before the next one is allocated. Objects that refer to later ones
-// are filled after all have been made.
+// If `blocks` is given, writes each block there before it allocates the next one. Objects that refer to later ones are
+// filled after all have been made.
 void store::make_objects(void** blocks, std::vector<position>& old) {
   std::vector<object> to_fill;
   for_each_slot(*this, [&](position at, slot_word word) {
@@ -178,8 +178,8 @@ void store::make_objects(void** blocks, std::vector<position>& old) {
   for (const object o : to_fill) decode_references(*this, stored(*this, o), report, old);
 }
 
-// Names that the program gives come before those of symbols. An anchor in the bytes of another one stays without a
-// variable.
+// Binds names that the program has given first, then names of symbols. An anchor whose variable overlaps that of
+// another anchor stays unbound.
 void store::bind_statics() {
   for (const bool given : {true, false})
     for (const auto& v : statics.all()) {
@@ -215,7 +215,7 @@ void store::reconstruct() {
     discard();
     throw;
   }
-  // Nothing fails any more: the program's variables get their values.
+  // From here on nothing fails. The program's variables get their values.
   for (const auto& v : statics.all())
     if (v->address != nullptr) read_image(*this, {v->address, v->image(), v->size, types[v->type]}, &report);
 }

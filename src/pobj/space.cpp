@@ -18,7 +18,7 @@ std::uint64_t space::next_serial(position p) {
 void space::write_free(position begin, position end) const {
   while (begin != end) {
     const std::uint64_t length = std::min(end - begin, largest_free);
-    // The serial stays, for the next slot at this place.
+    // Keeps the serial, for the next slot at this place.
     set_word(begin, slot_word::of(length - 8, slot_word::type_free, word_at(begin).serial()));
     begin += length;
   }
@@ -46,7 +46,7 @@ space::note space::make_note(position begin, position end) {
 
 void space::add(position begin, position end) noexcept {
   if (begin == end) return;
-  // That of a neighbour is used again.
+  // A neighbour's note is used again.
   note n;
   const auto after = by_place_.find(end);
   if (after != by_place_.end() && after->second - begin <= largest_free) {
@@ -65,16 +65,16 @@ void space::add(position begin, position end) noexcept {
   try {
     if (n.place.empty()) n = make_note(begin, end);
     insert(std::move(n), begin, end);
-  } catch (const std::bad_alloc&) {  // no neighbour, and no memory: [begin, end) is found by the next opening
+  } catch (const std::bad_alloc&) {  // no neighbour, and no memory: the next opening finds [begin, end)
   }
 }
 
 area space::take(std::uint64_t length, std::uint64_t taken) {
-  // A transaction that has taken much wants no holes between the slots of others.
+  // A transaction that has taken much does not take small holes between slots of others.
   const std::uint64_t small = limits_.small, wanted = std::max({length, small, std::min(taken, limits_.largest)});
   auto found = by_size_.lower_bound({taken < small ? length : wanted, 0});
   if (found == by_size_.end()) {
-    // What is left of a store that cannot grow so far is used up first.
+    // If the store cannot grow by that much, uses its smaller free slots first.
     const bool may_grow = wanted <= region_.capacity() - region_.at<store_header>(0).end;
     if (!may_grow) found = by_size_.lower_bound({length, 0});
     if (found == by_size_.end()) {
@@ -87,7 +87,7 @@ area space::take(std::uint64_t length, std::uint64_t taken) {
   const bool is_cut = end - begin > small;
   if (is_cut) {
     until = begin + std::min(round_to_8(wanted), end - begin);
-    // Whole pages, so that pages can be written whole.
+    // Ends the area at a page's end if possible, so that whole pages can be written.
     if (const position even = (until + 4095) / 4096 * 4096; even < end) until = even;
     cut(begin, until, end);
   }
@@ -96,7 +96,7 @@ area space::take(std::uint64_t length, std::uint64_t taken) {
   return {begin, until, begin, is_cut && until - begin <= largest_free};
 }
 
-// Lazily: it becomes durable with, or before, the commit that needs it.
+// Commits lazily: the cut becomes durable together with the commit that needs it, or before.
 void space::cut(position begin, position middle, position end) {
   rvm::transaction tx = memory_.begin();
   for (position p = begin; p < middle; p += largest_free) tx.set_range(at(p), 8);
@@ -116,7 +116,8 @@ void space::grow(std::uint64_t length) {
                                     std::to_string(length) + " more");
   std::uint64_t more = std::max(length + 4096, std::min(end / 2, largest_free / 4));
   more = std::min((more + step - 1) / step * step, most - end);
-  // Memory first: what has grown and is not known to be free would grow again with the next call.
+  // Allocates the note first. If that failed after the store has grown, the new space would not be known as free, and
+  // the next call would grow the store again.
   note n = make_note(end, end + more);
   if (more > region_.size() - end) memory_.grow_segment(path_, end + more);
   rvm::transaction tx = memory_.begin();

@@ -81,7 +81,7 @@ static_variable* static_table::find(const static_name& name) const {
 
 static_variable* static_table::overlapping(const void* address, std::uint64_t size, const static_variable* but) const {
   const auto* const begin = static_cast<const std::byte*>(address);
-  // What is bound does not overlap: of those that begin before, only the last one can reach so far.
+  // Bound variables do not overlap. So of the variables that begin before, only the last one can reach this far.
   auto at = by_address_.lower_bound(begin);
   if (at != by_address_.begin() && std::prev(at)->first + std::prev(at)->second->size > begin) --at;
   for (; at != by_address_.end() && at->first < begin + size; ++at)

@@ -11,14 +11,14 @@ namespace tenure::pobj {
 
 namespace {
 
-// What the call must know about a variable that the store does not know, or knows otherwise.
+// What a call must know about a variable that the store does not know, or knows under another name.
 struct known {
   static_name name;
-  std::uint64_t room = 0;  // bytes that it has
+  std::uint64_t room = 0;  // bytes of the variable
   os::module_hold module;
 };
 
-// The name that the program has given it. The store's lock is held.
+// Looks for a name that the program has given the variable. The store's lock is held.
 [[nodiscard]] bool look_for_given_name(const void* variable, known& k) {
   for (const auto& [name, v] : named_statics())
     if (v.address == variable) {
@@ -29,7 +29,7 @@ struct known {
   return false;
 }
 
-// The name under which it will be stored. Called without the store's lock.
+// Finds the name under which the variable will be stored. Called without the store's lock.
 known look_for_name(store& in, const void* variable) {
   known k;
   k.module = os::module_hold(variable);
@@ -118,12 +118,12 @@ void store_new(transaction& t, known& k, std::byte* variable, std::uint64_t size
     t.abandon(slot);
     throw;
   }
-  in.types.use(type);  // an abort takes it back from here on
+  in.types.use(type);  // from here on an abort takes it back
   if (value != nullptr) std::memcpy(variable, value, size);
   write_image(t, {v->address, v->image(), v->size, in.types[v->type]}, 0, v->size);
 }
 
-// Moves it to another slot, because its size or name has changed.
+// Moves the variable to another slot, because its size or name has changed.
 void store_anew(transaction& t, static_variable& v, static_name name, std::uint64_t size, std::uint32_t type) {
   store& in = t.get_store();
   t.expect_to_abandon(2);
@@ -150,13 +150,14 @@ void set_static_type(transaction& t, static_variable& v, std::uint32_t type) {
   std::memcpy(t.get_store().free.at(at), &type, sizeof type);
 }
 
-// Stores a variable. Sets it first if a value is given.
+// Stores a variable. If a value is given, sets the variable first.
 void update_static(void* variable, std::uint64_t size, const std::size_t* references, const void* value) {
   if (variable == nullptr || size == 0 || size > slot_word::largest_size / 2)
     throw failure(POBJ_EOPTION, "a static variable has an address and a size");
   store& in = the_store();
   auto* const at = static_cast<std::byte*>(variable);
-  // Whether it must get a new slot, and its new name, if that has changed.
+  // Whether the program has named the variable since it was stored. Then `k` has the new name, and the variable needs a
+  // new slot.
   const auto is_new_name = [&](const static_variable* v, known& k) {
     return v != nullptr && !v->name.given && look_for_given_name(variable, k);
   };
@@ -189,7 +190,7 @@ void update_static(void* variable, std::uint64_t size, const std::size_t* refere
 
 constexpr std::size_t one_reference[] = {0, POBJ_END};
 
-// Without a transaction, because only the program's variable changes.
+// Needs no transaction, because only the program's variable changes.
 void give_value(store& in, static_variable& v, std::byte* variable, os::module_hold&& module) {
   in.statics.bind(v, variable, std::move(module));
   read_image(in, {v.address, v.image(), v.size, in.types[v.type]});
@@ -234,7 +235,7 @@ void take_name_away(const char* name) {
     named_statics().erase(at);
 }
 
-// Notes the name. The lock is held if there is a store.
+// Notes the name. If a store is open, its lock is held.
 void give_name(const char* name, const named_static& wanted) {
   for (const auto& [other, v] : named_statics())
     if (other != name && wanted.address < v.address + v.size && v.address < wanted.address + wanted.size)
@@ -303,7 +304,7 @@ int pobj_static_bind(const char* name, void* variable, size_t size) {
       k.module = tenure::os::module_hold(variable);
     const store_lock lock(in);
     static_variable* const v = name == nullptr ? in.statics.find(k.name) : &anchor_of(in, name);
-    // The variable's own anchor may be there already, or not yet.
+    // The variable may be bound to its anchor already, or may have no anchor yet.
     if (name == nullptr && (v == nullptr || v->address == variable)) return;
     if (v->size > size) wrong_size(v->name, v->size, size);
     if (v->address != nullptr)

@@ -58,7 +58,7 @@ rvm::region store::open_region() {
   os::disk& disk = how.disk != nullptr ? *how.disk : os::real_disk();
   const std::string path = objects_of(how.path);
   if (!disk.exists(path)) {
-    // A crash may have come after the log was made and before this.
+    // The log may exist without the segment, if a crash came in between.
     rvm::segment_options options;
     options.length = std::max<std::uint64_t>(how.initial_size, 65536);
     options.max_length = std::max(options.length, how.max_size);
@@ -288,7 +288,7 @@ void store::finalize(const void* handle) {
     return;
   }
   const store_lock lock(*this);
-  if (!addresses.is_handle(handle)) (void)object_of(handle);  // which says why not
+  if (!addresses.is_handle(handle)) (void)object_of(handle);  // this throws, with the reason
   finalize(o);
 }
 

@@ -123,7 +123,7 @@ struct store {
   // Slots of objects that a collector has taken. The next commit frees them.
   struct finalized_slot {
     position slot;
-    std::uint64_t type;  // which it uses until then
+    std::uint64_t type;  // in use until then
   };
   std::list<finalized_slot> finalized;
   std::uint64_t execution = 0;

@@ -86,7 +86,7 @@ void transaction::expect_to_abandon(std::size_t count) {
 void transaction::abandon(position slot) noexcept {
   const std::uint64_t length = in_.free.word_at(slot).length();
   if (current_ != nullptr && slot >= current_->begin && slot + length == current_->next) {
-    current_->next = slot;  // it was the last one, so it is as if it had not been made
+    current_->next = slot;  // it was the last slot: undoes making it
     taken_ -= length;
   } else {
     abandoned_.push_back(slot);
@@ -133,14 +133,14 @@ bool transaction::is_in_image(position word) const {
   return std::ranges::any_of(in_.statics.all(), [&](const auto& v) { return word - v->image() < v->size; });
 }
 
-// Whether an open transaction other than this one has written the word.
+// Whether another open transaction has written the word.
 bool transaction::is_anothers(position word) const {
   if (lies_in(in_.owned, word)) return !is_made_here(word);
   const auto written = in_.written_words.find(word);
   return written != in_.written_words.end() && written->second != this;
 }
 
-// Images that refer to the object by its address, because it had no image, get references to its image.
+// The object had no image, so images refer to it by its address. Changes these words to references to its new image.
 void transaction::link(object o) {
   const auto waiting = in_.waiting.find(~o.address());
   if (waiting == in_.waiting.end()) return;
@@ -148,7 +148,7 @@ void transaction::link(object o) {
     const reference r{load_word(in_.free.at(word))};
     if (is_anothers(word) || !r.is_address() || in_.addresses.find(reinterpret_cast<const void*>(r.address())) != o ||
         !is_in_image(word)) {
-      // The commit or abort of another transaction may leave it there.
+      // The commit or abort of another transaction may leave the address in the word.
       if (in_.open_transactions > 1) in_.late_words.insert(word);
       continue;
     }
@@ -248,7 +248,7 @@ void transaction::release_slot(position slot) {
   set_word(slot, slot_word::of(word.length() - 8, slot_word::type_free, word.serial()));
 }
 
-// Announces the slots made in the area, and that the rest of it is free.
+// Announces the slots that were made in the area, and makes the rest of it free slots.
 void transaction::prepare_area(const area& a, bool in_bulk) {
   in_.free.write_free(a.next, a.end);
   const position end = std::min(a.next + 8, a.end);
@@ -265,7 +265,7 @@ void transaction::prepare_area(const area& a, bool in_bulk) {
 
 void transaction::prepare() {
   if (in_.is_strict()) check_references();
-  for (std::size_t i = 0; i < retyped_.size(); ++i) {  // settling adds to them
+  for (std::size_t i = 0; i < retyped_.size(); ++i) {  // the loop may add to retyped_
     const object o = retyped_[i];
     if (!in_.addresses.is_handle(o.handle)) continue;
     share_own_type(o);
@@ -282,7 +282,8 @@ void transaction::prepare() {
   for (const placed& p : taken_slots_) release_slot(p.slot);
   for (const position slot : abandoned_) release_slot(slot);
   for (const auto& each : finalized_) release_slot(each.slot);
-  // When the commit is refused no more for what the program has done: until the end others may write there [pobj.link].
+  // Done when nothing that the program did can refuse the commit any more, because other transactions may write there
+  // until then [pobj.link].
   for (const object o : given_)
     if (in_.addresses.is_handle(o.handle) && o.is_persistent() && o.header().dying == 0) link(o);
   std::uint64_t whole = 0;
@@ -334,7 +335,7 @@ void transaction::finish(blocks_to_free& to_free) noexcept {
   over_ = true;
   const auto release = [&](position slot) { in_.free.add(slot, slot + in_.free.word_at(slot).length()); };
   for (const placed& p : freed_) {
-    if (!is_still(p)) continue;  // a collector was faster
+    if (!is_still(p)) continue;  // a collector has taken it already
     if (p.slot != 0) {
       release(p.slot);
       in_.slots.erase(p.slot);
@@ -367,7 +368,7 @@ void transaction::finish_references() noexcept {
       in_.written_words.erase(written);
   try {
     update_references();
-  } catch (...) {  // the recoverable memory has failed, which the next call reports; or no memory is left
+  } catch (...) {  // recoverable memory has failed, and the next call reports it; or memory is short
   }
   if (in_.open_transactions <= 1) in_.late_words.clear();
 }
@@ -417,13 +418,13 @@ void transaction::undo_statics() noexcept {
     --v.users;
     if (v.address == nullptr) continue;
     read_image(in_, {v.address, v.image(), v.size, in_.types[v.type]});
-    // It has grown.
+    // The variable has grown.
     if (before.bytes.size() > v.size)
       std::memcpy(v.address + v.size, before.bytes.data() + v.size, before.bytes.size() - v.size);
   }
 }
 
-// Objects that are persistent again get the types that their slots have.
+// Objects that are persistent again get the types of their slots.
 void transaction::undo_types() noexcept {
   const auto go_back = [&](object o) {
     if (!in_.addresses.is_handle(o.handle) || !o.is_persistent()) return;
@@ -441,7 +442,7 @@ void transaction::undo(blocks_to_free& to_free) noexcept {
   over_ = true;
   try {
     tx_.abort();
-  } catch (...) {  // the memory has failed, which the next call reports; what this process has can be undone
+  } catch (...) {  // recoverable memory has failed, and the next call reports it; the rest can be undone
   }
   for (const auto& [begin, a] : areas_)
     in_.slots.clear(begin, a.next, [&](object o) {
@@ -449,7 +450,7 @@ void transaction::undo(blocks_to_free& to_free) noexcept {
     });
   for (const placed& p : taken_slots_)
     if (!is_made_here(p.slot) && in_.addresses.is_handle(p.what.handle)) {
-      in_.slots.set(p.slot, p.what);  // there was something before, so it cannot fail
+      in_.slots.set(p.slot, p.what);  // the place was in use before, so it cannot fail
       p.what.set_slot(p.slot);
     }
   for (const placed& p : freed_)

@@ -34,7 +34,7 @@ class transaction {
 
   // Makes a new slot of zeros. It must be given to an object or abandoned. Throws POBJ_ETOOBIG.
   position make_slot(std::uint64_t size, std::uint64_t type);
-  // The slot is not needed: its object could not be made, or has another slot.
+  // The slot is not needed, because its object could not be made, or has another slot.
   void abandon(position slot) noexcept;
   // Makes room for this many abandoned slots.
   void expect_to_abandon(std::size_t count);
@@ -45,7 +45,7 @@ class transaction {
   // --- Notes of what was done, for the end ---
 
   void note_made(object o) { made_.push_back(o); }
-  // The call that makes the object fails.
+  // Called when the call that makes the object fails.
   void forget_made(object o) noexcept;
   // Whether this transaction has made the place. No other transaction uses an image there yet.
   [[nodiscard]] bool is_made_here(position p) const { return area_of(p) != nullptr; }
@@ -61,10 +61,10 @@ class transaction {
   }
   // If the object had another image before, in this transaction, an abort goes back to that image.
   void note_persistified(object o) { updated_.insert(o.address()); }
-  // The object, and its slot, get a type. If it is the object's own, the commit makes it a shared one.
+  // Gives the object and its slot a type. If it is the object's own, the commit makes it a shared one.
   void set_type(object o, std::uint32_t number);
   void note_typing(object o) { retyped_.push_back(o); }
-  // If the object has its own type, that becomes a shared one.
+  // If the object has its own type, makes that a shared one.
   void share_own_type(object o);
   // The static variable is about to change. `size`: bytes of memory that an abort puts back. An abort removes a new
   // variable.
@@ -131,7 +131,7 @@ class transaction {
   std::vector<object> made_, retyped_, given_;
   std::vector<placed> taken_slots_, freed_;
   std::vector<position> abandoned_, waiting_words_;
-  std::vector<std::uint32_t> left_types_;  // used until the end
+  std::vector<std::uint32_t> left_types_;  // they count as used until the end
   std::list<store::finalized_slot> finalized_;
   std::unordered_set<std::uintptr_t> updated_;
   std::unordered_map<static_variable*, static_before> statics_;

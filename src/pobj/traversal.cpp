@@ -1,9 +1,9 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// From object to object: recursive updates [pobj 4.4], and freeing what no anchor leads to [pobj 3.4].
+// Traversals: recursive updates [pobj 4.4], and freeing objects to which no anchor leads [pobj 3.4].
 //
-// Each object's header has the number of the last traversal that met it, so that a traversal needs no memory for what it
-// has seen: only for what it has still to look at.
+// Each object's header has the number of the last traversal that met it, so a traversal needs memory only for objects
+// that it has not visited yet.
 #include <utility>
 #include <vector>
 
@@ -14,7 +14,7 @@ namespace tenure::pobj {
 
 namespace {
 
-// A number that no object has.
+// The number of a new traversal. No object has it.
 std::uint16_t next_mark(store& in) {
   if (++in.mark == 0) {
     in.addresses.for_each([](object o) { o.header().mark = 0; });
@@ -23,7 +23,7 @@ std::uint16_t next_mark(store& in) {
   return in.mark;
 }
 
-// First in, first out.
+// The objects to visit, first in, first out. Takes each object once.
 class queue {
  public:
   explicit queue(store& in) : mark_(next_mark(in)) {}
@@ -33,7 +33,7 @@ class queue {
     waiting_.push_back(o);
   }
   [[nodiscard]] bool has_met(object o) const { return o.header().mark == mark_; }
-  // None when all have been taken.
+  // The next object; none if all have been taken.
   [[nodiscard]] object take() {
     if (next_ == waiting_.size()) return {};
     const object o = waiting_[next_++];
@@ -50,8 +50,9 @@ class queue {
   std::size_t next_ = 0;
 };
 
-// Calls f(object) for all that can be reached, breadth first, after `meet` for each object that it refers to and that has not
-// been met before; `meet` says whether to go there.
+// Visits all objects that can be reached, breadth first. First calls meet(target) for each object to which the visited
+// object refers and that was not met before; `meet` returns whether to visit that one. Then calls f(object) for the
+// visited object.
 template <class Meet, class F>
 void visit(store& in, object start, Meet&& meet, F&& f) {
   queue to_do(in);
@@ -71,7 +72,7 @@ void visit(store& in, object start, Meet&& meet, F&& f) {
 void update_recursively(transaction& t, object start, bool persist) {
   store& in = t.get_store();
   const auto goes_on = [&](object o) { return persist || o.is_persistent(); };
-  // Mistakes are found before anything is changed.
+  // Finds mistakes before it changes anything.
   if (in.is_strict()) visit(in, start, goes_on, [&](object o) { check_typed(in, stored(in, o), 0, o.header().size); });
   std::vector<std::pair<object, position>> made_persistent;
   try {
@@ -84,7 +85,8 @@ void update_recursively(transaction& t, object start, bool persist) {
       made_persistent.back().second = o.header().slot;
       return true;
     };
-    // All that an object refers to has been met before it is updated: so it has images to refer to.
+    // When an object is updated, all objects to which it refers have been met. So they have images, to which its image
+    // can refer.
     visit(in, start, meet, [&](object o) { update(t, o, 0, o.header().size); });
   } catch (...) {
     for (auto each = made_persistent.rbegin(); each != made_persistent.rend(); ++each)
@@ -93,7 +95,7 @@ void update_recursively(transaction& t, object start, bool persist) {
   }
 }
 
-// Persistent objects that images lead to from the anchors.
+// The persistent objects that are reached from the anchors, following references in images.
 queue reachable(store& in) {
   queue met(in);
   const auto follow = [&](const stored_memory& m) {

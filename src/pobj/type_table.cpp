@@ -169,7 +169,7 @@ std::uint32_t type_table::intern(const type_description& wanted) {
   }
   if (!is_new) numbers_.erase(numbers_.find(*all_[number].what));
   all_[number].what = &at->first;
-  note_spare(number);  // until somebody uses it
+  note_spare(number);  // until it is used
   return last_ = number;
 }
 

@@ -66,10 +66,10 @@ struct type_description {
   }
 };
 
-// Checks offsets as a program gives them, up to POBJ_END. Throws POBJ_ETYPE or POBJ_ERANGE. `size`: of the object or
+// Checks offsets that a program has given, up to POBJ_END. Throws POBJ_ETYPE or POBJ_ERANGE. `size`: of the object or
 // element.
 [[nodiscard]] std::vector<std::uint32_t> checked_references(const std::size_t* offsets, std::uint64_t size);
-// A whole description.
+// Checks a whole description.
 [[nodiscard]] type_description checked_description(const char* name, std::uint64_t size, const std::size_t* references,
                                                    const std::size_t* transients);
 // "type \"node\" (16 bytes, references at 0, 8)"
@@ -137,7 +137,7 @@ class type_table {
 // Types that the program has defined, before and between stores. A pobj_type is one of these descriptions.
 struct defined_types {
   [[nodiscard]] static defined_types& all();
-  std::mutex mutex;  // guards what follows; taken before a store's lock
+  std::mutex mutex;  // guards the members below; taken before a store's lock
   // The defined type, which does not move. Throws POBJ_ETYPE.
   const type_description& define(type_description wanted);
   std::map<std::string, type_description, std::less<>> by_name;

@@ -1,6 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Saying which words are references [pobj 3.5.4].
+// Declaring which words are references [pobj 3.5.4].
 #include "pobj/typing.hpp"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace tenure::pobj {
 
 namespace {
 
-// A defined type's references are what its definition says.
+// Refuses objects of a defined type, whose references are fixed by its definition.
 void require_single(const store& in, object o) {
   if (const type_description& t = in.types.of(o); !t.name.empty())
     throw failure(POBJ_ETYPE, "the object " + hexadecimal(o.handle) + " is of " + text_of(t) +

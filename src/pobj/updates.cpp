@@ -1,6 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Updates of images, and fields that are set together with their image [pobj 3.5.4].
+// Updates of images, and calls that set a field together with its image [pobj 3.5.4].
 #include <cstring>
 
 #include "pobj/images.hpp"

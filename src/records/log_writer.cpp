@@ -289,7 +289,7 @@ void log_writer::with_log_idle(const std::function<void()>& f) {
   f();
 }
 
-void log_writer::between_commits(const std::function<void()>& f) {
+void log_writer::with_commits_stopped(const std::function<void()>& f) {
   const guard lock(mutex_);
   f();
 }

@@ -69,7 +69,7 @@ class log_writer {
   // Stops the background thread. Spooled commits stay.
   void stop();
   // Runs f with the commit lock held.
-  void between_commits(const std::function<void()>& f);
+  void with_commits_stopped(const std::function<void()>& f);
   // Runs f with the commit lock held while no batch is being written. The spool was written before, and nothing is
   // committed or logged meanwhile.
   void with_log_idle(const std::function<void()>& f);

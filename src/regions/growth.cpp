@@ -61,7 +61,7 @@ std::uint64_t region_mapper::grow_segment(const std::string& segment_path, std::
   for (const auto& r : regions_.all())
     if (r->in == &*in && r->grows) growing = r.get();  // one at most: they would overlap
   // Syncs of a file have one user at a time: one that fails may have been the other's.
-  writing_->truncation.exclusively([&] {
+  writing_->truncation.with_lock([&] {
     std::optional<extension> more;
     if (growing != nullptr) more.emplace(*growing, static_cast<std::size_t>(length - growing->offset));
     try {

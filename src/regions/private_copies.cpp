@@ -182,7 +182,7 @@ std::size_t region_mapper::back_with_file(region_state& what, std::size_t offset
   for (std::size_t at = offset; at < offset + length;) {
     const std::size_t limit = std::min(offset + length, (at / how_.limits.backing_unit + 1) * how_.limits.backing_unit);
     // The lock for one backing unit at a time: commits may be waiting for truncation.
-    writing_->truncation.exclusively([&] {
+    writing_->truncation.with_lock([&] {
       const bool anonymous = what.anonymous.contains(at);
       const std::size_t end = what.anonymous.end_of_run(at, limit);
       if (anonymous) {

@@ -151,7 +151,7 @@ void region_mapper::unmap(region_state& what) {
   if (writing_) {
     try {
       writing_->writer.wait(writing_->writer.last_commit());
-      writing_->truncation.everything();
+      writing_->truncation.truncate_all();
     } catch (...) {
       what.closing.store(false, std::memory_order_seq_cst);
       throw;
@@ -166,7 +166,7 @@ void region_mapper::unmap(region_state& what) {
   };
   // Truncation compares pages with memory, and commits in checking mode compare it with the shadow.
   if (writing_)
-    writing_->truncation.exclusively([&] { writing_->writer.between_commits(remove); });
+    writing_->truncation.with_lock([&] { writing_->writer.with_commits_stopped(remove); });
   else
     remove();
   close_unless_mapped(*what.in);
@@ -231,7 +231,7 @@ std::vector<std::uint64_t> region_mapper::verify(const std::string& path) {
   const auto verify = [&] { bad = in->verify(how_.progress); };
   // Truncation would change pages and checksums meanwhile.
   if (writing_) {
-    writing_->truncation.exclusively(verify);
+    writing_->truncation.with_lock(verify);
     return bad;
   }
   verify();

@@ -78,7 +78,7 @@ void tracked_regions::give_back_written(caller who) noexcept {
     truncate_at_ = std::max(host_.limits.most_before_images, before_images + before_images / 2);
   };
   if (who == caller::truncation) return give_back();
-  truncation_.if_idle(give_back);
+  truncation_.try_with_lock(give_back);
 }
 
 }  // namespace tenure::rvm

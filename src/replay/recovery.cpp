@@ -119,7 +119,7 @@ class recovering {
       for (const auto& [name, s] : opened_)
         if (s != nullptr) s->add_mark_to(next);
     });
-    // Not earlier: until now no other log may be used on them.
+    // Not done earlier, because until now no other log may be used on these segments.
     for (const auto& [name, s] : opened_)
       if (s != nullptr && s->may_have_changes_in(log_.id())) s->note_not_in_log();
   }

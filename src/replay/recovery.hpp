@@ -16,7 +16,7 @@ namespace tenure::rvm {
 
 struct recovery_settings {
   os::disk& disk;
-  std::uint64_t memory;   // bytes for what is collected
+  std::uint64_t memory;   // bytes for collected values
   bool give_up_segments;  // see options
   const progress_callback& progress;
   archive_writer* archive;  // nullptr: there is none

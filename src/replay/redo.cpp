@@ -160,7 +160,8 @@ void redo::add_piece(node& page, std::uint32_t from, std::uint32_t to, const std
     bitmaps_[page.bitmap].insert(from, to);
     return;
   }
-  // Cuts the range by each piece; the rest is new. A range is cut into at most one part more than there are pieces.
+  // Removes each piece from the range. The remaining parts are new. There is at most one part more than there are
+  // pieces.
   struct part {
     std::uint32_t from, to;
   };
@@ -246,7 +247,7 @@ std::vector<std::uint64_t> redo::mark_damaged_pages(std::span<const node* const>
     if (pages[n]->covered == redo_page) continue;
     const os::bytes at = bytes.subspan(n * redo_page, redo_page);
     auto state = in.check(page, at);
-    if (state == segment::page_state::damaged) {  // or was damaged on the way: that need not stay
+    if (state == segment::page_state::damaged) {  // or was damaged while it was read: such damage need not last
       in.read(page * redo_page, at);
       state = in.check(page, at);
     }

@@ -42,7 +42,7 @@ class redo {
   // Forgets all values. The memory is used again.
   void clear();
 
-  // These pages were written straight to the segment, and what the log says of them is older. It is ignored. Called
+  // These pages were written straight to the segment. The log's values for them are older and are ignored. Called
   // before all other functions.
   void mask(segment& in, std::uint64_t page, std::uint64_t pages) { masked_[&in].add(page, page + pages); }
   // From now on only the pages that restrict_to names are wanted.
@@ -68,7 +68,8 @@ class redo {
 
   // Writes every page to its segment and makes it durable. Adds what was written to the report.
   void apply(std::vector<recovery_report::segment>& report);
-  // The same, but durable only after finish_writes() of the segments, which are added to `written`.
+  // Writes every page like apply(), but the pages are durable only after finish_writes() of the segments, which are
+  // added to `written`.
   void write(std::vector<recovery_report::segment>& report, std::set<segment*>& written);
   // Calls f(segment, offset, bytes) for each newest value.
   void for_each(const std::function<void(segment&, std::uint64_t, os::const_bytes)>& f) const;
@@ -91,7 +92,7 @@ class redo {
     page_key key;
     std::uint32_t first = none, bitmap = none;
     std::uint16_t covered = 0, pieces = 0;
-    bool masked = false;  // by a bulk run: the other bytes are those of the segment
+    bool masked = false;  // by a bulk run: all other bytes are in the segment
     bool early = false;   // a truncation that was writing the page may have been interrupted
   };
   struct check {
@@ -105,8 +106,8 @@ class redo {
   void add_bulk_run(std::uint32_t in, const bulk_run_view& run);
   void add_range(std::uint32_t in, std::uint64_t offset, os::const_bytes value, bool early);
   void add_piece(node& page, std::uint32_t from, std::uint32_t to, const std::byte* value);
-  // Marks and returns those pages that are damaged and only overwritten in part. `bytes`: what the segment has of the
-  // pages.
+  // Marks and returns those pages that are damaged and only overwritten in part. `bytes`: the contents of the pages in
+  // the segment.
   [[nodiscard]] std::vector<std::uint64_t> mark_damaged_pages(std::span<const node* const> pages, os::bytes bytes);
   const std::byte* keep(const std::byte* value, std::size_t length);
   [[nodiscard]] std::vector<const node*> in_order() const;
@@ -131,7 +132,7 @@ class redo {
   };
   static constexpr std::size_t first_block = 256 << 10, next_block = 8 << 20;
   std::vector<std::unique_ptr<std::byte, unmap>> arena_;
-  std::size_t blocks_used_ = 0, block_at_ = 0;  // the second one: offset in the last block in use
+  std::size_t blocks_used_ = 0, block_at_ = 0;  // block_at_: offset in the last block in use
   std::uint64_t transactions_ = 0, ranges_ = 0;
 };
 

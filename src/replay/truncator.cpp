@@ -125,7 +125,7 @@ void truncator::epoch(const guard&) {
   ++count_.epoch_truncations;
 }
 
-void truncator::exclusively(const std::function<void()>& f) {
+void truncator::with_lock(const std::function<void()>& f) {
   const guard lock(mutex_);
   f();
 }
@@ -146,7 +146,7 @@ void truncator::make_room(std::uint64_t bytes) {
   if (fits()) return;
   ++count_.truncation_waits;
   const guard lock(mutex_);
-  if (fits()) return;  // the background thread was faster
+  if (fits()) return;  // the background thread has done it already
   try {
     // Frees a quarter of the log more than is needed, so that the next batch has room too.
     const log_window window = log_.window();
@@ -172,7 +172,7 @@ std::uint64_t truncator::incremental(std::uint64_t bytes) {
   return incremental(lock, window.head + std::min(bytes, window.used()), how);
 }
 
-void truncator::everything() {
+void truncator::truncate_all() {
   const guard lock(mutex_);
   outcome how;
   (void)incremental(lock, queue_.covered().to, how);
@@ -228,8 +228,8 @@ void truncator::request_truncation() noexcept {
     return wake();
   }
   try {
-    everything();
-  } catch (...) {  // as in wake_if_due()
+    truncate_all();
+  } catch (...) {  // see wake_if_due()
   }
 }
 
@@ -256,7 +256,7 @@ void truncator::run(const std::stop_token& stop) {
       if (all) (void)incremental(lock, queue_.covered().to, how);
       truncate_in_background(lock);
     } catch (...) {
-      // As in wake_if_due(); or a simulated crash of the storage.
+      // See wake_if_due(); or a simulated crash of the storage.
     }
   }
 }

@@ -71,14 +71,14 @@ class truncator final : public log_space {
   // Makes incremental steps until `bytes` more of the log are free, or until a page blocks it. Returns how much was
   // freed.
   std::uint64_t incremental(std::uint64_t bytes);
-  // Writes everything that was synced before the call to the segments: incrementally, or by epoch where that is
+  // Writes to the segments everything that was synced before the call: incrementally, or by an epoch if that is
   // blocked.
-  void everything();
+  void truncate_all();
   // Runs f while no truncation is in progress.
-  void exclusively(const std::function<void()>& f);
+  void with_lock(const std::function<void()>& f);
   // Runs f if no truncation is in progress; otherwise does nothing.
   template <class F>
-  void if_idle(F&& f) {
+  void try_with_lock(F&& f) {
     if (const guard lock(mutex_, std::try_to_lock); lock) f();
   }
   // Requests truncation of everything that is synced: in the background, or in this call. Errors are reported to the
@@ -107,10 +107,10 @@ class truncator final : public log_space {
   void epoch(const guard&);
   struct progress {
     std::uint64_t reclaimed = 0;
-    bool blocked = false;  // by a page that an open transaction has declared
+    bool blocked = false;  // a page that an open transaction has declared blocks it
     bool done = false;     // nothing was left to write
   };
-  // Takes and writes pages up to `until`, as many as memory suffices for.
+  // Takes and writes pages up to `until`, as many as fit into memory.
   progress step(lsn until, bool even_referenced);
   // The work of the background thread when the threshold is passed: truncates down to half of it.
   void truncate_in_background(const guard&);
@@ -123,7 +123,7 @@ class truncator final : public log_space {
   const truncator_settings how_;
 
   std::mutex mutex_;           // the truncation lock: one truncation at a time
-  std::size_t pages_at_once_;  // number of pages whose values fit into memory, by experience
+  std::size_t pages_at_once_;  // number of pages whose values fit into memory, learned from earlier steps
 
   std::mutex wake_mutex_;
   std::condition_variable_any wake_condition_;

@@ -1,6 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// The public surface: memory.
+// The public interface: memory.
 #include <utility>
 
 #include "log/log_file.hpp"

@@ -59,7 +59,7 @@ void memory_state::open_log() {
   const std::string& path = opening_.path();
   if (how_.mode == open_mode::create || (how_.mode == open_mode::open_or_create && !disk_.exists(path))) try {
       memory::create_log(path, how_.log, how_.on_progress, &disk_);
-    } catch (const error& e) {  // another process may have been faster
+    } catch (const error& e) {  // another process may have made it meanwhile
       if (how_.mode == open_mode::create || e.code() != std::errc::file_exists || !disk_.exists(path)) throw;
     }
   const os::access access = opening_.is_read_only() ? os::access::read_only : os::access::read_write;
@@ -129,7 +129,7 @@ void memory_state::truncate() {
   opening_.require_writable();
   ++count_.truncate_calls;
   writing_->writer.wait(writing_->writer.last_commit());
-  writing_->truncation.everything();
+  writing_->truncation.truncate_all();
 }
 
 std::uint64_t memory_state::truncate_incrementally(std::uint64_t bytes) {
@@ -161,7 +161,7 @@ void memory_state::check() {
   segments_->check();
   regions_.check();
   if (!writing_) return;
-  writing_->truncation.exclusively([this] {  // the head, and the queue of pages, stay as they are
+  writing_->truncation.with_lock([this] {  // the head and the page queue do not change meanwhile
     log_->check();
     writing_->queue.check();
   });
@@ -182,7 +182,7 @@ void memory_state::pages_written(const std::vector<dirty_page>& pages) noexcept 
   try {
     mapper_->drop_private_copies(pages);
     writing_->tracked.pages_written(pages);
-  } catch (...) {  // only memory is not given back
+  } catch (...) {  // no harm: some memory is not given back
   }
 }
 
@@ -203,7 +203,7 @@ void memory_state::close() {
   writing_->writer.with_log_idle([] {});
   writing_->truncation.stop();
   writing_->writer.stop();
-  writing_->truncation.everything();
+  writing_->truncation.truncate_all();
   segments_->note_not_in_log();
   log_->close(totals_to_store());
 }

@@ -45,7 +45,7 @@ class memory_state final : public truncation_host {
   [[nodiscard]] std::vector<std::uint64_t> open_ids() const;
   [[nodiscard]] std::vector<open_transaction> open_transactions(const region_state* in) const;
 
-  // As in memory.
+  // See memory::require_usable.
   void require_usable() const;
   void flush();
   [[nodiscard]] ticket last_commit() const;
@@ -60,7 +60,7 @@ class memory_state final : public truncation_host {
   [[nodiscard]] tuning tune() const;
   void set_tuning(const tuning& how);
 
-  // Throws if an invariant of any part does not hold. While no other thread uses this memory.
+  // Throws if an invariant of any part does not hold. Called while no other thread uses this memory.
   void check();
 
   // statistics.cpp

@@ -1,6 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// The public surface: regions.
+// The public interface: regions.
 #include <utility>
 
 #include <tenure/rvm.hpp>
@@ -15,7 +15,7 @@ region::region(std::shared_ptr<region_state> state) : state_(std::move(state)) {
 region::~region() {
   try {
     unmap();
-  } catch (...) {  // busy, or the memory has failed: stays mapped until the memory goes
+  } catch (...) {  // busy, or the memory has failed: stays mapped until the memory is destroyed
   }
 }
 

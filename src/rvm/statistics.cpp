@@ -1,6 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// The counters, as the user sees them and as the log's status block stores them.
+// The counters, in the form for the user and in the form of the log's status block.
 #include <algorithm>
 
 #include "rvm/memory_state.hpp"

@@ -1,6 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// The public surface: transactions, and what their participants see.
+// The public interface: transactions, and the view that participants have of them.
 #include <cstring>
 #include <utility>
 

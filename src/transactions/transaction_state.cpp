@@ -184,7 +184,7 @@ void transaction_state::begin(std::uint64_t id, restore_mode mode) noexcept {
 }
 
 void transaction_state::set_label(std::string_view name) {
-  const std::scoped_lock lock(owner_.list_lock());  // query reads it
+  const std::scoped_lock lock(owner_.list_lock());  // query() reads the list
   label_ = name.substr(0, 255);
 }
 

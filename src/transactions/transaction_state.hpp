@@ -88,10 +88,10 @@ class transaction_state : public commit_source {
   void keep(std::shared_ptr<void> memory) { kept_ = std::move(memory); }
   [[nodiscard]] std::shared_ptr<void> take_kept() { return std::move(kept_); }
 
-  // Throws if an invariant does not hold. By its own thread.
+  // Throws if an invariant does not hold. Called by the transaction's own thread.
   void check() const;
 
-  // commit_source
+  // From commit_source:
   commit_image prepare(bool lazy) final;
   void undo_prepare() noexcept final;
   [[nodiscard]] std::span<const page_ref> pages() const final { return touched_.all(); }
@@ -131,7 +131,7 @@ class transaction_state : public commit_source {
   struct old_value {
     std::byte* at;
     std::size_t length;
-    std::size_t saved;  // where in saved_
+    std::size_t saved;  // offset in saved_
   };
   static constexpr std::size_t not_prepared = ~std::size_t{0};
 
@@ -141,7 +141,7 @@ class transaction_state : public commit_source {
   void merge();
   void write_bulk_to_segments();
   void drop_references() noexcept;
-  // Ends the transaction, which was committed in this mode, or not at all.
+  // Ends the transaction. `committed`: the mode of its commit; none if it was not committed.
   void end(std::optional<commit_mode> committed) noexcept;
   void reset();
   // The lock under which other threads read the lists; no lock if they never do.

@@ -10,7 +10,8 @@ namespace tenure::rvm {
 
 namespace {
 
-// The object that the thread used last, to use it again. Its memory may be gone; the memory's number tells.
+// The object that the thread used last, to be used again. Its memory may have been destroyed; the memory's number shows
+// that.
 template <class T>
 struct used_before {
   std::uint64_t memory = 0;

@@ -33,7 +33,7 @@ class transaction_table final : public region_users {
   explicit transaction_table(const memory_parts& parts) : parts_(parts) {}
 
   [[nodiscard]] const memory_parts& parts() const { return parts_; }
-  // Guards the list, and what transactions show to other threads. Innermost.
+  // Guards the list, and the parts of transactions that other threads read. An innermost lock.
   [[nodiscard]] std::mutex& list_lock() const { return list_mutex_; }
 
   [[nodiscard]] transaction_state& begin(restore_mode mode);
@@ -55,7 +55,7 @@ class transaction_table final : public region_users {
   // The program has released the memory while transactions are open. The last of them destroys it.
   void outlive(const std::shared_ptr<void>& memory);
 
-  // Throws if an invariant does not hold. While nobody uses a transaction.
+  // Throws if an invariant does not hold. Called while nobody uses a transaction.
   void check() const;
 
   // region_users

@@ -1,6 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// What is the same for all types when their descriptions are made: the end of fields.hpp's work.
+// The last step of making a type's description, after fields.hpp. It is the same for all types.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -37,8 +37,8 @@ void require_coverage(const type& t) {
                       "tenure::rest_is_data");
 }
 
-// Sorts the fields, computes the fingerprint and what follows from the fields. Throws errc::bad_type if a class that must name
-// all its members leaves room for a pointer unnamed.
+// Sorts the fields, and computes the fingerprint and all that follows from the fields. Throws errc::bad_type if a class
+// must name all its members, and has room for a pointer that no named member covers.
 void complete(type& t, bool must_be_covered) {
   std::stable_sort(t.fields.begin(), t.fields.end(),
                    [](const field& one, const field& other) { return one.offset < other.offset; });
@@ -49,7 +49,7 @@ void complete(type& t, bool must_be_covered) {
   t.fingerprint = types::fingerprint_of(t);
 }
 
-// Sorts the vtable pointers and makes fields of them.
+// Sorts the vtable pointers and makes a field of each.
 void add_vtable_fields(class_parts& parts) {
   std::sort(parts.vtables.begin(), parts.vtables.end());
   parts.vtables.erase(std::unique(parts.vtables.begin(), parts.vtables.end()), parts.vtables.end());
@@ -139,7 +139,8 @@ const type& make_description(described_type& of) {
     facts.describe(*t);
   }
   complete(*t, facts.must_be_covered);
-  // Of several threads that come at once the first one wins. No lock: constructors of the program's classes have run.
+  // If several threads come at once, the first one wins. There is no lock, because constructors of the program's
+  // classes have run.
   const type* none = nullptr;
   if (!__atomic_compare_exchange_n(&of.made, &none, t.get(), false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) return *none;
   return *t.release();

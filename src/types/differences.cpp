@@ -52,7 +52,8 @@ class comparison {
  private:
   void say(const std::string& path, const std::string& what) { found.push_back(path + ": " + what); }
 
-  // The field of that name, the n-th one if there are several: alternatives, vtable pointers and the like have none.
+  // The n-th field with the name of `like`. Several fields may have no name, for example alternatives and vtable
+  // pointers.
   static const field* find(const type& in, const field& like, std::size_t n) {
     for (const field& f : in.fields)
       if (f.name == like.name && (f.kind == field_kind::vtable) == (like.kind == field_kind::vtable) && n-- == 0)

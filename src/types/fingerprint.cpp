@@ -1,7 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// FNV-1a over 64 bits [Fowler, Noll, Vo]. What is hashed must not depend on the compiler, the build or the process: no
-// addresses, no order of anything but the fields.
+// FNV-1a over 64 bits [Fowler, Noll, Vo]. The hashed values must not depend on the compiler, the build or the process.
+// So they include no addresses, and no order except that of the fields.
 #include "types/fingerprint.hpp"
 
 #include <string_view>

@@ -13,7 +13,7 @@ std::string readable_name(const std::type_info& of) {
   const std::unique_ptr<char, void (*)(void*)> demangled(abi::__cxa_demangle(of.name(), nullptr, nullptr, &status),
                                                          std::free);
   if (status != 0) return of.name();
-  // "> >" is "A<B >" in old demanglers, and "A<B>" in those of other libraries.
+  // Some demanglers put a space before ">", others do not. The name has none.
   std::string name;
   for (const char* c = demangled.get(); *c != '\0'; ++c)
     if (*c != ' ' || c[1] != '>') name += *c;

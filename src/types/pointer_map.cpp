@@ -68,8 +68,8 @@ class flattening {
 
   std::vector<pointer_map::word>& words_;
   std::vector<field_guard>& guards_;
-  std::vector<field_guard> open_;  // of the fields around, from the outermost
-  std::uint32_t first_open_ = 0;   // where they are in guards_, if they are
+  std::vector<field_guard> open_;  // of the enclosing fields, the outermost first
+  std::uint32_t first_open_ = 0;   // their place in guards_, if saved_
   bool saved_ = false;
 };
 

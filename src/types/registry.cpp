@@ -12,7 +12,7 @@ struct registrations {
   std::mutex mutex;
   std::vector<const type& (*)()> made_by;
 };
-// Never destroyed: objects at namespace scope register before and after others exist.
+// Never destroyed, because objects at namespace scope register at any time before and after other such objects exist.
 registrations& all() {
   static registrations* const the_registrations = new registrations;
   return *the_registrations;
@@ -33,7 +33,7 @@ std::vector<const type*> registered_types() {
     const std::lock_guard lock(r.mutex);
     made_by = r.made_by;
   }
-  // Outside of the lock: making a description runs constructors of the program's classes.
+  // Without the lock, because making a description runs constructors of the program's classes.
   std::vector<const type*> types;
   std::unordered_set<const type*> found;
   const auto add = [&](const type& t) {

@@ -28,14 +28,14 @@ void copy_constants(std::byte* to, const std::byte* from, std::size_t length) {
 
 // --- Vtables of types that the program lacks ---
 
-// A stub cannot see from its arguments which type it stands for: `this` is the second one if the function returns a class. So
-// each type has a function of its own, as long as there are some left.
+// A stub cannot see from its arguments which type it stands for: `this` is the second argument if the function returns
+// a class. So each type gets a stub, as long as some are left.
 constexpr std::size_t stub_count = 256;
 
 struct stub_names {
   std::mutex mutex;
   std::size_t used = 0;
-  std::array<std::atomic<const char*>, stub_count> of{};  // never freed: vtables refer to them till the end
+  std::array<std::atomic<const char*>, stub_count> of{};  // never freed, because vtables refer to them
 };
 stub_names& names() {
   static stub_names* const the_names = new stub_names;
@@ -75,7 +75,7 @@ function stub_for(const std::string& name) {
   return stubs[all.used++];
 }
 
-// What typeid and dynamic_cast see. No class has it as a base.
+// The class that typeid and dynamic_cast see. It is the base of no class.
 class type_that_this_program_lacks {};
 
 }  // namespace
@@ -83,7 +83,7 @@ class type_that_this_program_lacks {};
 void fill(std::byte* slot, const type& t, std::size_t subobject) {
   const auto* const vtable = static_cast<const std::byte*>(t.operations->vtables().at(subobject));
   const std::span<const std::byte> constants = os::constant_data_around(vtable);
-  // As far as the module's constants go.
+  // Does not read beyond the module's constants.
   const std::size_t before = std::min<std::size_t>(vtable_slot_before, vtable - constants.data());
   const std::size_t behind =
       std::min<std::size_t>(vtable_slot_size - vtable_slot_before, constants.data() + constants.size() - vtable);
@@ -93,7 +93,7 @@ void fill(std::byte* slot, const type& t, std::size_t subobject) {
 
 void fill_with_stub(std::byte* slot, const std::string& name, std::uint64_t offset) {
   const function end = stub_for(name);
-  // Instead of an offset of a virtual base, something that leads to no address that exists.
+  // In place of offsets of virtual bases: a value that leads to no existing address.
   const std::uint64_t nowhere = std::uint64_t{1} << 62;
   for (std::size_t at = 0; at < vtable_slot_before - 16; at += sizeof nowhere)
     std::memcpy(slot + at, &nowhere, sizeof nowhere);

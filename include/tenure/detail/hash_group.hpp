@@ -1,12 +1,13 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// What the table under hash maps consists of: groups of 15 slots, with a byte for each that is looked at first, all at
-// once. An entry belongs to the group that its hash names; if that is full, to the next one of a sequence, and the groups
-// that were passed count it: a lookup that finds nothing goes on only where somebody has passed. So erasing leaves no
-// tombstones, and entries never move because of others, except when the table grows. After F14 [Bronson and Shi, "Open-sourcing
-// F14 for faster, more memory-efficient hash tables", Facebook, 2019].
+// The table under hash maps consists of groups of 15 slots. For each slot a group has a tag byte; all tags of a group
+// are compared at once before any entry is read. The hash of an entry names its group. If that group is full, the entry
+// goes to the next group of a sequence, and the groups that it passed count it. A lookup that finds nothing goes on to
+// the next group only if entries have passed. So erasing leaves no tombstones, and entries move only when the table
+// grows. After F14 [Bronson and Shi, "Open-sourcing F14 for faster, more memory-efficient hash tables", Facebook,
+// 2019].
 //
-// A group is never constructed: its memory comes zeroed, and entries are constructed in its slots. Free slots are zero.
+// A group is never constructed. Its memory comes zeroed, and entries are constructed in its slots. Free slots are zero.
 #pragma once
 
 #include <bit>
@@ -31,8 +32,8 @@ struct hash_group {
   hash_group() = delete;
   ~hash_group() = delete;
 
-  std::uint8_t tags[slots];  // 0: free; else tag_of(the entry's hash)
-  std::uint8_t passed;       // entries that did not find room here and are in later groups; `many` is for ever
+  std::uint8_t tags[slots];  // 0: free; otherwise tag_of(the entry's hash)
+  std::uint8_t passed;       // entries that found this group full and are in later ones; stays at `many`
   union {
     Entry entries[slots];
   };
@@ -88,13 +89,13 @@ class hash_iterator {
   using pointer = std::conditional_t<Const, const Entry*, Entry*>;
 
   hash_iterator() noexcept = default;
-  // The first entry from slot `at` of `here` on.
+  // Refers to the first entry from slot `at` of `here` on.
   hash_iterator(group* here, group* end, std::uint32_t at) noexcept : here_(here), end_(end), at_(at) {}
   template <bool Other>
   requires(Const && !Other) hash_iterator(const hash_iterator<Entry, Other>& other)
   noexcept : here_(other.here()), end_(other.end()), at_(other.at()) {}
 
-  // The first entry of the groups from `first` on.
+  // Refers to the first entry of the groups from `first` on.
   static hash_iterator first_of(group* first, group* end) noexcept {
     hash_iterator it{first, end, 0};
     if (first != end) it.settle(first->used());

@@ -1,6 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// What hash maps and hash sets have in common.
+// The common part of hash maps and hash sets.
 #pragma once
 
 #include <bit>
@@ -24,7 +24,7 @@
 
 namespace tenure {
 
-// Added to what is hashed. Whoever can choose the keys of a map cannot make them collide without knowing it.
+// Goes into every hash. So somebody who chooses the keys of a map cannot make them collide without knowing the seed.
 enum class hash_seed : std::uint64_t {};
 
 namespace detail {
@@ -93,15 +93,15 @@ class hash_table {
   [[nodiscard]] static constexpr size_type max_size() noexcept {
     return static_cast<size_type>(std::numeric_limits<difference_type>::max()) / sizeof(group);
   }
-  // Entries that fit without growing.
+  // The number of entries that fit without growing.
   [[nodiscard]] size_type capacity() const noexcept { return groups_ == nullptr ? 0 : capacity_of(mask_ + 1); }
   [[nodiscard]] hasher hash_function() const { return Hash{}; }
   [[nodiscard]] key_equal key_eq() const { return Equal{}; }
   [[nodiscard]] hash_seed seed() const noexcept { return hash_seed{seed_}; }
-  // The id of the function that the entries were placed by; 0 while there are none.
+  // The id of the hash function that has placed the entries; 0 if there are none.
   [[nodiscard]] std::uint32_t algorithm() const noexcept { return algorithm_; }
 
-  // Gives the memory back.
+  // Erases all entries and frees the memory.
   void clear() noexcept {
     if (groups_ != nullptr) {
       for (auto i = begin(); i != end(); ++i) std::destroy_at(std::addressof(*i));
@@ -113,7 +113,8 @@ class hash_table {
   void reserve(size_type count) {
     if (count > capacity()) place_anew(groups_for(count));
   }
-  // Places all entries anew, by the program's hash function, in a table for `count` entries or as many as there are.
+  // Places all entries again with the program's hash function, in a table for `count` entries, or for the present
+  // number if that is larger.
   void rehash(size_type count = 0) {
     if (size_ == 0 && count == 0)
       clear();
@@ -121,8 +122,9 @@ class hash_table {
       place_anew(groups_for(std::max<size_type>(count, size_)));
   }
 
-  // Q: the key type; if hash and equality are transparent, anything that they accept. Lookups, and whatever else needs
-  // them, throw errc::wrong_version if the map was stored by a program whose hash function has another id: rehash() it.
+  // Q: the key type; if hash and equality are transparent, any type that they accept. Lookups, and all functions that
+  // need a lookup, throw errc::wrong_version if the map was stored by a program whose hash function has another id.
+  // rehash() repairs that.
   template <class Q = key_type>
   [[nodiscard]] iterator find(const query_for<Q>& key) {
     return found<iterator>(key);
@@ -140,7 +142,7 @@ class hash_table {
     return contains<Q>(key) ? 1 : 0;
   }
 
-  // Only iterators and references to the erased entry become invalid. The result is the next entry.
+  // Invalidates only iterators and references to the erased entry. Returns the next entry.
   iterator erase(const_iterator at) {
     assert(at != end());
     group* in = at.here();
@@ -164,8 +166,8 @@ class hash_table {
     return 1;
   }
 
-  // Throws errc::damaged if an invariant of the table does not hold, as when a hash function has changed without its id.
-  // Reads all of it.
+  // Throws errc::damaged if an invariant of the table does not hold, for example because a hash function has changed
+  // and its id has not. Reads the whole table.
   void check() const;
 
   friend bool operator==(const hash_table& a, const hash_table& b) {
@@ -195,7 +197,7 @@ class hash_table {
   }
   void set_seed(hash_seed seed) noexcept { seed_ = static_cast<std::uint64_t>(seed); }
 
-  // The entry with this key, or the one that make(value_type*) constructs.
+  // The entry with this key. If there is none, make(value_type*) constructs it.
   template <class Q, class Make>
   std::pair<iterator, bool> find_or_make(const Q& key, Make&& make) {
     decltype(auto) asked = prepared<Hash>(key);
@@ -246,7 +248,7 @@ class hash_table {
   }
   // --- Entries ---
 
-  // All groups, from the one that the hash names, in an order that depends on the hash.
+  // All groups, beginning with the one that the hash names. The order depends on the hash.
   class path {
    public:
     path(group* groups, size_type mask, std::uint64_t hash) noexcept
@@ -259,7 +261,7 @@ class hash_table {
     size_type mask_, at_, step_;
   };
 
-  // Only with groups. {nullptr, 0} if there is none.
+  // Returns {nullptr, 0} if there is no such entry. The table must have groups.
   template <class Q>
   [[nodiscard]] slot locate(const Q& key, std::uint64_t hash) const {
     const std::uint8_t tag = group::tag_of(hash);
@@ -284,7 +286,7 @@ class hash_table {
     return at.in == nullptr ? Iterator{groups_end(), groups_end(), 0} : Iterator{at.in, groups_end(), at.i};
   }
 
-  // There is a free slot. The groups before it count the entry once it is there.
+  // Constructs a new entry in a free slot, which must exist. When it is constructed, the groups before it count it.
   template <class Make>
   static slot make_at_free(group* groups, size_type mask, std::uint64_t hash, Make&& make) {
     path p{groups, mask, hash};
@@ -328,7 +330,7 @@ class hash_table {
     move_entries(fresh.get(), count - 1);
     adopt(fresh.release(), count);
   }
-  // The new entry comes first: what it is made from may be in an old one.
+  // Constructs the new entry first, because its arguments may be in an old one.
   template <class Make>
   [[gnu::noinline]] slot grow_and_make(std::uint64_t hash, Make& make) {
     const size_type count = groups_for(size_ + 1);

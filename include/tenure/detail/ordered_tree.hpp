@@ -1,7 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// What maps, multimaps, sets and multisets have in common: iteration, lookups and erasing in a B+-tree that is ordered by
-// a comparison of keys.
+// The common part of maps, multimaps, sets and multisets: iteration, lookups and erasing in a B+-tree that is ordered
+// by a comparison of keys.
 #pragma once
 
 #include <cassert>
@@ -30,7 +30,7 @@ template <class K, class Compare>
 struct keys_in_order {
   using key_type = K;
   static constexpr bool keys_may_refer = may_refer<K>;
-  // A separator between texts is no longer than it must be: it seldom needs memory of its own.
+  // A separator between texts is as short as possible. So it rarely needs memory outside of the node.
   static void separate(K* room, const K& left, const K& right) {
     if constexpr (std::is_same_v<Compare, less<K>> && text<K> && std::is_constructible_v<K, const char*, std::size_t>) {
       const std::string_view l(left), r(right);
@@ -56,7 +56,7 @@ struct set_entries : keys_in_order<K, Compare> {
   static const K& key_of(const entry& e) noexcept { return e; }
 };
 
-// Unique: no two keys are equivalent.
+// Unique: true if no two keys are equivalent.
 template <class Entries, class Compare, class Memory, bool Unique>
 class ordered_tree : protected tree_structure<Entries, Memory> {
   static_assert(std::is_empty_v<Compare> && std::is_default_constructible_v<Compare>,
@@ -107,7 +107,7 @@ class ordered_tree : protected tree_structure<Entries, Memory> {
   [[nodiscard]] key_compare key_comp() const { return Compare{}; }
   void clear() noexcept { this->remove_all(); }
 
-  // O(log n) each. Q: the key type; with a transparent order anything that it compares with keys.
+  // O(log n) each. Q: the key type; if the order is transparent, any type that it compares with keys.
   template <class Q = key_type>
   [[nodiscard]] iterator find(const query_for<Q>& key) {
     return found(key);
@@ -144,15 +144,16 @@ class ordered_tree : protected tree_structure<Entries, Memory> {
   [[nodiscard]] std::pair<const_iterator, const_iterator> equal_range(const query_for<Q>& key) const {
     return {lower(key), upper(key)};
   }
-  // O(log n), and of k equal keys O(k / entries of a leaf).
+  // O(log n), plus O(k / entries of a leaf) for k equal keys.
   template <class Q = key_type>
   [[nodiscard]] size_type count(const query_for<Q>& key) const {
     return entries_between(lower(key), upper(key));
   }
 
-  // Erasing at an iterator does not search: O(1) but for the rare merge, whatever the number of equal keys. The result is
-  // the next entry. All other iterators and references become invalid. errc::out_of_memory, and nothing has changed, is
-  // possible only where keys may hold references and need memory of their own, such as pairs of a text and a pointer.
+  // Erasing at an iterator does not search: O(1), except for a rare merge, for any number of equal keys. Returns the
+  // next entry. All other iterators and references become invalid. It can throw errc::out_of_memory, and change
+  // nothing, only if keys may hold references and need memory outside of the node, such as pairs of a text and a
+  // pointer.
   iterator erase(const_iterator at) noexcept(structure::erases_safely) {
     assert(at != end());
     return structure::erase_at(at.leaf(), at.at(), 1);
@@ -169,7 +170,7 @@ class ordered_tree : protected tree_structure<Entries, Memory> {
     }
     return at;
   }
-  // The number of entries erased.
+  // Returns the number of erased entries.
   template <class Q = key_type>
   size_type erase(const query_for<Q>& key) {
     const auto [first, last] = equal_range<Q>(key);
@@ -180,7 +181,7 @@ class ordered_tree : protected tree_structure<Entries, Memory> {
 
   static constexpr auto persistent = bases<structure>{};
 
-  // Throws errc::damaged if an invariant of the tree does not hold. Reads all of it. Defined in tree_check.hpp.
+  // Throws errc::damaged if an invariant of the tree does not hold. Reads the whole tree. Defined in tree_check.hpp.
   void check() const;
 
   friend bool operator==(const ordered_tree& a, const ordered_tree& b) {
@@ -214,7 +215,8 @@ class ordered_tree : protected tree_structure<Entries, Memory> {
   }
   static const key_type& key_at(const leaf* in, std::uint32_t i) noexcept { return Entries::key_of(in->entries[i]); }
 
-  // Where an entry with this key belongs (behind equal ones, if there may be any), or the entry that is in its way.
+  // The place for a new entry with this key (behind equal ones, if the tree may have several), or the entry that
+  // already has the key.
   struct place {
     leaf* in;
     std::uint32_t at;
@@ -232,26 +234,26 @@ class ordered_tree : protected tree_structure<Entries, Memory> {
       return {in, upper_in(in, key), false};
     }
   }
-  // The same without a search, if the key belongs just before the hint.
+  // Finds the place without a search, if the key belongs just before the hint.
   template <class Q>
   [[nodiscard]] place place_for(const_iterator hint, const Q& given) const {
     leaf* in = hint.leaf();
     const std::uint32_t at = hint.at();
-    // In front of a leaf, the separator would have to be looked at too.
+    // Before the first entry of a leaf, the separator would have to be compared, too.
     if (in == nullptr || (at == 0 && in->previous != nullptr)) return place_for(given);
     decltype(auto) key = prepared<Compare>(given);
     const bool fits_behind = at == 0 || (Unique ? before(key_at(in, at - 1), key) : !before(key, key_at(in, at - 1)));
     if (fits_behind && (at == in->count || before(key, key_at(in, at)))) return {in, at, false};
     return place_for(given);
   }
-  // What make(entry*) constructs, at a place that is not taken.
+  // Inserts the entry that make(entry*) constructs, at a free place.
   template <class Make>
   iterator insert_in(const place& where, Make&& make) {
     return structure::insert_at(where.in, where.at, std::forward<Make>(make));
   }
 
  private:
-  // The leaf that has the last key that is not after `key`, or the first one.
+  // The leaf with the last key that is not after `key`; if there is none, the first leaf.
   template <class Q>
   [[nodiscard]] leaf* leaf_for(const Q& key) const {
     node* n = this->root_;
@@ -262,7 +264,7 @@ class ordered_tree : protected tree_structure<Entries, Memory> {
     }
     return static_cast<leaf*>(n);
   }
-  // The leaf that has the last key before `key`, or the first one.
+  // The leaf with the last key before `key`; if there is none, the first leaf.
   template <class Q>
   [[nodiscard]] leaf* leaf_before(const Q& key) const {
     node* n = this->root_;
@@ -285,7 +287,7 @@ class ordered_tree : protected tree_structure<Entries, Memory> {
   template <class Q>
   [[nodiscard]] position lower(const Q& given) const {
     decltype(auto) key = prepared<Compare>(given);
-    // Several keys can be equivalent to what is no key, where the order allows that.
+    // A query that is not a key may be equivalent to several keys, if the order permits it.
     constexpr bool at_most_one =
         Unique && (std::is_same_v<Q, key_type> || requires { typename Compare::compares_text; });
     leaf* in = at_most_one ? leaf_for(key) : leaf_before(key);

@@ -1,6 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Changing the order of elements in place, as std::rotate and std::remove_if do, without <algorithm>, which brings all ranges.
+// Changes the order of elements in place, like std::rotate and std::remove_if, but without <algorithm>, which includes
+// all ranges.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +11,8 @@
 
 namespace tenure::detail {
 
-// [first, middle) goes behind [middle, last). Swaps the shorter part with as much of the other, which is then in its place,
-// and goes on with the rest.
+// Moves [first, middle) behind [middle, last). Swaps the shorter part with an equal number of elements at the far end
+// of the other part, where they are then in place, and goes on with the rest.
 template <class T>
 void rotate(T* first, T* middle, T* last) {
   while (first != middle && middle != last) {

@@ -1,8 +1,8 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Moving elements between the slots of a container. To relocate is to move an element to a slot that has none and to
-// destroy what it was moved from. Slots without an element are zero: the collector reads all slots of an array, and what
-// an element has left behind would look like a pointer.
+// Moves elements between the slots of a container. To relocate is to move an element to an empty slot and to destroy
+// the old element. Empty slots are zero. The collector reads all slots of an array, and the remains of an element would
+// look like a pointer.
 #pragma once
 
 #include <cstddef>
@@ -14,9 +14,9 @@
 
 namespace tenure {
 
-// Whether copying the bytes of a T to another place and forgetting the old ones relocates it. True for trivially copyable
-// types, for the containers of this library, and for pairs of such. Specialise it for a type of your own that refers
-// nowhere into itself; a class says it of itself with `using relocatable = itself;`, which classes derived from it do not
+// Whether a T can be relocated by copying its bytes and forgetting the old ones. True for trivially copyable types, for
+// the containers of this library, and for pairs of such types. Specialise it for your own type if its objects do not
+// refer to themselves. A class can also declare this with `using relocatable = itself;`, which derived classes do not
 // inherit.
 template <class T>
 struct is_relocatable : std::is_trivially_copyable<T> {};
@@ -41,7 +41,7 @@ template <class A, class B>
 struct relocates_safely<std::pair<A, B>> : std::bool_constant<relocates_safely<std::remove_const_t<A>>::value &&
                                                               relocates_safely<std::remove_const_t<B>>::value> {};
 
-// Makes slots that have no element zero. Numbers cannot be taken for pointers.
+// Makes empty slots zero. Numbers need not be zeroed, because they cannot be mistaken for pointers.
 template <class T>
 void zero_slots(T* first, std::size_t count) noexcept {
   if constexpr (!std::is_arithmetic_v<T> && !std::is_enum_v<T>) {
@@ -55,7 +55,7 @@ void destroy_slots(T* first, std::size_t count) noexcept {
   zero_slots(first, count);
 }
 
-// `from` keeps the bytes it has: the caller zeroes it or puts another element there.
+// The bytes of `from` stay. The caller zeroes them or puts another element there.
 template <class T>
 void relocate_one(T* to, T* from) noexcept {
   static_assert(relocates_safely<T>::value);
@@ -73,7 +73,7 @@ void relocate_one(T* to, T* from) noexcept {
   }
 }
 
-// The ranges may overlap, and slots of `from` outside of `to` keep their bytes.
+// The ranges may overlap. Slots of `from` outside of `to` keep their bytes.
 template <class T>
 void relocate(T* to, T* from, std::size_t count) noexcept {
   if constexpr (is_relocatable<T>::value) {
@@ -85,14 +85,14 @@ void relocate(T* to, T* from, std::size_t count) noexcept {
   }
 }
 
-// To slots that do not overlap with `from`, which is zero afterwards.
+// Relocates to slots that do not overlap with `from`. The slots of `from` are zero afterwards.
 template <class T>
 void relocate_away(T* to, T* from, std::size_t count) noexcept {
   relocate(to, from, count);
   zero_slots(from, count);
 }
 
-// Room for one element outside of the container, while others are shifted.
+// Space for one element outside of the container, while others are shifted.
 template <class T>
 class parked {
  public:
@@ -105,7 +105,7 @@ class parked {
   }
   void take(parked& from) noexcept { relocate_one(place(), from.place()); }
   void put(T* to) noexcept { relocate_one(to, place()); }
-  // To `at`, after moving the elements in [at, end) up by one.
+  // Puts the element at `at`, after moving the elements in [at, end) up by one.
   void put_before(T* at, T* end) noexcept {
     relocate(at + 1, at, static_cast<std::size_t>(end - at));
     put(at);
@@ -131,7 +131,7 @@ void make_in(T* slot, Make&& make) {
   }
 }
 
-// Moves the element at `from` down to `to`, and those in [to, from) up by one.
+// Moves the element at `from` down to `to`, and the elements in [to, from) up by one.
 template <class T>
 void rotate_down(T* to, T* from) noexcept {
   if (to == from) return;
@@ -139,14 +139,14 @@ void rotate_down(T* to, T* from) noexcept {
   element.put_before(to, from);
 }
 
-// Takes `count` slots without elements at `at` out of [at, end).
+// Removes `count` empty slots at `at` from [at, end).
 template <class T>
 void close_gap(T* at, std::size_t count, T* end) noexcept {
   relocate(at, at + count, static_cast<std::size_t>(end - at) - count);
   zero_slots(end - count, count);
 }
 
-// Gives memory back unless told that it is needed.
+// Fresh memory. It is freed again unless release() is called.
 template <class T, class Memory>
 class fresh_memory {
  public:

@@ -2,7 +2,7 @@
 //
 // The nodes of the B+-tree under maps and sets, and the iterator over its leaves.
 //
-// A node is never constructed: its memory comes zeroed, and entries are constructed in its slots. Slots from `count` on
+// A node is never constructed. Its memory comes zeroed, and entries are constructed in its slots. Slots from `count` on
 // are zero.
 #pragma once
 
@@ -15,8 +15,9 @@
 
 namespace tenure::detail {
 
-// What a node with its header in the heap (8 bytes) may take. Large nodes make lookups fast, small ones insertions, which
-// shift and log half a leaf. Entries larger than a quarter of it get larger nodes.
+// The size of a node without its header in the heap (8 bytes). Large nodes make lookups fast. Small nodes make
+// insertions fast, which shift and log half a leaf. If entries are larger than a quarter of this size, nodes are
+// larger.
 inline constexpr std::size_t tree_node_bytes = 1024 - 8;
 inline constexpr std::size_t tree_least_slots = 4;
 
@@ -44,8 +45,8 @@ struct tree_leaf : tree_node {
       bases<tree_node>{} + members<&tree_leaf::previous, &tree_leaf::next, &tree_leaf::entries>{};
 };
 
-// Keys in children[i] are before separators[i], or equal to it in trees with equal keys; keys in children[i + 1] are not
-// before separators[i].
+// Keys in children[i] are before separators[i]; in trees with equal keys they may also be equal to it. Keys in
+// children[i + 1] are not before separators[i].
 template <class Key>
 struct tree_inner : tree_node {
   static constexpr std::uint32_t slots =
@@ -62,8 +63,8 @@ struct tree_inner : tree_node {
   static constexpr auto persistent = bases<tree_node>{} + members<&tree_inner::separators, &tree_inner::children>{};
 };
 
-// How many of `count` values, the first of which fulfil a condition and the others do not, fulfil it. Without branches
-// where the condition is cheap.
+// Of `count` values, the first ones fulfil a condition, and the rest do not. Returns the number of those that do. It
+// has no branches if the condition is cheap.
 template <class Condition>
 std::uint32_t partition_point(std::uint32_t count, Condition holds) {
   std::uint32_t first = 0;
@@ -75,7 +76,7 @@ std::uint32_t partition_point(std::uint32_t count, Condition holds) {
   return first + static_cast<std::uint32_t>(count == 1 && holds(first));
 }
 
-// The end is the slot behind the last entry of the last leaf; no other position is behind a leaf's last entry.
+// The end is the slot behind the last entry of the last leaf. No other position is behind a leaf's last entry.
 template <class Entry, bool Const>
 class tree_iterator {
  public:

@@ -1,20 +1,20 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// A B+-tree [Comer, "The ubiquitous B-tree", ACM Computing Surveys 11(2), 1979] as a structure: entries at positions, splits and
-// merges. Order is the business of ordered_tree.hpp.
+// A B+-tree [Comer, "The ubiquitous B-tree", ACM Computing Surveys 11(2), 1979] as a structure: entries at positions,
+// splits and merges. The order of keys is in ordered_tree.hpp.
 //
-// Whatever can throw (memory, constructing the entry, copying a key to be a separator) comes before the first change, so
-// an insertion that throws has not happened, nor has an erasure, which can throw only where keys that may hold references
-// are copied with memory of their own. Nodes have parents, so that an entry at a known
-// position is erased without searching it, however many have equal keys.
+// Everything that can throw (memory, constructing the entry, copying a key as a separator) is done before the first
+// change. So an insertion that throws has changed nothing. This is also true of erasing, which can throw only if keys
+// that may hold references are copied to memory outside of the node. Nodes point to their parents, so an entry at a
+// known position is erased without a search, even if many entries have the same key.
 //
-// A leaf that is full is split in the middle, except at both ends of the tree: there it stays full, so that sorted input
-// makes dense trees. A node that is less than a quarter full is merged with a neighbour if together they fill three
-// quarters at most. Entries never move from a leaf to another one otherwise: that would need new separators, which can
-// fail.
+// A full leaf is split in the middle, except at both ends of the tree, where the old leaf stays full. So sorted input
+// makes dense trees. A node that is less than a quarter full is merged with a neighbour if both together fill at most
+// three quarters of a node. Entries never move between leaves otherwise, because that needs new separators, and making
+// one can fail.
 //
-// A separator whose key may hold references is always a copy of the first key behind it: the object of a key that was erased
-// may be destroyed next, and no word in the tree may refer to it then [types.containers.separators].
+// If a key may hold references, a separator is always a copy of the first key behind it. The program may destroy the
+// object of an erased key next, and no word in the tree may refer to it then [types.containers.separators].
 #pragma once
 
 #include <array>
@@ -30,8 +30,8 @@
 
 namespace tenure::detail {
 
-// Entries: what is stored (entry), the type of keys (key_type), key(entry) and
-// separate(room, left, right): constructs a key that is not before right and after left, or equal to both.
+// Entries: the stored type (entry), the type of keys (key_type), key(entry), and separate(room, left, right), which
+// constructs a key that is after left and not after right, or equal to both.
 template <class Entries, class Memory>
 class tree_structure {
  protected:
@@ -63,18 +63,18 @@ class tree_structure {
 
   [[nodiscard]] position first_position() const noexcept { return {first_, 0}; }
   [[nodiscard]] position end_position() const noexcept { return {last_, last_ == nullptr ? 0 : last_->count}; }
-  // For a slot that may be the one behind a leaf's last entry.
+  // The position of a slot that may be behind a leaf's last entry.
   [[nodiscard]] static position normal(leaf* in, std::uint32_t at) noexcept {
     return in != nullptr && at == in->count && in->next != nullptr ? position{in->next, 0} : position{in, at};
   }
 
-  // Inserts what make(entry_type*) constructs, before the entry at `at` of leaf `in`.
+  // Inserts the entry that make(entry_type*) constructs, before the entry at `at` of leaf `in`.
   template <class Make>
   position insert_at(leaf* in, std::uint32_t at, Make&& make) {
     if (in == nullptr) return insert_first(make);
     if (in->count == leaf::slots) return split_and_insert(in, at, make);
-    // In the free slot first: what is constructed in the tree gets memory from the tree's database; and if it throws,
-    // nothing has moved yet.
+    // Constructs it in the free slot first. An entry that is constructed in the tree gets memory from the tree's
+    // database. And if the constructor throws, nothing has moved yet.
     make_in(in->entries + in->count, make);
     rotate_down(in->entries + at, in->entries + in->count);
     ++in->count;
@@ -84,7 +84,7 @@ class tree_structure {
 
   static constexpr bool erases_safely = !Entries::keys_may_refer || std::is_nothrow_copy_constructible_v<key_type>;
 
-  // Erases `count` entries of one leaf. The position of the entry behind them.
+  // Erases `count` entries of one leaf. Returns the position of the entry behind them.
   position erase_at(leaf* in, std::uint32_t at, std::uint32_t count) noexcept(erases_safely) {
     if constexpr (Entries::keys_may_refer) {
       if (at == 0 && in->previous != nullptr && count < in->count) renew_separator(in, in->entries[count]);
@@ -114,7 +114,7 @@ class tree_structure {
       members<&tree_structure::root_, &tree_structure::first_, &tree_structure::last_, &tree_structure::size_>{};
 
  private:
-  // Nodes of both kinds that a split needs, given back if it does not happen.
+  // The nodes of both kinds that a split needs. They are freed if the split does not happen.
   class spare_nodes {
    public:
     spare_nodes(const leaf* full, const void* near) : leaf_(1, near) {
@@ -143,7 +143,7 @@ class tree_structure {
     }
 
     fresh_memory<leaf, Memory> leaf_;
-    std::array<inner*, 40> inners_{};  // every inner node has two children at least when it is made
+    std::array<inner*, 40> inners_{};  // every inner node has at least two children when it is made
     std::size_t count_ = 0, taken_ = 0;
   };
 
@@ -161,7 +161,7 @@ class tree_structure {
 
   static inner* as_inner(node* n) noexcept { return static_cast<inner*>(n); }
 
-  // Where a full leaf is cut, and what will be on both sides of the cut.
+  // The index at which a full leaf is cut for a new entry at `at`.
   static std::uint32_t cut_of(const leaf* in, std::uint32_t at) noexcept {
     if (in->next == nullptr && at == leaf::slots) return leaf::slots;
     if (in->previous == nullptr && at == 0) return 0;
@@ -174,7 +174,7 @@ class tree_structure {
     const std::uint32_t cut = cut_of(left, at);
     const bool goes_right = cut == leaf::slots || at > cut;
 
-    // All that can throw. The new entry and the separator are constructed in slots that are free for the moment.
+    // All steps that can throw. The new entry and the separator are constructed in slots that are free for the moment.
     entry_type* made = spares.new_leaf()->entries + leaf::slots - 1;
     make_in(made, make);
     const entry_type& before_cut = cut == 0 || (at == cut && !goes_right) ? *made : left->entries[cut - 1];
@@ -225,7 +225,7 @@ class tree_structure {
     return i;
   }
 
-  // Makes `right`, and the separator before it, the neighbour of `left` in its parent, splitting parents as needed.
+  // Puts `right`, with the separator before it, next to `left` in its parent. Splits parents as needed.
   void link_child(node* left, parked<key_type>& separator, node* right, spare_nodes& spares) noexcept {
     const bool at_end = right->level == 0 && static_cast<leaf*>(right)->next == nullptr;
     while (left->parent != nullptr) {
@@ -254,12 +254,12 @@ class tree_structure {
     ++parent->count;
   }
 
-  // Splits a full node that gets `separator` and `child` behind its child `i`. The separator between the halves comes
-  // back in `separator`.
+  // Splits a full node that gets `separator` and `child` behind its child `i`. Returns the separator between the halves
+  // in `separator`.
   static void split_inner(inner* left, std::uint32_t i, std::uint32_t cut, parked<key_type>& separator, node* child,
                           inner* right) noexcept {
     right->level = left->level;
-    if (i == cut) {  // the new separator is the one between, and the new child the first on the right
+    if (i == cut) {  // the new separator is between the halves, and the new child is the first on the right
       move_tail(left, cut, cut + 1, right, 1);
       right->children[0] = child;
       child->parent = right;
@@ -276,7 +276,7 @@ class tree_structure {
     separator.take(middle);
   }
 
-  // Moves separators from `separator` on, and children from `first_child` on, to a node that has none.
+  // Moves separators from `separator` on, and children from `first_child` on, to an empty node.
   static void move_tail(inner* from, std::uint32_t separator, std::uint32_t first_child, inner* to,
                         std::uint32_t to_child) noexcept {
     const std::uint32_t separators = inner::slots - separator, children = inner::slots + 1 - first_child;
@@ -324,7 +324,7 @@ class tree_structure {
     (in->next != nullptr ? in->next->previous : last_) = in->previous;
   }
 
-  // Takes a node that is empty out of its parent, with the separator before it (the first child: behind it).
+  // Removes an empty node from its parent, with the separator before it (for the first child: the one behind it).
   void remove_child(node* child) noexcept {
     inner* parent = as_inner(child->parent);
     if (parent == nullptr) {
@@ -339,7 +339,7 @@ class tree_structure {
     }
     const std::uint32_t separator = i > 0 ? i - 1 : 0;
     if (key_type* const above = i == 0 && Entries::keys_may_refer ? separator_before(parent) : nullptr) {
-      std::destroy_at(above);  // what was behind it has gone: now it is the second child
+      std::destroy_at(above);  // the child behind it is gone, so it is the second child now
       relocate_one(above, parent->separators);
     } else {
       std::destroy_at(parent->separators + separator);
@@ -348,21 +348,21 @@ class tree_structure {
     thin_out_inner(parent);
   }
 
-  // The separator between the keys of a node and those before it; nullptr: there are none before it.
+  // The separator between the keys of a node and those before it; nullptr if no keys are before it.
   static key_type* separator_before(const node* n) noexcept {
     for (; n->parent != nullptr; n = n->parent)
       if (const std::uint32_t i = index_in_parent(n); i > 0) return as_inner(n->parent)->separators + i - 1;
     return nullptr;
   }
 
-  // `first` is about to become the first entry of the leaf.
+  // Called when `first` is about to become the first entry of the leaf.
   void renew_separator(const leaf* in, const entry_type& first) noexcept(erases_safely) {
     key_type* const separator = separator_before(in);
     if constexpr (std::is_nothrow_copy_constructible_v<key_type>) {
       std::destroy_at(separator);
       std::construct_at(separator, Entries::key_of(first));
     } else {
-      // Made in memory of the tree's database, where what it refers to belongs.
+      // Made in memory of the tree's database, so that its own memory is in the same database.
       fresh_memory<inner, Memory> fresh{1, this};
       key_type* const made = fresh.get()->separators;
       make_in(made, [&](key_type* room) { std::construct_at(room, Entries::key_of(first)); });
@@ -393,7 +393,7 @@ class tree_structure {
     if (i > 0) merge_inners(as_inner(parent->children[i - 1]), i - 1, in);
   }
 
-  // `separator`: the index of the one between the two.
+  // `separator`: the index of the separator between the two nodes.
   bool merge_inners(inner* left, std::uint32_t separator, inner* right) noexcept {
     if (left->count + right->count + 2 > inner::slots - inner::slots / 4) return false;
     inner* parent = as_inner(left->parent);

@@ -21,7 +21,7 @@ namespace tenure::detail {
 
 #pragma GCC visibility push(default)  // libtenure.so exports it
 
-// An object in scratch memory that was filled with a byte before; gone with this.
+// An object in scratch memory that was filled with a byte before. Destroyed together with this.
 template <class T>
 class prototype_object {
  public:
@@ -48,7 +48,7 @@ class prototype_object {
   std::byte* memory_ = static_cast<std::byte*>(::operator new(sizeof(T), std::align_val_t(alignof(T))));
 };
 
-// Names, each with a zero behind it.
+// Names, each followed by a zero.
 template <std::size_t Size>
 struct joined_names {
   char text[Size];
@@ -93,7 +93,7 @@ void add_bases(class_parts& parts, const C* at, bases<B...>) {
   static_assert((true && ... && std::is_base_of_v<B, C>), "tenure: bases<> lists a class that is no base");
   if constexpr (sizeof...(B) != 0) {
     static constexpr listed_base list[] = {base_in_list<B>()...};
-    const void* const places[] = {(const B*)at...};  // the cast looks through private inheritance
+    const void* const places[] = {(const B*)at...};  // a C cast, because the inheritance may be private
     add_known_bases(parts, list, places, sizeof...(B));
   }
 }
@@ -109,7 +109,7 @@ void add_members(class_parts& parts, const C* at, members<M...>) {
 }
 template <class C, class... F>
 void add_fields(class_parts& parts, const C* at, type_list<F...>) {
-  ((void)require_persistable<F>(), ...);  // before more is asked of the fields than they can answer
+  ((void)require_persistable<F>(), ...);  // checked first, because what follows needs it
   if constexpr ((true && ... && (own_obstacle<F>() == obstacle::none))) {
     static constexpr listed_field list[] = {{facts_or_none<F>(), false}...};
     static constexpr auto names = names_of_fields<C>(std::index_sequence_for<F...>());
@@ -132,15 +132,16 @@ void add_class(class_parts& parts, const void* place) {
   }
 }
 
-// Where a virtual base is says the object only.
+// The place of a virtual base can be read only from an object.
 template <class T>
 void describe_with_prototype(type& t) {
   prototype_object<T> prototype(0xAA);
   describe_class(t, typeid(T), &add_class<T>, prototype.object());
 }
 
-// The words at the vtable pointers of two objects that were made over different bytes: the process's vtables. Throws
-// errc::bad_type if they are not equal or not in a loaded module's constant data, or if `t` leaves out a word that is.
+// Reads the words at the vtable pointers of two objects that were made over different bytes. They are the process's
+// vtables. Throws errc::bad_type if they differ or are not in a loaded module's constant data, or if `t` omits such a
+// word.
 [[nodiscard]] std::vector<const void*> vtables_in(const type& t, const std::byte* one, const std::byte* other);
 
 template <class T>

@@ -1,7 +1,9 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Descriptions of the standard containers with tenure::allocator, and of the nodes that they allocate, as libstdc++ lays them
-// out (gcc 5 and later). Where a size is not as expected, as in its debug mode, or in other libraries, they are conservative.
+// Descriptions of the standard containers with tenure::allocator, and of the nodes that they allocate, in the layout of
+// libstdc++ (gcc 5 and later). If a size is not as expected, as in its debug mode or in other libraries, they are
+// conservative. Strings and nodes point into themselves, and nodes point into their container. These are ordinary
+// references.
 //
 // Strings and nodes point into themselves, and nodes into their container: these are references like others.
 #pragma once
@@ -31,11 +33,11 @@ class allocator;
 
 namespace detail {
 
-// Objects that one container allocates one by one: all of it is live.
+// Objects that a container allocates one by one. All of their bytes are live.
 template <class T>
 inline constexpr bool is_container_node = false;
 
-// The type of what a container allocates for T. Arrays may have more slots than values, and those hold what was there before.
+// The type of a container's allocation for T. Arrays may have more slots than values, and unused slots hold old values.
 template <class T>
 const type& element_type() {
   if constexpr (is_container_node<T>) {
@@ -69,7 +71,7 @@ inline void add_derived(type& t, const char* name, std::uint64_t offset, const c
   t.fields.push_back(word_field(field_kind::derived, name, offset, type_name));
 }
 
-// A class with no components to look at.
+// A class without components to describe.
 template <class T, std::size_t Size>
 struct container_layout {
   using components = type_list<>;
@@ -82,7 +84,7 @@ template <class C, class Traits>
 struct standard<std::basic_string<C, Traits, allocator<C>>>
     : container_layout<std::basic_string<C, Traits, allocator<C>>, 32> {
   static void describe(type& t) {
-    add_field<C*>(t.fields, "data", 0);  // into the string itself if it is short
+    add_field<C*>(t.fields, "data", 0);  // points into the string itself if it is short
     add_field<std::size_t>(t.fields, "length", 8);
     add_field<C[16 / sizeof(C)]>(t.fields, "short", 16);  // or the capacity
   }
@@ -208,8 +210,8 @@ struct standard<std::_Rb_tree_node<T>> {
 
 // --- Hash tables ---
 
-// What a hash function gives for some value. In another build it may give something else, and the stored table would be wrong:
-// so it is a field without bytes, and part of the fingerprint.
+// The result of a hash function for a certain value. In another build it may differ, and then the stored table would be
+// wrong. So it is a field without bytes, and part of the fingerprint.
 template <class K, class Hash>
 void add_hash_probe(type& t) {
   std::size_t probe = 0;
@@ -233,7 +235,7 @@ void add_hash_probe(type& t) {
 template <class Table, class K, class Hash>
 struct table_layout : container_layout<Table, 56> {
   static void describe(type& t) {
-    add_reference(t, "buckets", 0, "std::__detail::_Hash_node_base**");  // into the table itself if there is one
+    add_reference(t, "buckets", 0, "std::__detail::_Hash_node_base**");  // into the table itself if there is one bucket
     add_field<std::size_t>(t.fields, "bucket_count", 8);
     add_reference(t, "first", 16, "std::__detail::_Hash_node_base*");
     add_field<std::size_t>(t.fields, "size", 24);

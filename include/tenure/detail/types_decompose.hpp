@@ -1,10 +1,11 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// The fields of an aggregate: how many there are, of which types, and where. By structured bindings, which see exactly the
-// fields; their number must be known beforehand, and is how many initializers `{}` the aggregate takes.
+// The fields of an aggregate: their number, types and places. They are found with structured bindings, which see
+// exactly the fields. But the number must be known first. It is the number of initializers `{}` that the aggregate
+// accepts.
 //
-// Before packs in structured bindings (C++26) every number of fields must be written out: TENURE_FIELDS_3(X) is
-// X(f0), X(f1), X(f2).
+// Before C++26, which has packs in structured bindings, every number of fields must be written out: TENURE_FIELDS_3(X)
+// is X(f0), X(f1), X(f2).
 #pragma once
 
 #include <cstddef>
@@ -78,7 +79,7 @@
 #define TENURE_FIELDS_63(X) TENURE_FIELDS_62(X), X(f62)
 #define TENURE_FIELDS_64(X) TENURE_FIELDS_63(X), X(f63)
 #define TENURE_FIELDS_65(X) TENURE_FIELDS_64(X), X(f64)
-// The formatter never finds an end with this one.
+// The formatter does not terminate on this macro.
 // clang-format off
 #define TENURE_EACH_FIELD_COUNT(CASE)                                     \
   CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6) CASE(7) CASE(8)         \
@@ -100,7 +101,7 @@ namespace tenure::detail {
 
 inline constexpr std::size_t max_fields = 64;
 
-// Stands for an initializer of any field of T, by value or as something to refer to. Never evaluated.
+// Stands for an initializer of any field of T, by value or as the target of a reference. Never evaluated.
 template <class T>
 struct any_value {
   explicit any_value(std::size_t);
@@ -127,7 +128,7 @@ concept has_base_to_initialize = requires {
 
 // NOLINTBEGIN(bugprone-macro-parentheses): what the macros are given are lists and declarations.
 
-// Whether T takes N initializers `{}` and More behind them.
+// Whether T accepts N initializers `{}` followed by More.
 template <class T, std::size_t N, class... More>
 consteval bool takes_braces() {
 #define TENURE_CASE(n)                                              \
@@ -153,8 +154,8 @@ consteval bool takes(std::index_sequence<I...>) {
   return requires { T{Any<T>(I)...}; };
 }
 
-// Where `{}` does not initialize every field, initializers of any type must do. They count every element of an array,
-// because braces may be left out; `total` is that number, 0 if there is none up to max_fields.
+// If `{}` does not initialize every field, initializers of any type are used. They count every element of an array,
+// because braces may be omitted. `total` is their number, or 0 if there is none up to max_fields.
 template <class T, template <class> class Any, std::size_t N = max_fields + 1>
 consteval std::size_t total_initializers() {
   if constexpr (N == 0)
@@ -164,8 +165,8 @@ consteval std::size_t total_initializers() {
   else
     return total_initializers<T, Any, N - 1>();
 }
-// How many of the initializers from number `First` on belong to one field: the most that one pair of braces takes such that
-// the others just suffice for what follows.
+// The number of initializers, from number `First` on, that belong to one field: the most that one pair of braces
+// accepts, if the remaining ones still suffice for the rest.
 template <class T, template <class> class Any, std::size_t First, std::size_t Total, std::size_t Length>
 consteval std::size_t initializers_of_field() {
   if constexpr (Length <= 1) {
@@ -200,7 +201,7 @@ consteval std::size_t count_by_braces() {
 
 template <class T, std::size_t ByBraces>
 consteval std::size_t count_fields_from() {
-  // The number is right if not even an initializer of any type can follow.
+  // The number is right if even an initializer of any type cannot follow.
   if constexpr (takes_braces<T, ByBraces>() && !takes_braces<T, ByBraces, any_place<T>>() &&
                 !takes_braces<T, ByBraces, any_value<T>>())
     return ByBraces;
@@ -211,7 +212,7 @@ consteval std::size_t count_fields_from() {
   else
     return 0;
 }
-// The number of fields of an aggregate without bases; 0 if there are none, too many, or they resist.
+// The number of fields of an aggregate without bases. 0 if there are none, too many, or if they cannot be counted.
 template <class T>
 consteval std::size_t count_fields() {
   constexpr std::size_t by_braces = count_by_braces<T>();
@@ -243,7 +244,7 @@ constexpr const F* place_of(const F& field) {
   return std::addressof(field);
 }
 
-// What use(pointer to each field...) gives.
+// Returns the result of use(pointer to each field...).
 template <class T, class Use, std::size_t N = count_fields<T>()>
 constexpr auto use_fields([[maybe_unused]] const T& object, Use use) {
 #define TENURE_CASE(n)                                     \
@@ -258,7 +259,7 @@ constexpr auto use_fields([[maybe_unused]] const T& object, Use use) {
 
 // NOLINTEND(bugprone-macro-parentheses)
 
-// An object of any type that exists for the compiler only, to take addresses of its fields.
+// An object of any type that exists only for the compiler, to take the addresses of its fields.
 template <class T>
 struct phantom_object {
   T value;
@@ -270,7 +271,7 @@ struct phantom_object {
 template <class T>
 extern const phantom_object<T> phantom;
 
-// Gives the pointer that comes behind Skip others.
+// Returns the pointer that follows Skip others.
 template <class Skip>
 struct pointer_behind;
 template <std::size_t... Skip>
@@ -291,7 +292,7 @@ consteval auto phantom_field() {
 struct use_nothing {
   constexpr bool operator()(const auto*...) const { return true; }
 };
-// Whether all fields have addresses: copying a bit-field of a phantom is no constant expression.
+// Whether all fields have addresses. A bit-field has none: copying one of a phantom object is no constant expression.
 template <class T>
 concept fields_have_addresses = requires {
   typename std::bool_constant<use_fields(phantom<T>.value, use_nothing())>;

@@ -1,7 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// What the compiler knows of types, as constant data. The library makes descriptions of it (src/types/description.cpp), so
-// that a program has next to no code for that, and is compiled in less time.
+// The compiler's knowledge of types, as constant data. The library makes descriptions from it
+// (src/types/description.cpp). So a program has almost no code for that, and compiles faster.
 #pragma once
 
 #include <cstddef>
@@ -18,10 +18,10 @@ namespace tenure::detail {
 
 #pragma GCC visibility push(default)  // libtenure.so exports it
 
-// Of the values of a field.
+// Facts about the values of a field.
 struct field_facts {
-  const std::type_info* element = nullptr;  // of one value; nullptr: of the type that is described
-  const type& (*of)() = nullptr;            // as field::of
+  const std::type_info* element = nullptr;  // of one value; nullptr: the described type
+  const type& (*of)() = nullptr;            // see field::of
   std::uint64_t size = 0, count = 1;
   field_kind kind = field_kind::data;
   scalar_kind scalar = scalar_kind::none;
@@ -33,37 +33,38 @@ struct listed_field {
   bool is_derived = false;
 };
 
-// What a class is made of, with the bases' parts among its own.
+// The parts of a class, including those of its bases.
 struct class_parts {
   const std::type_info& of;
   const void* object;
   std::vector<field> fields = {};
   std::vector<std::uint64_t> vtables = {};                          // offsets of vtable pointers
-  std::vector<std::pair<std::string, std::uint64_t>> visited = {};  // a virtual base is met on several ways
+  std::vector<std::pair<std::string, std::uint64_t>> visited = {};  // a virtual base is reached on several paths
 };
-// Adds the members of the class at `at`, which is the object or a base in it, and its bases.
+// Adds the members and bases of the class at `at`, which is the object or a base in it.
 using class_adder = void (*)(class_parts& parts, const void* at);
 
 struct listed_base {
   const std::type_info* info = nullptr;
-  class_adder add = nullptr;           // of a class whose members are known
-  const field_facts* facts = nullptr;  // of others; neither: it has no bytes
+  class_adder add = nullptr;           // for a class whose members are known
+  const field_facts* facts = nullptr;  // for others; if both are nullptr, it has no bytes
 };
 
 struct type_facts {
   const std::type_info* info = nullptr;
-  std::string_view name = {};  // empty: what `info` says
+  std::string_view name = {};  // empty: the name in `info`
   std::uint64_t size = 0, alignment = 1;
   std::uint32_t version = 0;
   bool must_be_covered = false;  // the class names all of its members that may hold pointers
   const type_operations* operations = nullptr;
-  // How the fields are found: there is one at most, or those of a class without virtual bases, or in a way of its own.
+  // How the fields are found: there is at most one; or they are those of a class without virtual bases; or a function
+  // finds them.
   const field_facts* only_field = nullptr;
   class_adder add = nullptr;
   void (*describe)(type& t) = nullptr;
 };
 
-// A type, and its description when it has been asked for.
+// A type, and its description once that was requested.
 struct described_type {
   const type* made = nullptr;
   type_facts facts;
@@ -76,17 +77,17 @@ struct described_type {
   return make_description(of);
 }
 
-// An address to take addresses of members from; nothing is there.
+// An address from which addresses of members are computed. Nothing is there.
 [[nodiscard]] void* nowhere() noexcept;
 
 void add_known_field(std::vector<field>& to, std::string_view name, std::uint64_t offset, const field_facts& facts,
                      const field_guard* only_if);
-// `members` and `names`, each of which ends with a zero, are as many as `count`.
+// `count` members and names. Each name ends with a zero.
 void add_known_members(class_parts& parts, const std::type_info& of, const void* at, const listed_field* members,
                        const char* names, const std::uint64_t* offsets, std::size_t count);
 void add_known_bases(class_parts& parts, const listed_base* bases, const void* const* places, std::size_t count);
 void add_vtable(class_parts& parts, const void* at);
-// Describes a class of which there is an object there, or nowhere.
+// Describes a class. `object` is an object of it, or nowhere().
 void describe_class(type& t, const std::type_info& of, class_adder add, const void* object);
 
 #pragma GCC visibility pop

@@ -1,7 +1,8 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Names of types and of members, as the compiler knows them. What is stored comes from the mangled name, which all compilers
-// of one C++ ABI agree on. What the rules look at while compiling comes from __PRETTY_FUNCTION__, which they do not agree on.
+// The compiler's names of types and members. Stored names come from the mangled name, which is the same for all
+// compilers of one C++ ABI. Names that the rules use during compilation come from __PRETTY_FUNCTION__, which differs
+// between compilers.
 #pragma once
 
 #include <cstddef>
@@ -22,28 +23,29 @@ namespace tenure::detail {
 // The demangled name, without the blanks that only old compilers needed: "std::vector<a::b*, tenure::allocator<a::b*>>".
 [[nodiscard]] std::string readable_name(const std::type_info& of);
 
-// Has T's name in it, somewhere behind "T = ".
+// A text that contains T's name, somewhere behind "T = ".
 template <class T>
 consteval std::string_view compiler_name_of_type() {
   std::string_view text = __PRETTY_FUNCTION__;
   text.remove_prefix(text.find("T = ") + 4);
-  // gcc goes on with what std::string_view is, behind a semicolon.
+  // gcc continues with the definition of std::string_view, behind a semicolon.
   for (const std::string_view end : {"; std::string_view", "]"})
     if (const std::size_t at = text.rfind(end); at != text.npos) text = text.substr(0, at);
-  // Namespaces of versions of the standard library.
+  // Removes inline namespaces for versions of the standard library.
   if (text.starts_with("std::"))
     for (const std::string_view version : {"__cxx11::", "__1::", "__debug::", "__cxx1998::"})
       if (text.substr(5).starts_with(version)) return text.substr(5 + version.size());
   return text.starts_with("std::") ? text.substr(5) : text;
 }
-// Whether that is about the standard library.
+// Whether T is of the standard library.
 template <class T>
 consteval bool is_of_standard_library() {
   std::string_view text = __PRETTY_FUNCTION__;
   text.remove_prefix(text.find("T = ") + 4);
   return text.starts_with("std::");
 }
-// In an anonymous namespace, a lambda, or a class without a name: no other program can mean the same type.
+// Whether T is in an anonymous namespace, is a lambda, or is a class without a name. Then no other program can mean the
+// same type.
 template <class T>
 consteval bool has_no_lasting_name() {
   constexpr std::string_view name = compiler_name_of_type<T>();
@@ -64,7 +66,7 @@ consteval std::string_view last_identifier(std::string_view text) {
   return text.substr(begin);
 }
 
-// The name of the member or the field that Pointer refers to.
+// The name of the member or field to which Pointer refers.
 template <auto Pointer>
 consteval std::string_view name_of_member() {
   std::string_view text = __PRETTY_FUNCTION__;
@@ -75,7 +77,7 @@ consteval std::string_view name_of_member() {
 // The name of field I of the aggregate T.
 template <class Pointer>
 struct pointer_holder {
-  Pointer pointer;  // clang takes pointers to parts of objects as template arguments only inside of a class
+  Pointer pointer;  // clang accepts pointers to parts of objects as template arguments only inside of a class
 };
 template <pointer_holder Holder>
 consteval std::string_view name_of_held() {

@@ -1,6 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Which types can persist, and how well they are known. The sentences that programmers see are here.
+// Which types can persist, and how exactly they are known. The compile-time messages for programmers are here.
 #pragma once
 
 #include <cstddef>
@@ -16,15 +16,15 @@
 
 namespace tenure::detail {
 
-// Where the description of a type comes from.
+// The source of a type's description.
 enum class shape {
   scalar,  // numbers, enumerations, pointers
   array,
   transient,
-  trait,      // the class says it
-  standard,   // a class of the standard library that is known
-  plain,      // no pointers, for sure
-  aggregate,  // the compiler says it
+  trait,      // the class describes itself
+  standard,   // a known class of the standard library
+  plain,      // certainly has no pointers
+  aggregate,  // the compiler finds the fields
   opaque,     // unknown: every word may be a pointer
 };
 
@@ -54,7 +54,7 @@ inline constexpr bool is_transient = false;
 template <class T>
 inline constexpr bool is_transient<transient<T>> = true;
 
-// Classes of the standard library, by their names: their headers need not be included for this.
+// Classes of the standard library, recognized by name, so that their headers need not be included.
 template <class T>
 consteval bool is_plain_by_name() {
   if (std::is_empty_v<T>) return true;
@@ -112,7 +112,7 @@ consteval bool has_reference_or_volatile(type_list<Fields...>) {
   return (false || ... || (std::is_reference_v<Fields> || std::is_volatile_v<Fields>));
 }
 
-// Of a type without const and volatile.
+// The shape of a type without const and volatile.
 template <class T>
 consteval shape shape_of() {
   if constexpr (std::is_array_v<T>) {
@@ -129,7 +129,7 @@ consteval shape shape_of() {
     return shape::plain;
   } else if constexpr (can_be_taken_apart<T>()) {
     if constexpr (has_reference_or_volatile(decltype(types_of_fields(std::declval<T&>()))()))
-      return shape::aggregate;  // of which no addresses are asked: it cannot persist
+      return shape::aggregate;  // no addresses are needed, because it cannot persist
     else
       return fields_have_addresses<T> ? shape::aggregate : shape::opaque;
   } else {
@@ -137,7 +137,7 @@ consteval shape shape_of() {
   }
 }
 
-// What is in T itself, not behind a pointer.
+// The types that are in T itself, not behind a pointer.
 template <class T>
 consteval auto components_of() {
   constexpr shape s = shape_of<T>();
@@ -153,11 +153,11 @@ consteval auto components_of() {
     }
   (typename trait_of<T>::bases(), typename trait_of<T>::members());
   else if constexpr (s == shape::opaque && !is_standard<T> && can_be_taken_apart<T>()) return decltype(types_of_fields(
-      std::declval<T&>()))();  // bit-fields are among them
+      std::declval<T&>()))();  // some fields are bit-fields
   else return type_list<>();
 }
 
-// Whether objects of the type have vtable pointers in them, as far as the compiler tells.
+// Whether objects of the type have vtable pointers, as far as the compiler can tell.
 template <class T>
 consteval bool has_vtable_inside();
 template <class... C>
@@ -174,7 +174,7 @@ consteval bool has_vtable_inside() {
     return any_has_vtable_inside(components_of<T>());
 }
 
-// What is in the way of objects that a pointer refers to, as far as can be told where they need not be complete.
+// The obstacle for objects to which a pointer refers, as far as it can be found for types that may be incomplete.
 template <class T>
 consteval obstacle obstacle_behind_pointer() {
   using bare = std::remove_cv_t<T>;
@@ -188,7 +188,7 @@ consteval obstacle obstacle_behind_pointer() {
     return obstacle::none;
 }
 
-// What is in the way of T itself, whatever it contains.
+// The obstacle for T itself, without its components.
 template <class T>
 consteval obstacle own_obstacle() {
   if constexpr (std::is_reference_v<T>)
@@ -236,7 +236,7 @@ consteval obstacle obstacle_of() {
     return first_obstacle(components_of<std::remove_const_t<T>>());
 }
 
-// Whether a value of this size can hold a pointer where pointers are looked for.
+// Whether a value of this size and alignment can hold a pointer at a place where pointers are looked for.
 template <class T>
 inline constexpr bool has_room_for_pointer = sizeof(T) >= sizeof(void*) && alignof(T) >= alignof(void*);
 
@@ -255,8 +255,8 @@ consteval bool exact_of() {
     return all_exact(components_of<bare>());
 }
 
-// Fails to compile, with one sentence, if T itself cannot persist. What it contains is looked at when that is described, so
-// that the compiler says how it came there.
+// Fails to compile, with one sentence, if T itself cannot persist. The components of T are checked when they are
+// described, so that the compiler's message shows how it came to them.
 template <class T>
 consteval bool require_persistable() {
   constexpr obstacle o = own_obstacle<T>();

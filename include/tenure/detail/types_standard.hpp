@@ -1,7 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Descriptions of classes of the standard library that hold their values in themselves. Where the layout is the library's own
-// business it is known for libstdc++ only; elsewhere these classes are conservative.
+// Descriptions of classes of the standard library that hold their values in themselves. If the standard does not fix
+// the layout, it is known for libstdc++ only. With other libraries these classes are conservative.
 #pragma once
 
 #include <array>
@@ -33,8 +33,8 @@ template <class M>
 void add_field(std::vector<field>& to, std::string_view name, std::uint64_t offset,
                const field_guard* only_if = nullptr);
 
-// Specialized for the classes that are known: the types of their values, whether their layout is, and what their fields are.
-// Types that are referred to are no components.
+// Specialized for the known classes: the types of their values, whether their layout is known, and their fields. Types
+// that are only referred to are no components.
 template <class T>
 struct standard;
 
@@ -77,7 +77,7 @@ struct standard<std::tuple<T...>> {
   }
 };
 
-// std::atomic and std::variant are known by their names: their headers are large, and few programs want them.
+// std::atomic and std::variant are recognized by name, because their headers are large and few programs need them.
 template <class T>
 consteval bool has_standard_name(std::string_view beginning) {
   return is_of_standard_library<T>() && compiler_name_of_type<T>().starts_with(beginning);
@@ -101,7 +101,7 @@ inline constexpr bool layout_of_unions_is_known = true;
 inline constexpr bool layout_of_unions_is_known = false;
 #endif
 
-// The value, then whether there is one.
+// The value, then a flag whether there is one.
 template <class T>
 struct standard<std::optional<T>> {
   using components = type_list<T>;
@@ -122,7 +122,7 @@ consteval std::size_t largest_of(Numbers... numbers) {
   return largest;
 }
 
-// All alternatives at the same place, then the number of the one that there is.
+// All alternatives at the same place, then the number of the current one.
 template <template <class...> class Variant, class... T>
 requires is_variant<Variant<T...>>
 struct standard<Variant<T...>> {

@@ -1,6 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Reads what a class says about itself (persist.hpp), in either of its forms.
+// Reads a class's description of itself (persist.hpp), in either of its forms.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ struct listed_as<derived_member<M>, Derived> : listed_as<decltype(M), M> {
 template <auto M>
 using listed_member = listed_as<std::remove_cv_t<decltype(M)>, M>;
 
-// Both forms in one.
+// Both forms in a common one.
 template <class Bases, class Members>
 struct stated {
   using bases = Bases;
@@ -81,7 +81,8 @@ template <class T, auto... M>
 struct lists_own_member<T, members<M...>>
     : std::bool_constant<sizeof...(M) == 0 || (false || ... || std::is_same_v<typename listed_member<M>::owner, T>)> {};
 
-// What a class inherits from its base is not about it: then none of the members is its own.
+// A description that a class inherits from its base does not describe the class. It is recognized by this: none of the
+// members is the class's own.
 template <class T>
 concept declares_itself = requires {
   typename declaration_in<T>;
@@ -142,7 +143,8 @@ consteval std::uint32_t version_of() {
     return 0;
 }
 
-// Whether B is a base of T that a T* cannot be found from: a virtual one. The cast looks through private inheritance.
+// Whether B is a base of T from which a T* cannot be computed: a virtual base. The C cast also works for private
+// inheritance.
 template <class T, class B>
 inline constexpr bool is_virtual_base = !requires(B * base) {
   (T*)base;
@@ -175,7 +177,7 @@ template <class T>
 concept can_make_prototype =
     has_prototype_function<T> || std::is_constructible_v<T, prototype_tag> || std::is_default_constructible_v<T>;
 
-// Where a member lies in objects of T: in the Itanium C++ ABI a pointer to a data member is its offset.
+// The offset of a member in objects of T. In the Itanium C++ ABI a pointer to a data member is this offset.
 template <class T, auto M>
 std::uint64_t offset_of_member() {
   using listed = listed_member<M>;

@@ -1,6 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// For the checks of containers: are free slots zero.
+// For the checks of containers: whether free slots are zero.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace tenure::detail {
 
-// Numbers leave their bytes behind: they are not taken for pointers.
+// Numbers may leave their bytes in free slots, because they are not mistaken for pointers.
 template <class T>
 bool slots_are_zero(const T* first, std::size_t count) noexcept {
   if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>) {

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include <tenure/rvm.hpp>
-#include <tenure/store.hpp>
+#include <tenure/store/options.hpp>
 
 #include "objects/block_map.hpp"
 #include "objects/free_runs.hpp"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <tenure/rvm.hpp>
-#include <tenure/store.hpp>
+#include <tenure/store/options.hpp>
 
 #include "objects/database_state.hpp"
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <tenure/rvm.hpp>
+#include <tenure/store/statistics.hpp>
 
 #include "objects/database_set.hpp"
 #include "objects/hidden_fields.hpp"

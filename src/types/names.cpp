@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <memory>
 
-#include <tenure/detail/types_names.hpp>
+#include <tenure/types/detail/names.hpp>
 
 namespace tenure::detail {
 

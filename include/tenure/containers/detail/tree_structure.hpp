@@ -23,10 +23,10 @@
 #include <type_traits>
 #include <utility>
 
-#include <tenure/detail/relocate.hpp>
-#include <tenure/detail/standard_parts.hpp>
-#include <tenure/detail/tree_nodes.hpp>
-#include <tenure/persist.hpp>
+#include <tenure/containers/detail/relocate.hpp>
+#include <tenure/containers/detail/tree_nodes.hpp>
+#include <tenure/types/detail/standard_parts.hpp>
+#include <tenure/types/persist.hpp>
 
 namespace tenure::detail {
 

@@ -1,5 +1,5 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
-#include <tenure/detail/container_errors.hpp>
+#include <tenure/containers/detail/errors.hpp>
 
 #include <cstdio>
 #include <string>

@@ -12,7 +12,7 @@
 #include <type_traits>
 #include <utility>
 
-#include <tenure/detail/standard_parts.hpp>
+#include <tenure/types/detail/standard_parts.hpp>
 
 #define TENURE_FIELDS_1(X) X(f0)
 #define TENURE_FIELDS_2(X) TENURE_FIELDS_1(X), X(f1)

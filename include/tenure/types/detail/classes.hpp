@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include <tenure/detail/types_facts.hpp>
-#include <tenure/detail/types_names.hpp>
-#include <tenure/detail/types_rules.hpp>
-#include <tenure/type.hpp>
+#include <tenure/types/detail/facts.hpp>
+#include <tenure/types/detail/names.hpp>
+#include <tenure/types/detail/rules.hpp>
+#include <tenure/types/type.hpp>
 
 namespace tenure::detail {
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <typeinfo>
 
-#include <tenure/detail/types_decompose.hpp>
+#include <tenure/types/detail/decompose.hpp>
 
 #if !defined(__GXX_RTTI)
 #error "tenure: names of types come from run-time type information: compile without -fno-rtti"

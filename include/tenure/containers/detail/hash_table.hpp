@@ -13,14 +13,14 @@
 #include <type_traits>
 #include <utility>
 
-#include <tenure/detail/container_errors.hpp>
-#include <tenure/detail/hash_group.hpp>
-#include <tenure/detail/relocate.hpp>
-#include <tenure/detail/standard_parts.hpp>
-#include <tenure/detail/zero_bytes.hpp>
-#include <tenure/hash.hpp>
-#include <tenure/less.hpp>
-#include <tenure/persist.hpp>
+#include <tenure/containers/detail/errors.hpp>
+#include <tenure/containers/detail/hash_group.hpp>
+#include <tenure/containers/detail/relocate.hpp>
+#include <tenure/containers/detail/zero_bytes.hpp>
+#include <tenure/containers/hash.hpp>
+#include <tenure/containers/less.hpp>
+#include <tenure/types/detail/standard_parts.hpp>
+#include <tenure/types/persist.hpp>
 
 namespace tenure {
 

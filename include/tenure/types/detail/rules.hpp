@@ -8,11 +8,11 @@
 #include <type_traits>
 #include <utility>
 
-#include <tenure/detail/types_decompose.hpp>
-#include <tenure/detail/types_names.hpp>
-#include <tenure/detail/types_standard.hpp>
-#include <tenure/detail/types_trait.hpp>
-#include <tenure/transient.hpp>
+#include <tenure/types/detail/decompose.hpp>
+#include <tenure/types/detail/names.hpp>
+#include <tenure/types/detail/standard.hpp>
+#include <tenure/types/detail/trait.hpp>
+#include <tenure/types/transient.hpp>
 
 namespace tenure::detail {
 
@@ -310,16 +310,17 @@ consteval bool require_persistable() {
   static_assert(
       o != obstacle::polymorphic,
       "tenure: a class with virtual functions can persist only if it says which members and bases it has: see "
-      "tenure::members and tenure::bases in <tenure/persist.hpp>");
+      "tenure::members and tenure::bases in <tenure/types/persist.hpp>");
   static_assert(
       o != obstacle::prototype,
       "tenure: objects of a class with virtual functions or virtual bases are made once to look at their vtable "
       "pointers: give the class a default constructor, a constructor that takes a tenure::prototype_tag, or a "
       "function tenure::persist<C>::prototype(void* memory)");
-  static_assert(o != obstacle::hidden_vtable,
-                "tenure: a class with bit-fields that has a member with virtual functions can persist only if it says "
-                "which members "
-                "it has, because nobody knows where that member lies: see tenure::members in <tenure/persist.hpp>");
+  static_assert(
+      o != obstacle::hidden_vtable,
+      "tenure: a class with bit-fields that has a member with virtual functions can persist only if it says "
+      "which members "
+      "it has, because nobody knows where that member lies: see tenure::members in <tenure/types/persist.hpp>");
   return o == obstacle::none;
 }
 

@@ -13,11 +13,11 @@
 #include <tuple>
 #include <utility>
 
-#include <tenure/detail/standard_parts.hpp>
-#include <tenure/detail/types_decompose.hpp>
-#include <tenure/detail/types_facts.hpp>
-#include <tenure/detail/types_names.hpp>
-#include <tenure/type.hpp>
+#include <tenure/types/detail/decompose.hpp>
+#include <tenure/types/detail/facts.hpp>
+#include <tenure/types/detail/names.hpp>
+#include <tenure/types/detail/standard_parts.hpp>
+#include <tenure/types/type.hpp>
 
 namespace tenure::detail {
 

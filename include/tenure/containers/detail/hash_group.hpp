@@ -15,8 +15,8 @@
 #include <cstdint>
 #include <type_traits>
 
-#include <tenure/detail/standard_parts.hpp>
-#include <tenure/persist.hpp>
+#include <tenure/types/detail/standard_parts.hpp>
+#include <tenure/types/persist.hpp>
 
 #if defined(__SSE2__)
 #include <emmintrin.h>

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include <tenure/type.hpp>
+#include <tenure/types/type.hpp>
 
 namespace tenure::detail {
 

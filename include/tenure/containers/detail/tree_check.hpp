@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <type_traits>
 
-#include <tenure/detail/container_errors.hpp>
-#include <tenure/detail/ordered_tree.hpp>
-#include <tenure/detail/zero_bytes.hpp>
+#include <tenure/containers/detail/errors.hpp>
+#include <tenure/containers/detail/ordered_tree.hpp>
+#include <tenure/containers/detail/zero_bytes.hpp>
 
 namespace tenure::detail {
 

@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <utility>
 
-#include <tenure/detail/standard_parts.hpp>
+#include <tenure/types/detail/standard_parts.hpp>
 
 namespace tenure {
 

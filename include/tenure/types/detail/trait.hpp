@@ -8,8 +8,8 @@
 #include <string_view>
 #include <type_traits>
 
-#include <tenure/detail/types_decompose.hpp>
-#include <tenure/persist.hpp>
+#include <tenure/types/detail/decompose.hpp>
+#include <tenure/types/persist.hpp>
 
 namespace tenure::detail {
 

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <utility>
 
-#include <tenure/detail/standard_parts.hpp>
+#include <tenure/types/detail/standard_parts.hpp>
 
 namespace tenure::detail {
 

@@ -14,9 +14,9 @@
 #include <type_traits>
 #include <utility>
 
-#include <tenure/detail/standard_parts.hpp>
-#include <tenure/detail/tree_structure.hpp>
-#include <tenure/less.hpp>
+#include <tenure/containers/detail/tree_structure.hpp>
+#include <tenure/containers/less.hpp>
+#include <tenure/types/detail/standard_parts.hpp>
 
 namespace tenure::detail {
 

@@ -23,8 +23,8 @@
 #include <utility>
 #include <vector>
 
-#include <tenure/detail/types_standard.hpp>
-#include <tenure/fields.hpp>
+#include <tenure/types/detail/standard.hpp>
+#include <tenure/types/fields.hpp>
 
 namespace tenure {
 

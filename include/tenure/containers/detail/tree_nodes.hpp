@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <type_traits>
 
-#include <tenure/detail/standard_parts.hpp>
-#include <tenure/persist.hpp>
+#include <tenure/types/detail/standard_parts.hpp>
+#include <tenure/types/persist.hpp>
 
 namespace tenure::detail {
 

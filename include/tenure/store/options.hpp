@@ -1,0 +1,63 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// How stores and databases are made and opened.
+#pragma once
+
+#include <cstdint>
+
+#include <tenure/rvm/map_options.hpp>
+#include <tenure/rvm/options.hpp>
+
+namespace tenure {
+
+// How a database is made.
+struct database_options {
+  // The bytes of addresses that are reserved for the database: the limit of its growth. A power of two from 256 MiB to
+  // 1 TiB (errc::bad_option). The first 16 MiB are for virtual functions, the rest for objects and their bookkeeping.
+  std::uint64_t reservation = std::uint64_t{1} << 40;
+  // The address at which the reservation begins: a multiple of its size (errc::misaligned). 0: chosen at random, so
+  // that databases of different stores rarely collide. Throws errc::address_taken if something is mapped there.
+  std::uint64_t home = 0;
+};
+
+// Thresholds for the store's choices between ways to do the same work. The defaults were measured. Tests choose other
+// values, to reach with few objects what otherwise takes many.
+struct store_tuning {
+  std::uint64_t bulk =
+      std::uint64_t{8} << 20;               // bytes of new objects from which on a commit writes them to the database
+                                            // straight away, not to the log; 0: always
+  std::uint32_t refill = 50;                // blocks in use to at most this part, in percent, get new objects again
+  std::uint64_t least_hole = 128;           // bytes between two objects that are worth filling
+  std::uint64_t most_blocks = 64;           // taken at once for small objects; at least 1
+  std::uint64_t old_blocks_at_once = 1024;  // of earlier processes, examined when blocks are needed; at least 1
+};
+
+// Whether a commit that destroys objects looks for references to them in all persistent objects.
+enum class destroy_check {
+  in_debug_builds,  // if the library is a debug build
+  never,            // looks only in objects that the transaction has written
+  always,           // reads the whole store: about 20 ns an object that is in memory
+};
+
+// How a store is opened.
+struct store_options {
+  rvm::open_mode mode = rvm::open_mode::open_or_create;
+  database_options create = {};  // the default database, when the store is created
+  // The log and its tuning. Its `mode` is not used. Options for making a log (its size, 64 MiB by default) have an
+  // effect when the store is created.
+  rvm::options memory = {};
+  // false: pages that are written often stay writable between transactions. The next begin() finds a stray write to
+  // such a page, takes it back and throws errc::stray_write. true: no page stays writable, so every stray write ends
+  // the process where it happens.
+  bool strict_tracking = false;
+  // Databases of at most this many bytes, and at most a quarter of memory, are read from the disk as a whole, in the
+  // background, when the store is first used. Of larger ones, only the touched pages are read, and those that the
+  // kernel reads with them. 0: the same for all databases.
+  std::uint64_t read_ahead = std::uint64_t{256} << 20;
+  // How modified pages are found. For tests and measurements.
+  rvm::tracking_mechanism mechanism = rvm::tracking_mechanism::choose;
+  destroy_check check_destroyed = destroy_check::in_debug_builds;
+  store_tuning tune = {};
+};
+
+}  // namespace tenure

@@ -1,0 +1,85 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Transactions of a store (tenure/store.hpp).
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+#include <utility>
+
+#include <tenure/rvm/commit.hpp>
+
+namespace tenure {
+
+struct store_state;
+
+#pragma GCC visibility push(default)  // libtenure.so exports it
+
+class store;
+
+enum class commit_mode {
+  durable,  // on the disk when commit returns
+  lazy,     // atomic and ordered, but on the disk only with a later durable commit, wait() or close
+};
+
+// All commits up to a ticket are durable when store::wait(ticket) has returned.
+using rvm::ticket;
+
+// A write transaction [PM3 §6.1, figure 5]. Can be moved. Belongs to the thread that began it. Destroying an open one
+// aborts it; if that fails, the next use of the store reports the error. All functions except is_open throw
+// errc::bad_transaction if the transaction has ended.
+class transaction {
+ public:
+  transaction() = default;
+  ~transaction();
+  transaction(transaction&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
+  transaction& operator=(transaction&& other) noexcept;
+
+  // Makes everything persistent that is reachable from persistent objects [PM3 §5.1], and ends the transaction. A
+  // durable commit returns when it is on the disk. Other threads may begin transactions before that. If it throws, the
+  // transaction is still open: it can be aborted, or, if the cause is gone, committed again. The exception is a failure
+  // of the log: it ends the transaction, and the store cannot be used until it is opened again. The commit of an inner
+  // transaction changes nothing yet, and its ticket is of no use. Throws errc::cannot_persist if an object that the
+  // transaction has written, and that is or would become persistent, refers to something that is not in the store, or
+  // to a destroyed object. (With store_options::check_destroyed: if any object refers to a destroyed one.) The message
+  // has the path from a root, if it is found among the first 100 000 objects. Throws errc::doomed, and errc::too_big if
+  // the log may not grow so far.
+  ticket commit(commit_mode mode = commit_mode::durable);
+  // Gives persistent objects, with their transient fields, the values that they had at begin() or at the last
+  // checkpoint(). Objects that the transaction has made are gone. Transient objects that existed before keep what was
+  // written to them. Aborting an inner transaction dooms the outer one and restores nothing.
+  void abort();
+  // Commits, and stays open. No other thread gets in between. Throws errc::bad_transaction in an inner transaction. If
+  // it is durable and throws because the log failed, the transaction is open and the store cannot be used.
+  ticket checkpoint(commit_mode mode = commit_mode::durable);
+  // Commits and begins a new transaction. Other threads may get in between.
+  ticket chain(commit_mode mode = commit_mode::durable);
+  [[nodiscard]] bool is_open() const noexcept { return state_ != nullptr; }
+  // A name that the log's history shows (`tenure log history`). If there are several calls, the last one counts.
+  void label(std::string_view name);
+  // Announces that `length` bytes are about to be written. This saves the traps. It also lets the kernel write there:
+  // without it, read(2) into tracked memory fails with EFAULT. Otherwise it is never needed for correctness.
+  void touch(void* address, std::size_t length);
+
+ private:
+  friend class store;
+  explicit transaction(store_state* state) : state_(state) {}
+  store_state* state_ = nullptr;
+};
+
+// Keeps writers out while it exists. Belongs to the thread that began it, and is destroyed there. A thread may have
+// several.
+class read_transaction {
+ public:
+  explicit read_transaction(store_state* state) : state_(state) {}
+  ~read_transaction();
+  read_transaction(read_transaction&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
+  read_transaction& operator=(read_transaction&&) = delete;
+
+ private:
+  store_state* state_;
+};
+
+#pragma GCC visibility pop
+
+}  // namespace tenure

@@ -51,7 +51,7 @@ struct status_block {
   std::uint32_t version;               //    8  format_version
   std::uint32_t endian;                //   12  endian_mark
   identity log_id;                     //   16
-  std::uint64_t sequence;              //   32  the valid copy with the higher one holds
+  std::uint64_t sequence;              //   32  the valid copy with the higher one is current
   std::uint32_t generation;            //   40  counts openings for writing; groups carry it
   std::uint32_t block_size;            //   44  512 … 4096
   std::uint64_t area_length;           //   48  bytes, a multiple of block_size

@@ -68,9 +68,9 @@ class log_file final : public readable_log {
   // Kept outside of the status, because truncation changes the status while other threads read and write the area.
   std::uint64_t area_;
   std::uint32_t block_;
-  status_block status_, written_;  // written_: the contents of the copy that is known to be valid
+  status_block status_, written_;  // written_: the contents of the current copy in the file
   bool copy_valid_[2] = {true, true};
-  // The copy that is known to be valid. The other one is written first, because it may be torn or older.
+  // The current copy. The other one is written first, because it may be torn or older.
   int held_ = 1;
   bool held_is_durable_ = true;  // if false, the held copy is written again before the other one is changed
 };

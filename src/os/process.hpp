@@ -13,7 +13,7 @@ namespace tenure::os {
 // An object that stores the value when it is made can find out that it is used in a child. Costs one load.
 [[nodiscard]] std::uint32_t fork_generation() noexcept;
 
-// Nanoseconds since 1970, accurate to some milliseconds. For people only: it never decides what is valid.
+// Nanoseconds since 1970, accurate to some milliseconds. For people only: nothing depends on it.
 [[nodiscard]] std::int64_t wall_clock_ns() noexcept;
 
 // From the kernel's generator.

@@ -22,7 +22,7 @@ class control_memory : public std::pmr::memory_resource {
   pobj_allocator from_;
 };
 
-// Throws if a memory manager makes no sense; returns whether there is one.
+// Returns whether a memory manager is given. Throws if it is invalid.
 [[nodiscard]] bool is_given(const pobj_allocator& a);
 
 }  // namespace tenure::pobj

@@ -5,8 +5,8 @@
 //
 // A transaction that makes slots takes an area for itself and cuts the slots from it, one after the other. So they are
 // adjacent, their ranges merge in the log, and a large save is sequential. The rest of the area becomes one free slot.
-// An area inside a larger free slot is first cut off by a transaction of its own, which is ordered before any commit
-// that could need it. So the chain of slots is valid after every prefix of the log [pobj.slot.chain].
+// An area inside a larger free slot is first cut off by a separate transaction, which is ordered before any commit that
+// could need it. So the chain of slots is valid after every prefix of the log [pobj.slot.chain].
 //
 // The store's lock guards everything.
 #pragma once

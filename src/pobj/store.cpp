@@ -153,8 +153,8 @@ void store::note_execution(const std::vector<position>& old) {
   tx.commit(rvm::commit_mode::no_flush);
 }
 
-// Writes the type in a lazy transaction of its own. So every later commit, in any thread, finds the type in the store.
-// If another type had the number, no earlier commit uses it any more.
+// Writes the type in a separate lazy transaction. So every later commit, in any thread, finds the type in the store. If
+// another type had the number, no earlier commit uses it any more.
 position store::keep_type(std::uint32_t number, const type_description& t, position instead) {
   const stored_type start{number, static_cast<std::uint32_t>(t.references.size()),
                           static_cast<std::uint32_t>(t.transients.size()), static_cast<std::uint32_t>(t.name.size()),

@@ -72,7 +72,7 @@ class transaction {
   void set_type(static_variable& v, std::uint32_t number);
   // Removes the object from all tables. Its slot belongs to the caller then.
   void remove(static_variable& v) noexcept;
-  // Frees the slot of a static variable, in a transaction of its own.
+  // Frees the slot of a static variable. The transaction does nothing else.
   void forget_static(static_variable& v);
   // A word of an image refers to a transient object.
   void note_waiting(position word, object target);

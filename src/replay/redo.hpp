@@ -139,7 +139,7 @@ class redo {
 // How replay() works.
 struct replay_settings {
   segment_resolver resolve;
-  std::uint64_t memory;   // bytes for what is collected
+  std::uint64_t memory;   // bytes for collected values
   bool may_have_extents;  // the log's part may have records of bulk runs
   progress_callback progress = {};
   // Called with pages of bulk runs that do not match the log. It throws to end the replay.

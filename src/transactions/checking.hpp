@@ -4,8 +4,8 @@
 // memory [RVM §6].
 //
 // Each region has a shadow: a second private mapping of the same bytes. Commits copy what they log to it, so it holds
-// the committed image. A commit compares the pages of which this process has a copy of its own. Bytes that differ must
-// lie in a declared range of some open transaction. The declarations of other threads' transactions are read from their
+// the committed image. A commit compares the pages of which this process has a private copy. Bytes that differ must lie
+// in a declared range of some open transaction. The declarations of other threads' transactions are read from their
 // merged and unmerged ranges under the list's lock, so set_range takes that lock in this mode.
 #pragma once
 
@@ -15,7 +15,7 @@ namespace tenure::rvm {
 
 // Throws errc::undeclared_write. Called with the commit lock held.
 void require_declared_writes_only(const transaction_table& all, const transaction_state& committing);
-// Copies what was committed to the shadows.
+// Copies the committed bytes to the shadows.
 void update_shadows(const transaction_state& committed) noexcept;
 
 }  // namespace tenure::rvm

@@ -16,6 +16,8 @@
 
 namespace tenure {
 
+struct store_state;
+
 // The list of databases changes only while no other thread uses the store or looks for an address in any store.
 class database_set {
  public:

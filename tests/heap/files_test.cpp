@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include <tenure/rvm/memory.hpp>
+
 #include "objects/format.hpp"
 #include "records/format.hpp"
 #include "segments/segment.hpp"

@@ -136,7 +136,7 @@ HEAP_MUTATIONS = [
      "heap_test schema.the_index_grows_*", "the array of types is freed while it is in use"),
     ("outgrown_type_tables_promoted", "objects/stabilizer.cpp",
      [("grown_.push_back(&in);",
-       "grown_.push_back(&in); in.birth->with_lock([&] { follow({reinterpret_cast<address>(&table), 0, table.types}, false); });")],
+       "grown_.push_back(&in); in.birth->with_lock([&] { follow({reinterpret_cast<address>(&table), 0, stored_address_of(table.types)}, if_nothing::refuse); });")],
      "heap_test schema.the_index_has_no_garbage", "arrays that nobody refers to become persistent"),
     ("types_not_compared", "objects/type_index.cpp",
      [("if (known.of->fingerprint != program.fingerprint || known.of->version != program.version || known.of->size != program.size) {",

@@ -278,7 +278,7 @@ void birth::give_back(run& which) {
 void birth::give_back(std::uint64_t first, std::uint64_t blocks) {
   // Nothing else was in use in the zones into which a large object continued.
   const std::uint64_t end = first + blocks;
-  assert(blocks != 0 && first % blocks_in_zone >= bookkeeping_blocks && end <= unused_from_);
+  assert(blocks != 0 && first % blocks_in_zone >= bookkeeping_blocks);
   if (const std::uint64_t zone = first / blocks_in_zone; (end - 1) / blocks_in_zone != zone) {
     for (std::uint64_t z = zone + 1; z * blocks_in_zone < end; ++z)
       give_back(z * blocks_in_zone + bookkeeping_blocks, blocks_in_zone - bookkeeping_blocks);

@@ -131,9 +131,7 @@ NEEDED = "for more, the library needs debug information of its own (-g)"
 
 class StorePrinter:
     def __init__(self, value):
-        # A std::unique_ptr with a function as its deleter; libstdc++ puts the deleter first.
-        words = value["state_"].address.cast(gdb.lookup_type("unsigned long").pointer())
-        self.at = int(words[1])
+        self.at = int(value["state_"]["state_"])
 
     def to_string(self):
         if self.at == 0:

@@ -41,8 +41,8 @@ std::string shortened(std::string text) {
 void object_picture::add(const reached_object& which, const shown_value& value) {
   constexpr std::size_t most_fields = 4;
   const sound_object& o = which.object;
-  std::string label = (o.count() > 1 ? fmt::format("{} x ", o.count()) : "") + shortened(o.type->of->name) + "\n" +
-                      address_text(reinterpret_cast<const void*>(o.at));
+  std::string label =
+      (o.count() > 1 ? fmt::format("{} x ", o.count()) : "") + shortened(o.type->of->name) + "\n" + address_text(o.at);
   std::size_t fields = 0;
   for (const auto& [name, part] : value.parts) {
     const bool is_scalar = part.is == shown_value::kind::number || part.is == shown_value::kind::text;

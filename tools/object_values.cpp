@@ -42,24 +42,24 @@ string_form form_of(const type& of) {
 }
 
 struct found_text {
-  const std::byte* first = nullptr;
+  stored_address first = stored_address::none;
   std::uint64_t length = 0;
-  bool inside = false;  // the string itself
+  const std::byte* inside = nullptr;  // they are in the string itself
 };
 
 found_text find_text(string_form form, const std::byte* at) {
-  const auto* const pointer = read<const std::byte*>(at);
+  const stored_address pointer = stored_address_in(at);
   const auto length = read<std::uint64_t>(at + 8);
   switch (form) {
     case string_form::ours:
       // Up to 14 characters are behind the pointer, which is null then, their number is in the last byte.
-      if (pointer == nullptr) return {at + 8, read<std::uint8_t>(at + 23), true};
-      return {pointer, length, false};
+      if (pointer == stored_address::none) return {{}, read<std::uint8_t>(at + 23), at + 8};
+      return {pointer, length};
     case string_form::standard:
       // Up to 15 characters are at its end, and the pointer refers to them.
-      if (pointer == at + 16 || pointer == nullptr) return {at + 16, length, true};
-      return {pointer, length, false};
-    default: return {pointer, length, pointer == nullptr};
+      if (pointer == stored_address_of(at + 16) || pointer == stored_address::none) return {{}, length, at + 16};
+      return {pointer, length};
+    default: return {pointer, length};
   }
 }
 
@@ -153,19 +153,19 @@ class decoder {
 
   shown_value string(string_form form, const std::byte* at) const {
     const found_text found = find_text(form, at);
-    if (found.inside) {
+    if (found.inside != nullptr || found.first == stored_address::none) {
       const std::uint64_t room = form == string_form::ours ? 14 : form == string_form::standard ? 15 : 0;
       if (found.length > room)
         return {.is = kind::note, .text = fmt::format("string with a length of {}", found.length)};
-      return characters(found.first, found.length, false);
+      return characters(found.inside, found.length, false);
     }
     const sound_object in = find_sound(store_, found.first);
-    const std::uint64_t before = reinterpret_cast<address>(found.first) - in.at;
+    const std::uint64_t before = static_cast<address>(found.first) - in.at;
     if (!in || found.length > in.size - before)
       return {.is = kind::note,
               .text = fmt::format("string of {} characters at {}, where they are not", found.length,
                                   address_text(found.first))};
-    return characters(found.first, found.length, false);
+    return characters(static_cast<const std::byte*>(in_memory(found.first)), found.length, false);
   }
 
   shown_value optional(const type& of, const std::byte* at) const {
@@ -193,7 +193,7 @@ class decoder {
     switch (f.kind) {
       case field_kind::nested: return value(f.of(), at);
       case field_kind::reference:
-      case field_kind::derived: return reference(read<const void*>(at));
+      case field_kind::derived: return reference(stored_address_in(at));
       default: return scalar(f.scalar, at, size);
     }
   }
@@ -211,14 +211,14 @@ class decoder {
     }
   }
 
-  shown_value reference(const void* to) const {
+  shown_value reference(stored_address to) const {
     shown_value shown{.is = kind::reference, .to = to};
     const sound_object object = find_sound(store_, to);
     if (!object) return shown;
     shown.to_type = object.type->of->name;
     shown.to_count = object.count();
     shown.to_object = object.at;
-    const std::uint64_t offset = reinterpret_cast<address>(to) - object.at;
+    const std::uint64_t offset = static_cast<address>(to) - object.at;
     if (offset != 0) shown.to_field = field_text(store_, object.at, offset);
     return shown;
   }
@@ -227,7 +227,7 @@ class decoder {
   shown_value unknown(const std::byte* at, std::uint64_t size) const {
     shown_value found{.is = kind::list};
     for (std::uint64_t word = 0; word + sizeof(void*) <= size; word += sizeof(void*)) {
-      shown_value maybe = reference(read<const void*>(at + word));
+      shown_value maybe = reference(stored_address_in(at + word));
       if (maybe.to_object != 0) found.parts.emplace_back("", std::move(maybe));
     }
     shown_value note{.is = kind::note, .text = fmt::format("{} bytes of unknown layout", size)};
@@ -285,7 +285,7 @@ std::string quoted(const std::string& bytes) {
   return text + "\"";
 }
 
-std::string address_text(const void* at) { return fmt::format("0x{:x}", reinterpret_cast<std::uintptr_t>(at)); }
+std::string address_text(stored_address at) { return fmt::format("0x{:x}", static_cast<std::uint64_t>(at)); }
 
 std::string text_of(const shown_value& value) {
   switch (value.is) {
@@ -295,11 +295,10 @@ std::string text_of(const shown_value& value) {
       return quoted(value.text) + (value.left_out != 0 ? fmt::format(" and {} bytes more", value.left_out) : "");
     case kind::note: return "(" + value.text + ")";
     case kind::reference: {
-      if (value.to == nullptr) return "null";
+      if (value.to == stored_address::none) return "null";
       if (value.to_object == 0) return "-> " + address_text(value.to) + " (no object)";
       return "-> " + (value.to_count > 1 ? fmt::format("{} x ", value.to_count) : "") + value.to_type + " at " +
-             address_text(reinterpret_cast<const void*>(value.to_object)) +
-             (value.to_field.empty() ? "" : ", " + value.to_field);
+             address_text(value.to_object) + (value.to_field.empty() ? "" : ", " + value.to_field);
     }
     case kind::fields:
     case kind::list: {
@@ -326,13 +325,13 @@ nlohmann::ordered_json json_of(const shown_value& value) {
       return {{"text", value.text}, {"left_out", value.left_out}};
     case kind::note: return {{"note", value.text}};
     case kind::reference: {
-      if (value.to == nullptr) return nullptr;
+      if (value.to == stored_address::none) return nullptr;
       json j{{"address", address_text(value.to)}, {"type", nullptr}};
       if (value.to_object == 0) return j;
       j["type"] = value.to_type;
       if (value.to_count > 1) j["count"] = value.to_count;
       if (!value.to_field.empty()) {
-        j["object"] = address_text(reinterpret_cast<const void*>(value.to_object));
+        j["object"] = address_text(value.to_object);
         j["field"] = value.to_field;
       }
       return j;

@@ -29,7 +29,7 @@ struct shown_value {
   std::string text = {};
   std::vector<std::pair<std::string, shown_value>> parts = {};
   std::uint64_t left_out = 0;  // list: elements behind those shown; text: bytes
-  const void* to = nullptr;
+  heap::stored_address to = heap::stored_address::none;
   std::string to_type = {};     // of the object that is there; empty: none is
   std::uint64_t to_count = 1;   // elements of it
   heap::address to_object = 0;  // its start
@@ -51,7 +51,8 @@ struct value_limits {
 // "\"it's\\n\"": between double quotes; bytes that are no printable characters or UTF-8 as in C.
 [[nodiscard]] std::string quoted(const std::string& bytes);
 // "0x200000000010"
-[[nodiscard]] std::string address_text(const void* at);
+[[nodiscard]] std::string address_text(heap::stored_address at);
+[[nodiscard]] inline std::string address_text(heap::address at) { return address_text(heap::stored_address{at}); }
 
 // Whether the word at the offset of an object of the type is where a string keeps its characters.
 [[nodiscard]] bool is_text_pointer(const type& of, std::uint64_t offset);

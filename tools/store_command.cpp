@@ -37,7 +37,6 @@ std::string size_text(std::uint64_t bytes) {
   for (; size >= 1024 && unit + 1 < std::size(units); ++unit) size /= 1024;
   return fmt::format("{:.1f} {}", size, units[unit]);
 }
-std::string home_text(std::uint64_t home) { return address_text(reinterpret_cast<const void*>(home)); }
 
 // A name as it is; quoted where that could be misread.
 std::string name_text(const std::string& name) {
@@ -67,7 +66,7 @@ int show_store(const std::string& directory, bool as_json, std::FILE* out) {
       j["databases"].push_back({{"name", d.name},
                                 {"file", d.file},
                                 {"id", d.id},
-                                {"home", home_text(d.home)},
+                                {"home", address_text(d.home)},
                                 {"reservation", d.reservation},
                                 {"length", d.length},
                                 {"objects", d.objects},
@@ -92,7 +91,7 @@ int show_store(const std::string& directory, bool as_json, std::FILE* out) {
     fmt::print(out, "\ndatabase       {}\n", d.name);
     fmt::print(out, "  file         {}, {}\n", d.file, size_text(d.length));
     fmt::print(out, "  identity     {}\n", d.id);
-    fmt::print(out, "  home         {}, {} reserved\n", home_text(d.home), size_text(d.reservation));
+    fmt::print(out, "  home         {}, {} reserved\n", address_text(d.home), size_text(d.reservation));
     fmt::print(out, "  objects      {}, {}\n", d.objects, size_text(d.bytes));
     fmt::print(out, "  blocks       {} in use, {} free, of {}\n", d.used_blocks, d.free_blocks, size_text(block_size));
     fmt::print(out, "  roots        {}\n", d.roots);
@@ -217,15 +216,15 @@ int show_types(const std::string& directory, const type_selection& which, bool a
 
 namespace {
 
-const void* parse_address(const std::string& text) {
-  std::uintptr_t value = 0;
+stored_address parse_address(const std::string& text) {
+  std::uint64_t value = 0;
   const char* from = text.data();
   if (text.starts_with("0x") || text.starts_with("0X")) from += 2;
   const auto [end, code] = std::from_chars(from, text.data() + text.size(), value, 16);
   if (code != std::errc{} || end != text.data() + text.size())
     throw error(errc::bad_option,
                 "\"" + text + "\" is no address: give hexadecimal digits, as other commands show them");
-  return reinterpret_cast<const void*>(value);
+  return stored_address{value};
 }
 
 void begin(const surveyed_store& store, const dump_selection& which, reaching& all) {
@@ -252,18 +251,18 @@ std::string how_reached(const reaching& all, const reached_object& r) {
 
 std::string heading(const sound_object& o) {
   return fmt::format("{}{} at {}, {} bytes", o.count() > 1 ? fmt::format("{} x ", o.count()) : "", o.type->of->name,
-                     address_text(reinterpret_cast<const void*>(o.at)), o.size);
+                     address_text(o.at), o.size);
 }
 
 json object_json(const reaching& all, const reached_object& r, const shown_value& value) {
-  json j{{"address", address_text(reinterpret_cast<const void*>(r.object.at))},
+  json j{{"address", address_text(r.object.at)},
          {"type", r.object.type->of->name},
          {"count", r.object.count()},
          {"bytes", r.object.size},
          {"database", r.object.in->name},
          {"depth", r.depth}};
   json reached{{"root", r.root.empty() ? json() : json(r.root)}, {"way", all.way_to(r)}};
-  if (r.from != 0) reached["from"] = address_text(reinterpret_cast<const void*>(r.from));
+  if (r.from != 0) reached["from"] = address_text(r.from);
   j["reached"] = std::move(reached);
   j["value"] = json_of(value);
   return j;

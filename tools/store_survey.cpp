@@ -2,7 +2,6 @@
 #include "store_survey.hpp"
 
 #include <algorithm>
-#include <bit>
 
 #include <tenure/error.hpp>
 
@@ -34,12 +33,6 @@ void for_each_object(const database_state& d, F&& f) {
   });
 }
 
-std::uint64_t count_starts(const start_bits& bits) {
-  std::uint64_t count = 0;
-  for (std::size_t n = 0; n < start_bits::words; ++n) count += static_cast<std::uint64_t>(std::popcount(bits.word(n)));
-  return count;
-}
-
 // From the bookkeeping alone: a hundredth of the database.
 void count_blocks(const database_state& d, database_facts& facts) {
   std::uint64_t bookkeeping = 0;
@@ -61,7 +54,7 @@ void count_blocks(const database_state& d, database_facts& facts) {
       case block_kind::bookkeeping: ++bookkeeping; continue;
       default: continue;
     }
-    facts.objects += count_starts(d.map->starts(b));
+    facts.objects += d.map->starts(b).count();
   }
   const std::uint64_t all = facts.length / block_size;
   facts.free_blocks = all - std::min(all, facts.used_blocks + bookkeeping);
@@ -75,7 +68,7 @@ database_facts facts_of(const database_state& d) {
   facts.home = d.home;
   facts.reservation = d.reservation;
   facts.length = d.region.size();
-  facts.roots = d.header().roots != nullptr ? d.root_table().count : 0;
+  facts.roots = d.header().roots != stored_address::none ? d.root_table().count : 0;
   count_blocks(d, facts);
   for (std::uint32_t n = 1; n < d.types->count(); ++n)
     if (const known_type* const t = d.types->find(n)) {
@@ -131,12 +124,13 @@ std::vector<const database_state*> surveyed_store::chosen(const std::string& dat
 std::vector<root_facts> surveyed_store::roots(const std::string& database, bool with_sizes) const {
   std::vector<root_facts> all;
   for (const database_state* const d : chosen(database)) {
-    if (d->header().roots == nullptr) continue;
+    if (d->header().roots == stored_address::none) continue;
     const root_table& table = d->root_table();
     for (std::uint64_t n = 0; n < table.count; ++n) {
       const root_entry& entry = table.entries[n];
-      root_facts facts{d->name, std::string(entry.name.text, entry.name.length), entry.object, {}, 0, 0};
-      const sound_object object = find(entry.object);
+      root_facts facts{d->name, std::string(entry.name.text, entry.name.length), stored_address_of(entry.object), {}, 0,
+                       0};
+      const sound_object object = find(facts.object);
       if (object) facts.type = object.type->of->name;
       if (object && with_sizes) {
         reachable_objects reachable(set());

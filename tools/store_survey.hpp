@@ -38,7 +38,7 @@ struct database_facts {
 
 struct root_facts {
   std::string database, name;
-  const void* object = nullptr;
+  heap::stored_address object = heap::stored_address::none;
   std::string type;                                  // empty: no object is there
   std::uint64_t reachable = 0, reachable_bytes = 0;  // from this root, itself included; counted on request
 };

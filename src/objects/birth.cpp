@@ -4,10 +4,11 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
-#include <map>
 #include <utility>
 
 #include <tenure/error.hpp>
+
+#include "log/invariant.hpp"
 
 namespace tenure::heap {
 
@@ -61,16 +62,20 @@ address birth::make(std::uint32_t type, std::uint64_t size, std::uint64_t alignm
   bool zeroed = in.blocks.zeroed;
   while (at == 0) {
     const std::uint64_t blocks = (up(header_bytes(size), alignment) + size + block_size - 1) / block_size;
+    in_hand_.reserve(in_hand_.size() + 1);
     run got = is_small ? take_blocks(1, in.wanted) : take_blocks(blocks, blocks);
+    in_hand_.push_back(got);
     lock.unlock();
     try {
       open(got);
     } catch (...) {
       lock.lock();
+      std::erase_if(in_hand_, [&](const run& r) { return r.first == got.first; });
       give_back(got);
       throw;
     }
     lock.lock();
+    std::erase_if(in_hand_, [&](const run& r) { return r.first == got.first; });
     if (is_small) {
       if (in.spare.blocks != 0) give_back(in.spare);  // another thread was as fast
       in.spare = got;
@@ -82,6 +87,7 @@ address birth::make(std::uint32_t type, std::uint64_t size, std::uint64_t alignm
       zeroed = got.zeroed;
     }
   }
+  assert(at % alignment == 0 && map_.contains(at) && map_.contains(at + size - 1));
   if (!zeroed) std::memset(reinterpret_cast<void*>(at), 0, size);
   if (size >= huge_size) std::memcpy(reinterpret_cast<void*>(at - 16), &size, sizeof size);
   header_of(at) = {type, size >= huge_size ? huge_size : static_cast<std::uint32_t>(size)};
@@ -103,13 +109,16 @@ address birth::try_allocate_small(area& in, std::uint64_t size, std::uint64_t al
     touch(*in.within);
   else
     in.within->is_shared = true;
+  assert(map_.block_of(at) == in.within->first && map_.block_of(at + size - 1) == in.within->first);
   in.within->starts.set((at - map_.start_of(in.within->first)) / granule);
   return at;
 }
 
 address birth::allocate_large(const run& in, std::uint64_t size, std::uint64_t alignment, bool inside) {
   const std::uint64_t before = up(header_bytes(size), alignment);
-  transient_block& y = make_transient_block(in.first, in.blocks, true);
+  assert(before + size <= in.blocks * block_size);
+  transient_block& y = make_transient_block(in.first, in.blocks, block_kind::large);
+  assert(y.starts.empty());
   if (inside)
     touch(y);
   else
@@ -125,12 +134,16 @@ void birth::touch(transient_block& y) {
   touched_.push_back(&y);
 }
 
-transient_block& birth::make_transient_block(std::uint64_t block, std::uint64_t span, bool is_large) {
-  if (transient_block* const known = map_.find_transient_block(block)) return *known;
+transient_block& birth::make_transient_block(std::uint64_t block, std::uint64_t span, block_kind kind) {
+  assert(kind == block_kind::large || (kind == block_kind::small && span == 1));
+  if (transient_block* const known = map_.find_transient_block(block)) {
+    assert(kind == block_kind::small && !known->is_large);
+    return *known;
+  }
   auto made = std::make_unique<transient_block>();
   made->first = block;
   made->span = static_cast<std::uint32_t>(span);
-  made->is_large = is_large;
+  made->is_large = kind == block_kind::large;
   all_.insert(made.get());
   map_.set_transient_block(block, span, made.get());
   return *made.release();
@@ -164,7 +177,7 @@ bool birth::next_block(area& in, bool inside) {
     if (in.spare.blocks == 0) return false;
     in.blocks = std::exchange(in.spare, {});
   }
-  in.within = &make_transient_block(in.blocks.first, 1, false);
+  in.within = &make_transient_block(in.blocks.first, 1, block_kind::small);
   in.next = map_.start_of(in.blocks.first);
   in.limit = in.next + block_size;
   return true;
@@ -193,7 +206,7 @@ bool birth::take_sparse_block(area& in) {
       in.holes.emplace_back(free_from, end);
     if (in.holes.empty()) continue;
     in.blocks = {block, 1, false};
-    in.within = &make_transient_block(block, 1, false);
+    in.within = &make_transient_block(block, 1, block_kind::small);
     std::ranges::reverse(in.holes);
     return next_hole(in);
   }
@@ -248,6 +261,7 @@ birth::run birth::take_never_used(std::uint64_t least, std::uint64_t most) {
   if ((end - 1) / blocks_in_zone != first / blocks_in_zone)
     unused_from_ = (end + blocks_in_zone - 1) / blocks_in_zone * blocks_in_zone;
   if (unused_from_ % blocks_in_zone == 0) unused_from_ += bookkeeping_blocks;
+  assert(first % blocks_in_zone >= bookkeeping_blocks && taken >= least);
   return {first, taken, first >= zero_from_};
 }
 
@@ -264,6 +278,7 @@ void birth::give_back(run& which) {
 void birth::give_back(std::uint64_t first, std::uint64_t blocks) {
   // Nothing else was in use in the zones into which a large object continued.
   const std::uint64_t end = first + blocks;
+  assert(blocks != 0 && first % blocks_in_zone >= bookkeeping_blocks);
   if (const std::uint64_t zone = first / blocks_in_zone; (end - 1) / blocks_in_zone != zone) {
     for (std::uint64_t z = zone + 1; z * blocks_in_zone < end; ++z)
       give_back(z * blocks_in_zone + bookkeeping_blocks, blocks_in_zone - bookkeeping_blocks);
@@ -306,6 +321,7 @@ void birth::forget(address object) {
   transient_block* const y = map_.find_transient_block(map_.block_of(object));
   assert(y != nullptr);
   const std::uint64_t bit = (object - map_.start_of(y->first)) / granule;
+  assert(y->starts.test(bit));
   y->starts.reset(bit);
   if (y->touched) y->starts_at_begin.reset(bit);  // an abort does not bring the object back
   y->is_shared = true;
@@ -327,6 +343,7 @@ void birth::release_if_empty(transient_block& y) {
 }
 
 void birth::drop(transient_block& y) {
+  assert(!y.touched && !y.has_promoted && all_.contains(&y));
   if (!map_.holds_persistent(y.first))
     give_back(y.first, y.span);
   else if (const block_entry& e = map_.entry(y.first); e.kind == block_kind::small && e.used <= worth_filling_)
@@ -339,6 +356,7 @@ void birth::drop(transient_block& y) {
 // The tracker has just compared the open pages.
 void birth::begin() {
   const std::scoped_lock lock(mutex_);
+  assert(!in_transaction_ && touched_.empty());
   in_transaction_ = true;
   area_at_begin_ = transaction_area_;
   for (transient_block* const y : std::exchange(compared_, std::exchange(emptied_, {}))) drop(*y);
@@ -377,6 +395,7 @@ void birth::committed(const std::unordered_set<address>& retired, const std::vec
   std::vector<transient_block*> changed = std::exchange(touched_, {});
   for (transient_block* y : changed) y->touched = false;
   for (transient_block* y : promoted_) {
+    assert(y->promoted.is_within(y->starts));
     for (std::size_t n = 0; n < start_bits::words; ++n) y->starts.word(n) &= ~y->promoted.word(n);
     y->promoted = {};
     y->has_promoted = false;
@@ -417,31 +436,121 @@ void birth::for_each_transient(const std::function<void(address)>& f) const {
     y->starts.for_each([&](std::uint64_t g) { f(map_.start_of(y->first) + g * granule); });
 }
 
-std::vector<std::string> birth::check() const {
+// --- Invariants ---------------------------------------------------------------------------------------------------------
+
+// [heap.blocks.once]
+std::vector<std::string> birth::find_wrong_owners() const {
   std::vector<std::string> wrong;
-  std::map<std::uint64_t, std::string> owners;
-  const auto take = [&](std::uint64_t first, std::uint64_t blocks, const std::string& who) {
-    for (std::uint64_t b = first; b < first + blocks; ++b)
-      if (const auto [at, is_new] = owners.emplace(b, who); !is_new)
-        wrong.push_back("block " + std::to_string(b) + " has two owners: " + at->second + " and " + who);
+  struct owned {
+    std::uint64_t first, end;
+    const char* by;
   };
-  const auto take_unused = [&](std::uint64_t first, std::uint64_t blocks, const std::string& who) {
-    take(first, blocks, who);
-    for (std::uint64_t b = first; b < first + blocks; ++b)
-      if (b < scan_end_ && b % blocks_in_zone >= bookkeeping_blocks && map_.holds_persistent(b))
-        wrong.push_back("block " + std::to_string(b) + " has persistent objects, but is among " + who);
+  std::vector<owned> all;
+  const auto take = [&](std::uint64_t first, std::uint64_t blocks, const char* by) {
+    const std::uint64_t end = first + blocks, zone_end = (end + blocks_in_zone - 1) / blocks_in_zone * blocks_in_zone;
+    if (blocks == 0) return;
+    if (end > unused_from_) wrong.push_back("blocks from " + std::to_string(first) + " on are among " + by);
+    // Nothing else is in use in the zones into which a large object continues.
+    all.push_back({first, first / blocks_in_zone == (end - 1) / blocks_in_zone ? end : zone_end, by});
+  };
+  const auto take_unused = [&](const run& which, const char* by) {
+    take(which.first, which.blocks, by);
+    for (std::uint64_t b = which.first; b < which.first + which.blocks; ++b)
+      if (b % blocks_in_zone >= bookkeeping_blocks && map_.holds_persistent(b))
+        wrong.push_back("block " + std::to_string(b) + " has persistent objects, but is among " + by);
   };
   free_.for_each([&](std::uint64_t first, std::uint64_t blocks) {
-    take_unused(first, blocks, "the free blocks");
-    if (first % blocks_in_zone < bookkeeping_blocks || first + blocks > unused_from_)
-      wrong.push_back("blocks from " + std::to_string(first) + " on are among the free blocks");
+    take_unused({first, blocks, false}, "the free blocks");
   });
   for (const transient_block* y : all_) take(y->first, y->span, "those with transient objects");
   for (const area* in : {&transaction_area_, &other_area_}) {
-    if (in->blocks.blocks > 1) take_unused(in->blocks.first + 1, in->blocks.blocks - 1, "those to be used next");
-    take_unused(in->spare.first, in->spare.blocks, "those to be used then");
+    if (in->blocks.blocks > 1)
+      take_unused({in->blocks.first + 1, in->blocks.blocks - 1, false}, "those to be used next");
+    take_unused(in->spare, "those to be used then");
+  }
+  for (const run& r : in_hand_) take_unused(r, "those for which a thread gets memory");
+  std::ranges::sort(all, {}, &owned::first);
+  for (std::size_t n = 1; n < all.size(); ++n)
+    if (all[n].first < all[n - 1].end)
+      wrong.push_back("block " + std::to_string(all[n].first) + " has two owners: " + all[n - 1].by + " and " +
+                      all[n].by);
+  auto next = all.begin();
+  for (std::uint64_t b = 0; b < unused_from_;) {
+    while (next != all.end() && next->end <= b) ++next;
+    if (map_.kind_of_zone(b / blocks_in_zone) == zone_kind::continued) {
+      b = (b / blocks_in_zone + 1) * blocks_in_zone;
+    } else if (next != all.end() && next->first <= b) {
+      b = next->end;
+    } else {
+      const bool will_be_scanned = b >= scan_from_ && b < scan_end_;
+      if (b % blocks_in_zone >= bookkeeping_blocks && !will_be_scanned && !map_.holds_persistent(b))
+        wrong.push_back("block " + std::to_string(b) + " is unused, but not among the free blocks");
+      ++b;
+    }
   }
   return wrong;
+}
+
+void birth::check() const {
+  using rvm::require_invariant;
+  free_.check();
+  const std::vector<std::string> wrong = find_wrong_owners();
+  require_invariant(wrong.empty(), wrong.empty() ? "" : "each block has one owner, but " + wrong.front());
+  require_invariant(unused_from_ >= map_.header().blocks_end && unused_from_ % blocks_in_zone >= bookkeeping_blocks,
+                    "space that was never used begins behind all blocks");
+  require_invariant(scan_end_ <= unused_from_, "only blocks that were used are scanned");
+  require_invariant(sparse_.empty() || *sparse_.rbegin() < unused_from_, "only blocks with objects are filled again");
+  check_transient_blocks();
+  check_area(transaction_area_);
+  check_area(other_area_);
+}
+
+void birth::check_transient_blocks() const {
+  using rvm::require_invariant;
+  std::unordered_set<const transient_block*> emptied(emptied_.begin(), emptied_.end());
+  emptied.insert(compared_.begin(), compared_.end());
+  require_invariant(emptied.size() == emptied_.size() + compared_.size(), "a block is emptied once");
+  require_invariant(in_transaction_ || touched_.empty(), "only a transaction touches blocks");
+  require_invariant(promoted_.empty(), "only a commit promotes objects");
+  std::size_t touched = 0, known_emptied = 0;
+  for (const transient_block* y : all_) {
+    for (std::uint64_t b = y->first; b < y->first + y->span; ++b)
+      require_invariant(map_.find_transient_block(b) == y, "transient objects are found by their block");
+    require_invariant(!y->has_promoted && y->promoted.empty(), "what was promoted is persistent after the commit");
+    require_invariant(!y->is_large || y->starts.count() <= 1, "a large object has its blocks for itself");
+    require_invariant(y->is_large || y->span == 1, "small objects lie in single blocks");
+    touched += y->touched;
+    // [heap.transient.shared]
+    require_invariant(y->is_emptied == emptied.contains(y), "a block that counts as emptied is listed");
+    known_emptied += y->is_emptied;
+    const bool is_used = y->touched || y->is_emptied || y == transaction_area_.within || y == other_area_.within ||
+                         y == area_at_begin_.within;
+    require_invariant(is_used || !y->starts.empty(), "a block without transient objects is given back");
+  }
+  require_invariant(touched == touched_.size(), "an abort knows all blocks that the transaction has touched");
+  require_invariant(known_emptied == emptied.size(), "the list of emptied blocks has blocks with transient objects");
+}
+
+void birth::check_area(const area& in) const {
+  using rvm::require_invariant;
+  if (in.within == nullptr) {
+    require_invariant(in.next == in.limit, "free memory of an area lies in its block");
+    return;
+  }
+  const transient_block& y = *in.within;
+  require_invariant(all_.contains(in.within) && !y.is_large && y.first == in.blocks.first && in.blocks.blocks != 0,
+                    "the block of an area is its own");
+  const address begin = map_.start_of(y.first), end = begin + block_size;
+  const auto check_hole = [&](address from, address to) {
+    require_invariant(from >= begin && from <= to && to <= end, "free memory of an area lies in its block");
+    if (from == to) return;
+    const std::uint64_t last = y.starts.find_last((to - 1 - begin) / granule);
+    // The first granule may have the end of an object.
+    require_invariant(last == start_bits::none || begin + last * granule < from,
+                      "free memory of an area has no object");
+  };
+  check_hole(in.next, in.limit);
+  for (const auto& [from, to] : in.holes) check_hole(from, to);
 }
 
 }  // namespace tenure::heap

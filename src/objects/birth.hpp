@@ -76,7 +76,9 @@ class birth {
   void for_each_transient(const std::function<void(address)>& f) const;
   // Finds blocks that have two owners, or lack the owner that they should have. One line for each mistake. Called in
   // with_lock().
-  [[nodiscard]] std::vector<std::string> check() const;
+  [[nodiscard]] std::vector<std::string> find_wrong_owners() const;
+  // Throws if an invariant does not hold. Called in with_lock(), and not during a commit.
+  void check() const;
 
  private:
   // Consecutive blocks. 0 blocks: no run.
@@ -110,11 +112,13 @@ class birth {
   void give_back(run& which);
   // Scans some more of the blocks that earlier processes have left.
   void scan_old_blocks();
-  transient_block& make_transient_block(std::uint64_t block, std::uint64_t span, bool is_large);
+  transient_block& make_transient_block(std::uint64_t block, std::uint64_t span, block_kind kind);
   void touch(transient_block& y);
   void forget(address object);
   void release_if_empty(transient_block& y);
   void drop(transient_block& y);
+  void check_transient_blocks() const;
+  void check_area(const area& in) const;
 
   block_map& map_;
   rvm::region& region_;
@@ -131,6 +135,7 @@ class birth {
   // [heap.transient.shared].
   std::vector<transient_block*> emptied_, compared_;
   free_runs free_;
+  std::vector<run> in_hand_;                // threads are getting memory for them, without the lock
   std::set<std::uint64_t> sparse_;          // small blocks that may be worth filling again
   std::uint64_t unused_from_;               // no commit has used the blocks from here on
   std::uint64_t scan_from_ = 0, scan_end_;  // old blocks that were not scanned yet

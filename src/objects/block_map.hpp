@@ -47,6 +47,23 @@ class start_bits {
       if (bits != 0) return false;
     return true;
   }
+  [[nodiscard]] std::uint64_t count() const {
+    std::uint64_t set = 0;
+    for (const auto bits : bits_) set += static_cast<std::uint64_t>(std::popcount(bits));
+    return set;
+  }
+  // Whether no granule is set in both.
+  [[nodiscard]] bool is_disjoint_from(const start_bits& other) const {
+    for (std::size_t n = 0; n < words; ++n)
+      if ((bits_[n] & other.bits_[n]) != 0) return false;
+    return true;
+  }
+  // Whether each granule that is set here is set there.
+  [[nodiscard]] bool is_within(const start_bits& other) const {
+    for (std::size_t n = 0; n < words; ++n)
+      if ((bits_[n] & ~other.bits_[n]) != 0) return false;
+    return true;
+  }
   [[nodiscard]] std::uint64_t word(std::size_t n) const { return bits_[n]; }
   [[nodiscard]] std::uint64_t& word(std::size_t n) { return bits_[n]; }
   // Calls f(granule) for each set bit, in ascending order.
@@ -127,17 +144,21 @@ class block_map {
     return *reinterpret_cast<zone_kind*>(home_ + zone_kinds_at + zone);
   }
   [[nodiscard]] block_entry& entry(std::uint64_t block) const {
+    assert(block < blocks_);
     return reinterpret_cast<block_entry*>(zone_start(block / blocks_in_zone) + entries_at)[block % blocks_in_zone];
   }
   [[nodiscard]] start_bits& starts(std::uint64_t block) const {
+    assert(block < blocks_);
     return reinterpret_cast<start_bits*>(zone_start(block / blocks_in_zone) + starts_at)[block % blocks_in_zone];
   }
 
   // Other threads may be setting the entry. Only the thread with the lock of births may use what the entry refers to.
   [[nodiscard]] transient_block* find_transient_block(std::uint64_t block) const {
+    assert(block < blocks_);
     return std::atomic_ref(transient_blocks_[block]).load(std::memory_order_relaxed);
   }
   void set_transient_block(std::uint64_t first, std::uint64_t span, transient_block* to) {
+    assert(span != 0 && first + span <= blocks_);
     for (std::uint64_t b = first; b < first + span; ++b)
       std::atomic_ref(transient_blocks_[b]).store(to, std::memory_order_relaxed);
   }
@@ -171,7 +192,13 @@ class block_map {
   template <class F>
   void for_each_persistent_in(address from, address to, F&& f) const;
 
+  // Throws if an invariant of the bookkeeping does not hold. Looks at no object. Not during a commit.
+  void check() const;
+
  private:
+  // Return the block to go on with.
+  [[nodiscard]] std::uint64_t check_block(std::uint64_t block) const;
+  [[nodiscard]] std::uint64_t check_large(std::uint64_t first) const;
   // A byte of this block may belong to an object that begins in another block. Returns that block: this one, or the
   // first of a run.
   [[nodiscard]] std::uint64_t head_of(std::uint64_t block) const;

@@ -3,7 +3,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cassert>
 #include <mutex>
+
+#include "log/invariant.hpp"
+#include "objects/format.hpp"
 
 namespace tenure {
 
@@ -34,8 +38,22 @@ void database_set::remove_last() {
 
 void database_set::announce() {
   const std::scoped_lock lock(open_mutex);
+  assert(std::ranges::find(open, this) == open.end());
   open.push_back(this);
   how_many = open.size();
+}
+
+void database_set::check() const {
+  using rvm::require_invariant;
+  for (const auto& d : all_) {
+    require_invariant(&d->owner == this && find(d->name) == d.get(), "a database is found by its name");
+    require_invariant(at(reinterpret_cast<const void*>(d->home)) == d.get(), "a database is found by its addresses");
+    for (const auto& other : all_)
+      require_invariant(
+          other == d || d->home + d->reservation <= other->home || other->home + other->reservation <= d->home,
+          "databases have different addresses");  // both reservations begin as far before home
+    d->check();
+  }
 }
 
 void database_set::clear() noexcept {

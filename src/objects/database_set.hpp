@@ -53,6 +53,8 @@ class database_set {
   void remove_last();
   // announce(): from now on open_set_with() finds the set. The next function ends that.
   void announce();
+  // Throws if an invariant does not hold, of the set or of a database. As database_state::check().
+  void check() const;
   void clear() noexcept;
 
  private:

@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <bit>
+#include <cassert>
 #include <cstring>
 
 #include <tenure/error.hpp>
 
 #include "log/checksum.hpp"
+#include "log/invariant.hpp"
 #include "objects/database_set.hpp"
 #include "objects/table_check.hpp"
 #include "os/process.hpp"
@@ -128,7 +130,7 @@ void database_state::read() {
     owner.memory().grow_segment(file,
                                 std::min<std::uint64_t>(std::max(bytes, region.size() + step), region.capacity()));
   });
-  if (h.types != nullptr) types->read(type_table());
+  if (h.types != stored_address::none) types->read(type_table());
 }
 
 void database_state::initialize(rvm::transaction& tx, const std::array<std::uint8_t, 16>& database_id) {
@@ -145,8 +147,8 @@ void database_state::initialize(rvm::transaction& tx, const std::array<std::uint
   h.checksum = header_checksum(h);
   h.blocks_end = bookkeeping_blocks;
   read();
-  h.types = make_array<heap::type_table>(1);
-  h.roots = make_array<heap::root_table>(1);
+  h.types = stored_address_of(make_array<heap::type_table>(1));
+  h.roots = stored_address_of(make_array<heap::root_table>(1));
 }
 
 found_object database_state::find(const void* at) const {
@@ -177,10 +179,34 @@ stored_text database_state::make_text(std::string_view text) {
   return {to, text.size()};
 }
 
+void database_state::check() const {
+  using rvm::require_invariant;
+  if (birth == nullptr) return;  // it was not read
+  const database_header& h = header();
+  require_invariant(h.magic == database_header::right_magic && h.checksum == header_checksum(h) && h.home == home &&
+                        h.reservation == reservation,
+                    "the constant part of a database's header does not change");
+  require_invariant(map->home() == home && map->capacity() == region.capacity(), "a database is mapped at its home");
+  require_invariant(h.blocks_end * block_size <= region.size(), "the blocks in use lie in the segment");
+  birth->with_lock([&] {
+    map->check();
+    birth->check();
+    for (const address object : destroyed)
+      require_invariant(map->find_start(object).is_persistent, "only persistent objects are destroyed");
+    for (const address object : retired) {
+      const found_object found = map->find_start(object);
+      require_invariant(found && !found.is_persistent, "only transient objects are retired");
+    }
+  });
+  types->check();
+  if (h.roots != stored_address::none) names->check(root_table());
+}
+
 // Bytes that belong to no persistent object are not recoverable. If a block has no transient objects, and had none
 // since its pages were compared, nobody writes such bytes there.
 void database_state::recoverable_parts(const rvm::memory_range& page, std::vector<rvm::memory_range>& kept) {
   const auto from = reinterpret_cast<address>(page.address), to = from + page.length;
+  assert(map->contains(from) && map->block_of(from) == map->block_of(to - 1));
   const std::uint64_t block = map->block_of(from);
   if (from < home + zone_kinds_at)
     return kept.push_back({page.address, std::min<std::size_t>(page.length, zone_kinds_at)});

@@ -37,8 +37,12 @@ struct database_state final : rvm::change_filter {
   void initialize(rvm::transaction& tx, const std::array<std::uint8_t, 16>& database_id);
 
   [[nodiscard]] heap::database_header& header() const { return map->header(); }
-  [[nodiscard]] heap::type_table& type_table() const { return *static_cast<heap::type_table*>(header().types); }
-  [[nodiscard]] heap::root_table& root_table() const { return *static_cast<heap::root_table*>(header().roots); }
+  // The tables that the header refers to.
+  [[nodiscard]] heap::type_table& type_table() const { return *heap::object_at<heap::type_table>(header().types); }
+  [[nodiscard]] heap::root_table& root_table() const { return *heap::object_at<heap::root_table>(header().roots); }
+  [[nodiscard]] heap::database_table& database_table() const {
+    return *heap::object_at<heap::database_table>(header().databases);
+  }
 
   // The object in which the address lies, or that starts there. Safe while other threads make objects.
   [[nodiscard]] heap::found_object find(const void* at) const;
@@ -59,6 +63,9 @@ struct database_state final : rvm::change_filter {
     return reinterpret_cast<T*>(make(type_of<T>(), count * sizeof(T)));
   }
   [[nodiscard]] heap::stored_text make_text(std::string_view text);
+
+  // Throws if an invariant does not hold. Called by the writer, or while nobody writes; not during a commit.
+  void check() const;
 
   // rvm::change_filter
   void recoverable_parts(const rvm::memory_range& page, std::vector<rvm::memory_range>& kept) override;

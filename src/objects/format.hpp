@@ -17,6 +17,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "objects/stored_address.hpp"
+
 namespace tenure::heap {
 
 constexpr std::uint64_t database_tag = 0x42446572756e6554;  // "TenureDB", in the segment's header
@@ -105,9 +107,9 @@ struct database_header {
   std::uint32_t reserved_too;
   // The fields below change.
   std::uint64_t blocks_end;  // blocks from here on, counted from home, were never used
-  void* types;               // type_table
-  void* roots;               // root_table
-  void* databases;           // database_table, in the default database; otherwise null
+  stored_address types;      // type_table
+  stored_address roots;      // root_table
+  stored_address databases;  // database_table, in the default database; otherwise none
 };
 static_assert(sizeof(database_header) == 224 && offsetof(database_header, checksum) == 184);
 

@@ -15,6 +15,7 @@
 #include <map>
 #include <set>
 
+#include "log/invariant.hpp"
 #include "objects/format.hpp"
 
 namespace tenure::heap {
@@ -98,6 +99,24 @@ class free_runs {
   template <class F>
   void for_each(F&& f) const {
     for (const auto& [first, blocks] : by_place_) f(first, blocks);
+  }
+  // Throws if an invariant does not hold.
+  void check() const {
+    using rvm::require_invariant;
+    std::uint64_t end = 0;  // of the run before
+    for (const auto& [first, blocks] : by_place_) {
+      const std::uint64_t zone = first / blocks_in_zone;
+      require_invariant(
+          blocks != 0 && first % blocks_in_zone >= bookkeeping_blocks && (first + blocks - 1) / blocks_in_zone == zone,
+          "a run of free blocks lies among the blocks of one zone");
+      require_invariant(first >= end, "runs of free blocks are disjoint");
+      require_invariant(first != end || end % blocks_in_zone == 0, "adjacent runs of free blocks are merged");
+      require_invariant(by_size_[class_of(blocks)].contains(first), "a run of free blocks is found by its length");
+      end = first + blocks;
+    }
+    std::size_t found = 0;
+    for (const auto& runs : by_size_) found += runs.size();
+    require_invariant(found == by_place_.size(), "what is found by its length is a run of free blocks");
   }
 
  private:

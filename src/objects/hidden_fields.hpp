@@ -7,6 +7,8 @@
 #include <cstring>
 #include <vector>
 
+#include "log/invariant.hpp"
+
 namespace tenure::heap {
 
 // Used by one thread at a time.
@@ -21,6 +23,16 @@ class hidden_fields {
     for (const field& f : fields_) std::memcpy(f.at, saved_.data() + f.saved, f.length);
     fields_.clear();
     saved_.clear();
+  }
+  [[nodiscard]] bool empty() const noexcept { return fields_.empty(); }
+  // Throws if an invariant does not hold.
+  void check() const {
+    std::size_t saved = 0;
+    for (const field& f : fields_) {
+      rvm::require_invariant(f.saved == saved, "the values of hidden fields are kept in their order");
+      saved += f.length;
+    }
+    rvm::require_invariant(saved == saved_.size(), "all that is kept is of hidden fields");
   }
 
  private:

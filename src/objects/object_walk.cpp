@@ -52,9 +52,9 @@ void reachable_objects::search(address wanted) {
     return find_sound(store_, object) || is_damaged_object(store_, object);
   };
   for (const auto& d : store_) {
-    if (d->header().roots == nullptr) continue;
-    const auto add_internal = [&](const void* object, const char* name) {
-      if (exists(object)) add(reinterpret_cast<address>(object), {0, 0, name + d->name});
+    if (d->header().roots == stored_address::none) continue;
+    const auto add_internal = [&](stored_address object, const char* name) {
+      if (exists(in_memory(object))) add(static_cast<address>(object), {0, 0, name + d->name});
     };
     const root_table& roots = d->root_table();
     for (std::uint64_t n = 0; n < roots.count; ++n)

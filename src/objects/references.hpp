@@ -4,6 +4,7 @@
 // this one loop. It needs the object's bytes only, which may be a copy: nothing has to be mapped.
 #pragma once
 
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -24,6 +25,7 @@ struct reference_field {
 template <class F>
 void for_each_reference(const known_type& of, const std::byte* bytes, std::uint64_t size, std::uint64_t from,
                         std::uint64_t to, F&& f) {
+  assert(from <= to);
   const pointer_map& words = *of.words;
   const std::uint64_t stride = of.of->size;
   if (!words.has_pointers() || stride == 0) return;

@@ -6,12 +6,14 @@
 // Several readers may search at the same time. The writer has the table for itself.
 #pragma once
 
+#include <cassert>
 #include <cstdint>
 #include <mutex>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 
+#include "log/invariant.hpp"
 #include "objects/stored_types.hpp"
 
 namespace tenure::heap {
@@ -28,12 +30,14 @@ class root_names {
   // The table has a new last entry.
   void added(const root_table& to) {
     const std::scoped_lock lock(mutex_);
+    assert(to.count != 0);
     changed_ = true;
     if (known_) places_[text_of(to.entries[to.count - 1])] = to.count - 1;
   }
   // The last entry of the table will be moved to the place of `gone`.
   void removing(const root_table& from, const root_entry& gone) {
     const std::scoped_lock lock(mutex_);
+    assert(&gone >= from.entries && &gone < from.entries + from.count);
     changed_ = true;
     if (!known_) return;
     places_[text_of(from.entries[from.count - 1])] = static_cast<std::uint64_t>(&gone - from.entries);
@@ -46,6 +50,16 @@ class root_names {
     if (changed_) known_ = false;
     changed_ = false;
   }
+  // Throws if an invariant does not hold. Not while another thread changes the table.
+  void check(const root_table& in) const {
+    const std::scoped_lock lock(mutex_);
+    if (!known_) return;
+    rvm::require_invariant(places_.size() == in.count, "the names of roots that are known are those of the table");
+    for (std::uint64_t n = 0; n < in.count; ++n) {
+      const auto found = places_.find(text_of(in.entries[n]));
+      rvm::require_invariant(found != places_.end() && found->second == n, "the name of a root leads to its entry");
+    }
+  }
 
  private:
   static std::string text_of(const root_entry& e) { return {e.name.text, e.name.length}; }
@@ -55,7 +69,7 @@ class root_names {
     known_ = true;
   }
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   bool known_ = false;
   bool changed_ = false;  // by the open transaction; the writer's
   std::unordered_map<std::string, std::uint64_t> places_;

@@ -2,6 +2,7 @@
 //
 // Named roots [PM3 §6.1]: ordinary persistent objects, changed in transactions like any others.
 #include <algorithm>
+#include <cassert>
 
 #include <tenure/error.hpp>
 
@@ -23,6 +24,7 @@ void database_state::add_root(std::string_view root_name, void* object) {
     table.entries = larger;
     table.capacity = capacity;
   }
+  assert(table.count < table.capacity && map->contains(reinterpret_cast<address>(object)));
   table.entries[table.count] = {make_text(root_name), object};
   ++table.count;
   names->added(table);

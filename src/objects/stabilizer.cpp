@@ -2,7 +2,9 @@
 #include "objects/stabilizer.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
+#include <numeric>
 
 #include <tenure/error.hpp>
 
@@ -67,7 +69,8 @@ void stabilizer::trace_changes(std::span<const rvm::memory_range> changes) {
     const auto from = reinterpret_cast<address>(range.address), to = from + range.length;
     if (from < in->home + zone_kinds_at) {
       const database_header& h = in->header();
-      for (const void* const internal : {h.types, h.roots, h.databases}) follow({in->home, 0, internal}, false);
+      for (const stored_address internal : {h.types, h.roots, h.databases})
+        follow({in->home, 0, internal}, if_nothing::refuse);
       continue;
     }
     in->map->for_each_persistent_in(from, to, [&](address object) {
@@ -84,20 +87,20 @@ void stabilizer::trace_object(database_state& in, address object, std::uint64_t 
   const std::uint64_t size = size_of_object(object);
   if (type.words->has_vtables()) in.types->canonicalize(type, bytes, size, from, to);
   for_each_reference(type, bytes, size, from, to, [&](const reference_field& r) {
-    follow({object, r.offset, in_memory(r.to)}, r.is_ambiguous);
+    follow({object, r.offset, r.to}, r.is_ambiguous ? if_nothing::ignore : if_nothing::refuse);
   });
 }
 
-void stabilizer::follow(const reference& r, bool ambiguous) {
-  if (r.to == nullptr) return;
-  database_state* const in = store_.at(r.to);
+void stabilizer::follow(const reference& r, if_nothing how) {
+  if (r.to == stored_address::none) return;
+  database_state* const in = store_.at(in_memory(r.to));
   if (in == nullptr) {
-    if (ambiguous) return;
+    if (how == if_nothing::ignore) return;
     refuse(r, outside);
   }
-  const found_object found = in->map->find(reinterpret_cast<address>(r.to));
+  const found_object found = in->map->find(static_cast<address>(r.to));
   if (!found || (!destroyed_.empty() && destroyed_.contains(found.at))) {
-    if (ambiguous) return;
+    if (how == if_nothing::ignore) return;
     refuse(r, found ? destroyed : nothing);
   }
   if (found.is_persistent) return;
@@ -106,6 +109,7 @@ void stabilizer::follow(const reference& r, bool ambiguous) {
 
 void stabilizer::promote(database_state& in, transient_block& y, address object) {
   const std::uint64_t bit = (object - in.map->start_of(y.first)) / granule;
+  assert(y.starts.test(bit));
   if (y.promoted.test(bit)) return;
   in.birth->note_promoted(y);
   y.promoted.set(bit);
@@ -137,8 +141,9 @@ void stabilizer::trace_pending() {
 void stabilizer::refuse(const reference& r, const refusal_reason& why) {
   const std::string path = find_path(store_, r.from);
   throw error(errc::cannot_persist, "cannot make persistent: " + (path.empty() ? object_text(store_, r.from) : path) +
-                                        field_text(store_, r.from, r.offset) + " refers to " + os::hexadecimal(r.to) +
-                                        ", " + describe_address(r.to) + why.what + "; " + why.advice);
+                                        field_text(store_, r.from, r.offset) + " refers to " +
+                                        os::hexadecimal(in_memory(r.to)) + ", " + describe_address(in_memory(r.to)) +
+                                        why.what + "; " + why.advice);
 }
 
 // Costs about 20 ns for each object that is in memory.
@@ -153,16 +158,15 @@ void stabilizer::refuse_destroyed_references() {
   for (const address object : destroyed_) gone.emplace_back(object, object + size_of_object(object));
   if (gone.empty()) return;
   std::ranges::sort(gone);
-  const auto is_gone = [&](const void* to) {
-    const auto at =
-        std::ranges::upper_bound(gone, reinterpret_cast<address>(to), {}, [](const auto& g) { return g.first; });
-    return at != gone.begin() && reinterpret_cast<address>(to) < std::prev(at)->second;
+  const auto is_gone = [&](stored_address to) {
+    const auto at = std::ranges::upper_bound(gone, static_cast<address>(to), {}, [](const auto& g) { return g.first; });
+    return at != gone.begin() && static_cast<address>(to) < std::prev(at)->second;
   };
   for (const auto& d : store_)
     d->map->for_each_persistent(0, d->header().blocks_end, [&](address object) {
       if (destroyed_.contains(object)) return;
       for_each_reference(d->types->at(header_of(object).type), object, [&](const reference_field& r) {
-        if (!r.is_ambiguous && is_gone(in_memory(r.to))) refuse({object, r.offset, in_memory(r.to)}, destroyed);
+        if (!r.is_ambiguous && is_gone(r.to)) refuse({object, r.offset, r.to}, destroyed);
       });
     });
 }
@@ -232,7 +236,8 @@ void stabilizer::describe(database_state& in, known_type& what) {
   if (what.index >= table.count) write(table.count) = what.index + 1;
   write(table.slots) = std::max<std::uint64_t>(table.slots, what.first_slot + what.slots);
   in.birth->with_lock([&] {
-    follow({reinterpret_cast<address>(table.types), what.index * sizeof(void*), made}, false);
+    follow({reinterpret_cast<address>(table.types), what.index * sizeof(void*), stored_address_of(made)},
+           if_nothing::refuse);
   });
 }
 
@@ -241,7 +246,7 @@ void stabilizer::describe(database_state& in, known_type& what) {
 void stabilizer::promote_tables() {
   for (database_state* const in : std::exchange(grown_, {})) {
     const type_table& table = in->type_table();
-    follow({reinterpret_cast<address>(&table), 0, table.types}, false);
+    follow({reinterpret_cast<address>(&table), 0, stored_address_of(table.types)}, if_nothing::refuse);
   }
   trace_pending();
 }
@@ -249,6 +254,7 @@ void stabilizer::promote_tables() {
 // --- Bookkeeping ------------------------------------------------------------------------------------------------------
 
 void stabilizer::declare_write(void* at, std::size_t length) {
+  assert(store_.at(at) != nullptr && store_.at(static_cast<std::byte*>(at) + length - 1) == store_.at(at));
   tx_.set_range(at, length);
   writes_.push_back({static_cast<std::byte*>(at), length, saved_.size()});
   saved_.insert(saved_.end(), static_cast<std::byte*>(at), static_cast<std::byte*>(at) + length);
@@ -300,15 +306,18 @@ void stabilizer::write_block(database_state& in, transient_block& y) {
   std::size_t first = start_bits::words, last = 0;
   for (std::size_t n = 0; n < start_bits::words; ++n)
     if (y.promoted.word(n) != 0) first = std::min(first, n), last = n;
+  assert(first <= last && stored.is_disjoint_from(y.promoted));  // [heap.object.once]
   declare_write(&stored.word(first), (last - first + 1) * sizeof(std::uint64_t));
   for (std::size_t n = first; n <= last; ++n) stored.word(n) |= y.promoted.word(n);
   block_entry& entry = write(in.map->entry(y.first));
+  assert(entry.kind == block_kind::unused || (!y.is_large && entry.kind == block_kind::small));
   if (!y.is_large) {
     entry.kind = block_kind::small;
     y.promoted.for_each([&](std::uint64_t g) {
       entry.used =
           static_cast<std::uint16_t>(entry.used + granules_of(size_of_object(in.map->start_of(y.first) + g * granule)));
     });
+    assert(entry.used <= granules_in_block);
     return;
   }
   entry = {block_kind::large, 0, 0, y.span};
@@ -333,7 +342,9 @@ void stabilizer::free_destroyed(database_state& in) {
     if (!starts.test(bit)) continue;
     write(starts.word(bit / 64)) &= ~(std::uint64_t{1} << (bit % 64));
     block_entry& entry = write(in.map->entry(block));
+    assert(entry.kind == block_kind::small || entry.kind == block_kind::large);
     if (entry.kind == block_kind::small) {
+      assert(entry.used >= granules_of(size_of_object(object)));
       entry.used = static_cast<std::uint16_t>(entry.used - granules_of(size_of_object(object)));
       if (entry.used == 0) {
         entry = {};
@@ -453,6 +464,8 @@ void stabilizer::write_in_bulk(database_state& in, transient_block& y) {
 
 void stabilizer::flush_bulk() {
   if (bulk_.in == nullptr) return;
+  assert(std::accumulate(bulk_.pieces.begin(), bulk_.pieces.end(), address{0},
+                         [](address sum, const auto& piece) { return sum + piece.size(); }) == bulk_.to - bulk_.from);
   tx_.write_bulk(bulk_.in->region, bulk_.from - bulk_.in->home, bulk_.pieces);
   bulk_ = {};
 }

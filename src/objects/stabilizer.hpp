@@ -39,7 +39,7 @@ class stabilizer {
   struct reference {
     address from;          // the object that contains the reference
     std::uint64_t offset;  // of the reference in the object
-    const void* to;
+    stored_address to;
   };
   struct written {
     std::byte* at;
@@ -49,7 +49,9 @@ class stabilizer {
   void trace_changes(std::span<const rvm::memory_range> changes);
   // Follows those references of an object that lie in [from, to) of it.
   void trace_object(database_state& in, address object, std::uint64_t from, std::uint64_t to);
-  void follow(const reference& r, bool ambiguous);
+  // What becomes of a reference that leads to no object of the store: a word of unknown layout may be none.
+  enum class if_nothing { refuse, ignore };
+  void follow(const reference& r, if_nothing how);
   void promote(database_state& in, transient_block& y, address object);
   void trace_pending();
   [[noreturn]] void refuse(const reference& r, const refusal_reason& why);

@@ -1,7 +1,8 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
 // The heap's own persistent objects: the type index, the roots, the list of databases. They are ordinary objects of the
-// heap with ordinary types. Their layouts are part of the format. Text is an array of char without a zero at its end.
+// heap with ordinary types, so their pointers are plain ones (stored_address.hpp). Their layouts are part of the format.
+// Text is an array of char without a zero at its end.
 #pragma once
 
 #include <cstdint>

@@ -29,9 +29,9 @@ class table_check {
     if (h.blocks_end * block_size > of_.region.size() || h.blocks_end > of_.map->blocks())
       fail("its blocks end at " + std::to_string(h.blocks_end) + ", beyond the segment's end");
     check_zones();
-    if (h.types != nullptr) check_types(table<heap::type_table>(h.types, "type table"));
-    if (h.roots != nullptr) check_roots(table<root_table>(h.roots, "root table"));
-    if (h.databases != nullptr) check_databases(table<database_table>(h.databases, "table of databases"));
+    if (h.types != stored_address::none) check_types(table<heap::type_table>(h.types, "type table"));
+    if (h.roots != stored_address::none) check_roots(table<root_table>(h.roots, "root table"));
+    if (h.databases != stored_address::none) check_databases(table<database_table>(h.databases, "table of databases"));
   }
 
  private:
@@ -55,8 +55,8 @@ class table_check {
     return of_.map->find_start(object).is_persistent && size_of_object(object) / sizeof(T) >= count;
   }
   template <class T>
-  [[nodiscard]] const T& table(const void* at, const char* what) const {
-    const T* const found = static_cast<const T*>(at);
+  [[nodiscard]] const T& table(stored_address at, const char* what) const {
+    const T* const found = object_at<const T>(at);
     if (!is_inside(found, 1) || !is_kept(found, 1)) fail(std::string("its header refers to no ") + what);
     return *found;
   }

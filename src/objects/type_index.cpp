@@ -1,11 +1,15 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 #include "objects/type_index.hpp"
 
+#include <algorithm>
+#include <cassert>
 #include <cstring>
+#include <utility>
 
 #include <tenure/error.hpp>
 #include <tenure/registry.hpp>
 
+#include "log/invariant.hpp"
 #include "os/virtual_memory.hpp"
 #include "types/differences.hpp"
 #include "types/stable_vtables.hpp"
@@ -39,6 +43,7 @@ known_type& type_index::add(const guard&, std::unique_ptr<known_type> made) {
   known_type& known = *made;
   if (known.index >= most_types)
     throw error(errc::out_of_memory, "the database " + database_ + " has no room for another type");
+  assert(table_[known.index] == nullptr);
   by_name_.emplace(known.of->name, known.index);
   all_.push_back(std::move(made));
   table_[known.index] = &known;
@@ -98,6 +103,7 @@ void type_index::read(const type_table& stored) {
 
 // The vtables of a type that the program does not have, or does not have yet, lead to an error message.
 void type_index::make_vtables(known_type& of) {
+  assert((std::uint64_t{of.first_slot} + of.slots) * vtable_slot <= vtable_area);
   for (std::uint32_t n = 0; n < of.slots; ++n) {
     std::byte* const slot = slots_ + (of.first_slot + n) * vtable_slot;
     if (of.of->operations != nullptr && of.of->operations->vtables != nullptr)
@@ -105,7 +111,7 @@ void type_index::make_vtables(known_type& of) {
     else
       types::fill_with_stub(slot, of.of->name);
   }
-  of.vtable_words.assign(of.words->words().size(), nullptr);
+  of.vtable_words.assign(of.words->words().size(), stored_address::none);
   for (std::size_t n = 0; n < of.vtable_words.size(); ++n) {
     const pointer_map::word& w = of.words->words()[n];
     if (w.kind != field_kind::vtable) continue;
@@ -114,7 +120,7 @@ void type_index::make_vtables(known_type& of) {
       throw error(errc::damaged, "the database " + database_ + " is damaged: it has the type " + of.of->name +
                                      ", but not " + w.of->name + ", which is in it; restore it from a backup");
     const known_type& whose = *table_[found->second];
-    of.vtable_words[n] = types::word_of(slots_ + (whose.first_slot + w.slot) * vtable_slot);
+    of.vtable_words[n] = stored_address_of(types::word_of(slots_ + (whose.first_slot + w.slot) * vtable_slot));
   }
 }
 
@@ -211,14 +217,59 @@ bool type_index::canonicalize(const known_type& of, std::byte* object, std::uint
       const pointer_map::word& w = of.words->words()[n];
       if (w.kind != field_kind::vtable || at + w.offset >= to || at + w.offset + sizeof(void*) <= from) continue;
       if (!of.words->holds(w, object + at)) continue;
-      const void* const right = of.vtable_words[n];
-      const void* is;
-      std::memcpy(&is, object + at + w.offset, sizeof is);
-      if (is == right || is == nullptr) continue;  // null: an element of an array that holds no object
+      const stored_address right = of.vtable_words[n], is = stored_address_in(object + at + w.offset);
+      if (is == right || is == stored_address::none) continue;  // null: an element of an array that holds no object
       std::memcpy(object + at + w.offset, &right, sizeof right);
       changed = true;
     }
   return changed;
+}
+
+void type_index::check() const {
+  using rvm::require_invariant;
+  const guard lock(mutex_);
+  const std::uint32_t count = count_.load(std::memory_order_relaxed);
+  bool has_transients = false;
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> slots;  // first, end
+  for (const auto& known : all_) {
+    if (known->slots != 0) slots.emplace_back(known->first_slot, known->first_slot + known->slots);
+    require_invariant(known->index != 0 && known->index < count && table_[known->index] == known.get(),
+                      "a type is found by its number");
+    const auto by_name = by_name_.find(known->of->name);
+    require_invariant(by_name != by_name_.end() && by_name->second == known->index, "a type is found by its name");
+    require_invariant(known->words != nullptr, "a type says where its pointers are");
+    has_transients |= known->words->has_transients();
+    check_vtables(*known);
+    if (known->stored == nullptr) continue;
+    require_invariant(text_of(known->stored->name) == known->of->name && known->stored->size == known->of->size &&
+                          known->stored->fingerprint == known->of->fingerprint,
+                      "a type is the one that its description in the store tells of");
+    require_invariant(known->stored->first_slot == known->first_slot && known->stored->slots == known->slots,
+                      "a type has the vtable slots of its description");
+  }
+  require_invariant(by_name_.size() == all_.size(), "a name belongs to one type");
+  std::ranges::sort(slots);
+  for (std::size_t n = 1; n < slots.size(); ++n)
+    require_invariant(slots[n].first >= slots[n - 1].second, "a vtable slot belongs to one type");
+  for (const auto& [program, index] : by_type_)
+    require_invariant(index < count && table_[index] != nullptr && table_[index]->of->name == program->name,
+                      "a type of the program is the stored one of its name");
+  require_invariant(has_transients == has_transients_.load(std::memory_order_relaxed),
+                    "it is known whether any type has fields that are not recoverable");
+}
+
+// [heap.vtable.canonical]
+void type_index::check_vtables(const known_type& of) const {
+  using rvm::require_invariant;
+  require_invariant(of.first_slot + of.slots <= next_slot_, "the vtable slots that were given out are counted");
+  require_invariant(of.vtable_words.size() == of.words->words().size(), "each vtable pointer has its value");
+  for (std::size_t n = 0; n < of.vtable_words.size(); ++n) {
+    const auto* const value = static_cast<const std::byte*>(in_memory(of.vtable_words[n]));
+    const bool is_vtable = of.words->words()[n].kind == field_kind::vtable;
+    require_invariant(
+        is_vtable ? value >= slots_ && value < slots_ + std::uint64_t{next_slot_} * vtable_slot : value == nullptr,
+        "a vtable pointer leads to the database's slots");
+  }
 }
 
 }  // namespace tenure::heap

@@ -18,6 +18,7 @@
 #include <tenure/type.hpp>
 
 #include "objects/block_map.hpp"
+#include "objects/stored_address.hpp"
 #include "objects/stored_types.hpp"
 
 namespace tenure::heap {
@@ -28,7 +29,8 @@ struct known_type {
   std::unique_ptr<type> owned;  // what was read from the store
   std::unique_ptr<pointer_map> words;
   std::uint32_t first_slot = 0, slots = 0;  // of vtables
-  std::vector<const void*> vtable_words;    // this database's value for each of words->words() that is a vtable pointer
+  std::vector<stored_address>
+      vtable_words;  // this database's value for each of words->words() that is a vtable pointer
   // The description in the store, or the one that the commit will put there. Used by the writer only.
   stored_type* stored = nullptr;
   // What commits have made persistent. Guarded by the store's statistics_mutex.
@@ -70,6 +72,8 @@ class type_index {
                     std::uint64_t to) const;
   // The number of slots that were ever given out.
   [[nodiscard]] std::uint32_t slots() const { return next_slot_; }
+  // Throws if an invariant does not hold. Called by the writer, or while nobody writes.
+  void check() const;
 
  private:
   using guard = std::scoped_lock<std::mutex>;
@@ -79,6 +83,7 @@ class type_index {
   void bind(const guard&, known_type& known, const type& program);
   // Called when `of`, `words` and the slots are known, and the nested types have their vtables.
   void make_vtables(known_type& of);
+  void check_vtables(const known_type& of) const;
 
   static constexpr std::uint32_t most_types = 1 << 20;
 

@@ -27,7 +27,7 @@ class verifier {
       check_blocks(*d);
       if (d->birth)
         d->birth->with_lock([&] {
-          for (const std::string& wrong : d->birth->check()) say(d->file + ": " + wrong);
+          for (const std::string& wrong : d->birth->find_wrong_owners()) say(d->file + ": " + wrong);
         });
     }
     for (const auto& d : store_) {
@@ -151,7 +151,7 @@ class verifier {
   }
 
   void check_roots(const database_state& d) {
-    if (d.header().roots == nullptr) return;
+    if (d.header().roots == stored_address::none) return;
     const root_table& roots = d.root_table();
     for (std::uint64_t n = 0; n < roots.count; ++n) {
       const void* const object = roots.entries[n].object;

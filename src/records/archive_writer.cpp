@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "log/checksum.hpp"
+#include "log/invariant.hpp"
 #include "log/new_file.hpp"
 #include "os/process.hpp"
 #include "records/group.hpp"
@@ -145,12 +146,23 @@ void archive_writer::append(const readable_log& log, lsn from, lsn to) {
   from = std::max(from, std::min(end_, to));
   while (from < to) {
     stretch next = take(log, from, to);
+    assert(next.header.from == from && next.header.to > from && next.header.to <= to);
     from = next.header.to;
     write(next);
     end_ = from;
     count_.archived_log_bytes += next.header.stretch_plain;
     count_.archive_bytes_written += sizeof next.header + next.content.size();
   }
+#ifndef NDEBUG
+  check();
+#endif
+}
+
+void archive_writer::check() const {
+  require_invariant(file_ == nullptr || part_ != 0, "a frame is appended to a part that was begun");
+  require_invariant(file_ == nullptr || (at_ > sizeof(part_header) && at_ % 8 == 0), "a frame begins behind another");
+  // What is behind the last frame would be read as a frame.
+  require_invariant(file_ == nullptr || file_->size() == at_, "nothing is behind the last frame of the archive");
 }
 
 std::size_t archive_writer::compress(os::const_bytes from, std::size_t to) {
@@ -210,6 +222,7 @@ void archive_writer::write(stretch& what) {
   const std::uint64_t length = sizeof what.header + what.content.size();
   if (file_ == nullptr || at_ + length > std::max<std::uint64_t>(part_size_, sizeof(part_header) + length))
     return write_to_new_part(what);
+  assert(at_ % 8 == 0 && what.content.size() % 8 == 0);
   what.header.part = part_;
   what.header.offset = at_;
   what.header.checksum = crc32c(const_bytes_of(what.header).subspan(8));

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "log/checksum.hpp"
+#include "log/invariant.hpp"
 #include "os/virtual_memory.hpp"
 #include "records/group.hpp"
 #include "segments/page_bytes.hpp"
@@ -71,6 +72,25 @@ std::size_t group_pool::memory_used() const {
   const std::scoped_lock lock(mutex_);
   return slabs_.size() * slab_length_;
 }
+void group_pool::check() const {
+  const std::scoped_lock lock(mutex_);
+  std::size_t with_free = 0, all_free = 0;
+  for (const auto& slab : slabs_) {
+    with_free += !slab->free.empty();
+    all_free += slab->free.size() == groups_in_slab;
+    require_invariant(slab->free.empty() || std::ranges::find(with_free_, slab.get()) != with_free_.end(),
+                      "a slab with a free buffer is found");
+    for (const auto& buffer : slab->free) {
+      require_invariant(buffer->of == slab.get() && buffer->bytes >= slab->memory &&
+                            buffer->bytes + group_length_ <= slab->memory + slab_length_,
+                        "a buffer lies in its slab");
+      require_invariant(buffer->used == sizeof(group_header) && buffer->records == 0, "a free buffer has no records");
+    }
+  }
+  require_invariant(with_free == with_free_.size(), "a slab is listed once, if it has a free buffer");
+  require_invariant(all_free == all_free_, "slabs without a buffer in use are counted");
+  require_invariant(all_free * slab_length_ <= std::max(kept_, slab_length_), "unused memory goes back to the kernel");
+}
 std::unique_ptr<group_buffer> group_pool::take() {
   const std::scoped_lock lock(mutex_);
   if (with_free_.empty()) {
@@ -100,6 +120,7 @@ void group_pool::give_back(std::unique_ptr<group_buffer> buffer) noexcept {
   buffer->clear();
   group_slab& to = *buffer->of;
   const std::scoped_lock lock(mutex_);
+  assert(to.free.size() < groups_in_slab);
   if (to.free.empty()) with_free_.push_back(&to);
   to.free.push_back(std::move(buffer));
   if (to.free.size() < groups_in_slab || (++all_free_) * slab_length_ <= kept_) return;
@@ -221,6 +242,7 @@ class batch::appender {
     if (parts_++ == 0) flags |= record_first;
     if (commit_.lazy) flags |= record_lazy;
     const std::uint32_t length = g.used - start_;
+    assert(g.used <= limit() && length % 8 == 0);
     put(g.bytes + start_, record_header{type_, flags, length, g.last_record, ranges_});
     g.last_record = length;
     ++g.records;
@@ -410,10 +432,12 @@ std::uint32_t batch::last_group_length(std::uint32_t block) const {
 }
 
 std::vector<os::const_bytes> batch::finish(const log_stamp& log, lsn at, std::uint32_t previous_group) {
+  assert(!groups_.empty() && at % log.block_size == 0);
   std::vector<os::const_bytes> parts;
   const lsn first = at;
   for (const auto& g : groups_) {
     const auto on_disk = static_cast<std::uint32_t>(round_up(g->used, log.block_size));
+    assert(on_disk <= pool_.group_length());
     std::memset(g->bytes + g->used, 0, on_disk - g->used);
     group_header header{};
     header.magic = group_magic;
@@ -435,6 +459,39 @@ std::vector<os::const_bytes> batch::finish(const log_stamp& log, lsn at, std::ui
     previous_group = on_disk;
   }
   return parts;
+}
+
+void batch::check() const {
+  std::uint64_t bytes = 0;
+  for (const auto& g : groups_) {
+    std::uint32_t at = sizeof(group_header), records = 0, previous = 0;
+    while (at < g->used) {
+      const auto header = get<record_header>(g->bytes + at);
+      require_invariant(header.length >= sizeof header && header.length % 8 == 0 && header.length <= g->used - at,
+                        "a record lies in its group");
+      require_invariant(header.previous == previous, "a record knows the length of the one before");
+      previous = header.length;
+      at += header.length;
+      ++records;
+    }
+    require_invariant(g->used <= pool_.group_length() && records == g->records && previous == g->last_record,
+                      "a group counts its records");
+    bytes += g->used;
+  }
+  require_invariant(bytes == bytes_, "a batch counts its bytes");
+  require_invariant(lazy_ <= commits_.size(), "lazy commits are some of the commits");
+  const commit_place* before = nullptr;
+  for (const commit_place& place : commits_) {
+    if (place.length == 0) continue;
+    require_invariant(place.group < groups_.size() && place.offset + place.length <= groups_[place.group]->used,
+                      "a commit's record lies in the batch");
+    require_invariant(before == nullptr || before->group < place.group ||
+                          (before->group == place.group && before->offset + before->length <= place.offset),
+                      "records are in the order of the commits");  // [rvm.commit.captured]
+    before = &place;
+  }
+  for (const page_ref& page : pages_)
+    require_invariant(page.in->pages().last_batch(page.page) >= number_, "a page knows the last batch that changes it");
 }
 
 void batch::recycle() {

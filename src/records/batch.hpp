@@ -80,6 +80,8 @@ class group_pool {
   [[nodiscard]] std::uint32_t group_length() const { return group_length_; }
   // The bytes of memory that the pool has.
   [[nodiscard]] std::size_t memory_used() const;
+  // Throws if an invariant does not hold.
+  void check() const;
 
  private:
   const std::uint32_t group_length_;
@@ -131,6 +133,8 @@ class batch {
   [[nodiscard]] std::uint64_t payload() const { return payload_; }
   // Gives the buffers back to the pool.
   void recycle();
+  // Throws if an invariant does not hold. Before drop_overwritten() and finish().
+  void check() const;
 
  private:
   // The place of a commit's record. The length is 0 if the commit has several records, or bulk runs; then it takes no

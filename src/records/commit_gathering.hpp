@@ -12,6 +12,8 @@
 #include <chrono>
 #include <cstddef>
 
+#include "log/invariant.hpp"
+
 namespace tenure::rvm {
 
 class commit_gathering {
@@ -31,6 +33,10 @@ class commit_gathering {
   void written(std::size_t with, duration took) noexcept {
     expected_ = with + waiting_;
     patience_ = std::min(took / 4, longest_patience);
+  }
+  // Throws if an invariant does not hold.
+  void check() const {
+    require_invariant(patience_ >= duration{} && patience_ <= longest_patience, "a batch waits for a bounded time");
   }
 
  private:

@@ -196,11 +196,13 @@ bool log_writer::write_next(guard& lock) {
   }
   lock.lock();
   waiting_.written(waited, std::chrono::steady_clock::now() - began);
+  assert(spooled_ >= bytes);
   spooled_ -= bytes;
   if (failure) {
     note_failure(lock, *failure);
     return false;
   }
+  assert(number == durable_ + 1);
   durable_ = number;
   return true;
 }
@@ -351,8 +353,12 @@ std::uint64_t log_writer::spooled() const {
 
 void log_writer::check() const {
   const guard lock(mutex_);
+  pool_.check();
+  waiting_.check();
+  if (open_) open_->check();
   std::uint64_t number = durable_ + 1 + (writing_ ? 1 : 0), bytes = 0;
   for (const auto& b : sealed_) {
+    b->check();
     require_invariant(failure_ || b->number() == number || b->number() == number - 1, "batches wait in order");
     number = b->number() + 1;
     bytes += b->bytes();

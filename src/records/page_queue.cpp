@@ -16,6 +16,7 @@ log_part page_queue::covered() const {
 
 void page_queue::publish(const batch& written, lsn at, lsn tail, lsn last_group) {
   const std::scoped_lock lock(mutex_);
+  assert(written.number() > published() && at >= end_ && at <= last_group && last_group < tail);
   for (const page_ref& ref : written.pages()) {
     if (auto& since = ref.in->pages().dirty_since(ref.page); since == 0) {
       queue_.push_back({ref.in, ref.page, at});
@@ -98,6 +99,9 @@ void page_queue::check() const {
     require_invariant(page.in->pages().dirty_since(page.page) == page.since, "a page is in the queue once");
   }
   require_invariant(queue_.empty() || queue_.front().since >= log.head, "the head stays before the oldest record");
+  // [rvm.bulk.masked]
+  for (const bulk_mask& m : masks_)
+    require_invariant(m.batch == 0 || m.batch > published(), "pages are masked until the log has their bulk runs");
 }
 
 }  // namespace tenure::rvm

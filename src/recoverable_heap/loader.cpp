@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -209,12 +210,14 @@ region loader::map(const load_entry& entry) {
 
 // Writes the whole map anew, in a transaction of its own.
 void loader::store(const std::map<std::string, load_entry, std::less<>>& entries) {
+  assert(entries.size() <= max_entries);
   load_map next{};
   next.header.magic = load_map_magic;
   next.header.version = load_map_version;
   next.header.endian = endian_mark;
   next.header.home = number(home_);
   for (const auto& [name, entry] : entries) {
+    assert(!name.empty() && name.size() < sizeof(stored_entry::name) && entry.offset >= map_length);
     stored_entry& e = next.entries[next.header.count++];
     name.copy(e.name.data(), e.name.size() - 1);
     e.offset = entry.offset;

@@ -12,12 +12,15 @@
 #include <set>
 #include <utility>
 
+#include "log/invariant.hpp"
+
 namespace tenure::rvm {
 
 class page_runs {
  public:
   // Takes out `count` pages and returns the first; nothing if there is no such run.
   std::optional<std::uint32_t> take(std::uint32_t count) {
+    assert(count != 0);
     const auto fit = by_length_.lower_bound({count, 0});
     if (fit == by_length_.end()) return {};
     const auto [length, start] = *fit;
@@ -28,6 +31,7 @@ class page_runs {
     return start;
   }
   void give(std::uint32_t start, std::uint32_t count) {
+    assert(count != 0);
     total_ += count;
     auto next = by_start_.lower_bound(start);
     assert(next == by_start_.end() || next->first >= start + count);
@@ -51,6 +55,20 @@ class page_runs {
   [[nodiscard]] std::uint32_t longest() const { return by_length_.empty() ? 0 : by_length_.rbegin()->first; }
   // Start and length of each run. No two runs are adjacent.
   [[nodiscard]] const std::map<std::uint32_t, std::uint32_t>& runs() const { return by_start_; }
+  // Throws if an invariant does not hold.
+  void check() const {
+    std::uint64_t end = 0, total = 0;
+    bool is_first = true;
+    for (const auto& [start, count] : by_start_) {
+      require_invariant(count != 0 && (is_first || start > end), "runs of free pages are disjoint, and not adjacent");
+      require_invariant(by_length_.contains({count, start}), "a run of free pages is found by its length");
+      end = std::uint64_t{start} + count;
+      total += count;
+      is_first = false;
+    }
+    require_invariant(by_length_.size() == by_start_.size(), "what is found by its length is a run of free pages");
+    require_invariant(total == total_, "free pages are counted");
+  }
 
  private:
   using iterator = std::map<std::uint32_t, std::uint32_t>::iterator;

@@ -100,6 +100,7 @@ void recoverable_heap::state::plan(work& w) {
     s->ending = 0;
   }
   for (heap_span* s : w.begun) s->beginning = false;
+  assert(w.new_high_water <= image().layout.pages);
   for (const auto& [first, s] : spans.idle()) w.ended.push_back(s);
 }
 
@@ -124,6 +125,7 @@ void recoverable_heap::state::set_stored(const item& of, bool yes) {
   if (of.place.in->is_large()) return;  // its page table entry says it
   const std::uint64_t bit = std::uint64_t{1} << of.place.slot % 64;
   std::uint64_t& word = word_of(of.place);
+  assert(((word & bit) != 0) != yes);
   word = yes ? word | bit : word & ~bit;
 }
 
@@ -182,6 +184,7 @@ void recoverable_heap::state::committed(commit_scope& tx) noexcept {
   if (at == open.end()) return;
   for (const item& i : at->second.items) {
     in_flight.erase(spans.address(i.place));
+    assert(spans.is_stored(i.place) == (i.what == fate::allocated));
     if (i.what != fate::allocated) spans.release(i.place);
   }
   for (heap_span* s : at->second.ended) spans.close(*s);
@@ -195,6 +198,7 @@ void recoverable_heap::state::aborted(commit_scope& tx) noexcept {
   undo(at->second);
   for (const item& i : at->second.items) {
     in_flight.erase(spans.address(i.place));
+    assert(spans.is_stored(i.place) == (i.what == fate::freed));
     if (i.what != fate::freed) spans.release(i.place);
   }
   open.erase(at);

@@ -112,6 +112,7 @@ heap_spans::heap_spans(heap_image image) : image_(std::move(image)) {
 }
 
 heap_span& heap_spans::add(std::uint32_t first, const page_entry& what) {
+  assert(what.pages != 0 && first + what.pages <= image_.layout.pages && !spans_.contains(first));
   // The hint suits attaching, where spans come in order.
   heap_span& s = spans_.emplace_hint(spans_.end(), first, heap_span{})->second;
   s.first = first;
@@ -168,6 +169,7 @@ heap_place heap_spans::reserve_slot(unsigned size_class, std::uint64_t bytes) {
 }
 
 heap_place heap_spans::take_slot(heap_span& s) {
+  assert(s.explored && !s.closing && s.taken_count < s.slots);
   while (s.taken[s.first_room] == ~std::uint64_t{0}) ++s.first_room;
   const std::uint32_t slot = s.first_room * 64 + static_cast<std::uint32_t>(std::countr_one(s.taken[s.first_room]));
   assert(slot < s.slots);
@@ -233,6 +235,7 @@ void heap_spans::close(heap_span& s) {
 }
 
 void heap_spans::set_closing(heap_span& s, bool yes) {
+  assert(s.closing != yes);
   s.closing = yes;
   if (yes) {
     if (!s.is_large()) roomy_[s.size_class].erase(s.first);
@@ -273,6 +276,7 @@ std::uint64_t heap_spans::largest_room() const {
 
 void heap_spans::check() {
   static_cast<void>(heap_image(image_.base, image_.length, image_.name));  // checks the header
+  free_.check();
   const auto pages = static_cast<std::uint32_t>(image_.layout.pages);
   const auto span_name = [](std::uint32_t first) { return "the span at page " + std::to_string(first); };
 

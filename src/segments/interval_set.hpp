@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -14,6 +15,7 @@ namespace tenure::rvm {
 class interval_set {
  public:
   void add(std::uint64_t from, std::uint64_t to) {
+    assert(from < to);
     auto at = parts_.upper_bound(from);
     if (at != parts_.begin() && std::prev(at)->second >= from) {
       from = (--at)->first;
@@ -26,6 +28,7 @@ class interval_set {
     parts_[from] = to;
   }
   void remove(std::uint64_t from, std::uint64_t to) {
+    assert(from <= to);
     auto at = parts_.upper_bound(from);
     if (at != parts_.begin() && std::prev(at)->second > from) --at;
     while (at != parts_.end() && at->first < to) {

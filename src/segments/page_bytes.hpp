@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cassert>
 #include <cstdint>
 #include <vector>
 
@@ -22,14 +23,15 @@ class page_bytes {
     return all;
   }
   void insert(std::uint32_t from, std::uint32_t to) {
+    assert(from <= to && to <= redo_page);
     for (std::uint32_t word = from / 64; word * 64 < to; ++word) words_[word] |= mask_of(word, from, to);
   }
   // Calls f(from, to) for each maximal run of bytes in [from, to) that are not in the set.
   template <class F>
   void for_each_missing(std::uint32_t from, std::uint32_t to, F&& f) const {
     while (from < to) {
-      from = next(from, to, false);
-      const std::uint32_t end = next(from, to, true);
+      from = next(from, to, state::missing);
+      const std::uint32_t end = next(from, to, state::in_set);
       if (from < end) f(from, end);
       from = end;
     }
@@ -48,11 +50,11 @@ class page_bytes {
   void for_each_word(std::uint32_t from, std::uint32_t to, F&& f) const {
     for (std::uint32_t word = from / 64; word * 64 < to; ++word) f(words_[word], mask_of(word, from, to));
   }
-  // The first byte at or after `from` that is in the set (`wanted`) or is not in it (not `wanted`); `to` if there is
-  // none.
-  [[nodiscard]] std::uint32_t next(std::uint32_t from, std::uint32_t to, bool wanted) const {
+  enum class state { in_set, missing };
+  // The first byte at or after `from` that is in the set, or is not in it; `to` if there is none.
+  [[nodiscard]] std::uint32_t next(std::uint32_t from, std::uint32_t to, state wanted) const {
     while (from < to) {
-      const std::uint64_t word = wanted ? words_[from / 64] : ~words_[from / 64];
+      const std::uint64_t word = wanted == state::in_set ? words_[from / 64] : ~words_[from / 64];
       if (const std::uint64_t rest = word >> (from % 64); rest != 0) {
         const auto found = from + static_cast<std::uint32_t>(std::countr_zero(rest));
         return found < to ? found : to;

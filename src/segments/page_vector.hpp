@@ -15,6 +15,7 @@
 #pragma once
 
 #include <atomic>
+#include <cassert>
 #include <cstdint>
 #include <memory>
 #include <thread>
@@ -59,6 +60,7 @@ class page_vector {
   // A commit in this batch changes the page. Returns whether it is the batch's first commit to do so. Called with the
   // commit lock held, before the transaction's reference is removed.
   bool note_commit(std::uint64_t page, std::uint64_t batch) {
+    assert(page < pages_);
     auto& last = entries_[page].last_batch;
     if (last.load(std::memory_order_relaxed) == batch) return false;
     last.store(batch, std::memory_order_release);
@@ -66,12 +68,16 @@ class page_vector {
   }
   // The last batch that changes the page. 0: none yet.
   [[nodiscard]] std::uint64_t last_batch(std::uint64_t page) const {
+    assert(page < pages_);
     return entries_[page].last_batch.load(std::memory_order_acquire);
   }
 
   // The LSN of the batch that made the page dirty; 0: the page is clean. Dirty means that the page has changes which
   // are committed and synced, but not in the segment. Guarded by the page queue's mutex.
-  [[nodiscard]] std::uint64_t& dirty_since(std::uint64_t page) { return entries_[page].dirty_since; }
+  [[nodiscard]] std::uint64_t& dirty_since(std::uint64_t page) {
+    assert(page < pages_);
+    return entries_[page].dirty_since;
+  }
 
  private:
   struct entry {

@@ -432,6 +432,7 @@ void segment::write_bulk(std::span<bulk_write> writes, std::uint64_t transaction
   repair_checksums();
   for (bulk_write& w : writes) {
     w.checksums = page_checksums(w.from);
+    assert((w.page + w.checksums.size()) * redo_page <= round_up(length(), redo_page));
     const std::scoped_lock lock(unlogged_bulk_mutex_);
     unlogged_bulk_.push_back({w.page, w.checksums.size(), transaction, generation, 0});
   }
@@ -526,6 +527,7 @@ std::vector<std::uint32_t> segment::read_checksum_block(std::uint64_t block) {
 }
 
 void segment::set_stored_checksum(std::uint64_t page, std::uint32_t value) {
+  assert(!raw_ && page * redo_page < length());
   const std::uint64_t block = page / checksums_per_block;
   auto at = checksums_.find(block);
   // The block is kept only if it was read whole. Otherwise its other checksums would be lost.
@@ -558,6 +560,7 @@ segment::page_state segment::check(std::uint64_t page, os::const_bytes bytes) {
 // bytes with the old checksum. Recovery would take that for a truncation which the crash has interrupted.
 void segment::mark_damaged(std::span<const std::uint64_t> pages) {
   for (const std::uint64_t page : pages) {
+    assert(!raw_ && page * redo_page < length());
     const std::uint64_t block = page / checksums_per_block;
     std::vector<std::uint32_t> stored = read_checksum_block(block);
     stored[page % checksums_per_block] = damaged_page_mark;

@@ -2,9 +2,12 @@
 #include "store/access_lock.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <vector>
 
 #include <tenure/error.hpp>
+
+#include "log/invariant.hpp"
 
 namespace tenure::heap {
 
@@ -42,6 +45,7 @@ void access_lock::lock_exclusive() {
 }
 
 void access_lock::unlock_exclusive() noexcept {
+  assert(is_writer());
   const std::scoped_lock lock(mutex_);
   writer_ = std::thread::id();
   admitted_ = waiting_readers_;
@@ -67,11 +71,21 @@ void access_lock::lock_shared() {
 
 void access_lock::unlock_shared() noexcept {
   const auto last = std::find_if(reading.rbegin(), reading.rend(), [&](const entry& e) { return e.access == this; });
+  assert(last != reading.rend());
   const bool counted = last->counted;
   reading.erase(std::next(last).base());
   if (!counted) return;
   const std::scoped_lock lock(mutex_);
+  assert(readers_ != 0);
   if (--readers_ == 0) writer_may_enter_.notify_one();
+}
+
+void access_lock::check() const {
+  const std::scoped_lock lock(mutex_);
+  const bool has_writer = writer_.load() != std::thread::id();
+  rvm::require_invariant(!has_writer || readers_ == 0, "one writer or many readers have the access lock");
+  rvm::require_invariant(!has_writer || admitted_ == 0, "readers that were admitted go before the next writer");
+  rvm::require_invariant(admitted_ <= waiting_readers_, "only readers that wait are admitted");
 }
 
 }  // namespace tenure::heap

@@ -27,9 +27,11 @@ class access_lock {
   [[nodiscard]] bool is_reader() const noexcept;
   // Whether any thread has the lock.
   [[nodiscard]] bool in_use();
+  // Throws if an invariant does not hold.
+  void check() const;
 
  private:
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable readers_may_enter_, writer_may_enter_;
   std::atomic<std::thread::id> writer_{};
   std::size_t readers_ = 0, waiting_readers_ = 0, waiting_writers_ = 0;

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <mutex>
 
+#include "log/invariant.hpp"
 #include "objects/object_text.hpp"
 #include "objects/verifier.hpp"
 #include "os/file.hpp"
@@ -16,46 +18,6 @@
 namespace tenure {
 
 using namespace heap;
-
-// --- Which store containers use ------------------------------------------------------------------------------------------
-
-namespace {
-
-std::mutex open_stores_mutex;
-std::vector<store_state*> open_stores;                // in the order of opening
-std::atomic<store_state*> newest_store{nullptr};      // the last of them
-thread_local store_state* store_of_thread = nullptr;  // its other stores with transactions: store_state::outer
-
-}  // namespace
-
-store_state* current_store() noexcept {
-  return store_of_thread != nullptr ? store_of_thread : newest_store.load(std::memory_order_acquire);
-}
-store_state* store_at(const void* address) noexcept {
-  if (address == nullptr) return nullptr;
-  if (store_state* const current = current_store(); current != nullptr && current->databases->at(address) != nullptr)
-    return current;
-  if (open_sets() <= 1) return nullptr;
-  const database_set* const found = open_set_with(address);
-  return found == nullptr ? nullptr : &found->store();
-}
-void transaction_begun(store_state& in) noexcept { in.outer = std::exchange(store_of_thread, &in); }
-void transaction_ended(store_state& in) noexcept {
-  store_state** at = &store_of_thread;
-  while (*at != nullptr && *at != &in) at = &(*at)->outer;
-  if (*at != nullptr) *at = in.outer;
-}
-void store_opened(store_state& which) {
-  const std::scoped_lock lock(open_stores_mutex);
-  which.databases->announce();
-  open_stores.push_back(&which);
-  newest_store = &which;
-}
-void store_closed(store_state& which) noexcept {
-  const std::scoped_lock lock(open_stores_mutex);
-  std::erase(open_stores, &which);
-  newest_store = open_stores.empty() ? nullptr : open_stores.back();
-}
 
 // --- Opening and closing -------------------------------------------------------------------------------------------------
 
@@ -144,8 +106,8 @@ void store_state::open_databases() {
   }
   if (main.header().store_id != main.header().database_id)
     throw error(errc::wrong_log, main.file + ": belongs to another store");
-  if (main.header().databases != nullptr) {
-    const auto& others = *static_cast<const database_table*>(main.header().databases);
+  if (main.header().databases != stored_address::none) {
+    const heap::database_table& others = main.database_table();
     for (std::uint64_t n = 0; n < others.count; ++n) {
       const database_entry& e = others.entries[n];
       const std::string name(e.name.text, e.name.length);
@@ -213,11 +175,11 @@ void store_state::initialize(database_state& made, std::string_view name) {
 
 void store_state::add_to_table(const database_state& made, std::string_view name) {
   database_state& main = databases->front();
-  if (main.header().databases == nullptr) {
+  if (main.header().databases == stored_address::none) {
     tx.set_range(main.header().databases);
-    main.header().databases = main.make_array<database_table>(1);
+    main.header().databases = stored_address_of(main.make_array<heap::database_table>(1));
   }
-  auto& table = *static_cast<database_table*>(main.header().databases);
+  heap::database_table& table = main.database_table();
   if (table.count == table.capacity) {
     const std::uint64_t capacity = std::max<std::uint64_t>(4, 2 * table.capacity);
     auto* const larger = main.make_array<database_entry>(capacity);
@@ -226,6 +188,7 @@ void store_state::add_to_table(const database_state& made, std::string_view name
     table.entries = larger;
     table.capacity = capacity;
   }
+  assert(table.count < table.capacity);
   database_entry& e = table.entries[table.count];
   e.name = main.make_text(name);
   e.home = made.home;
@@ -341,6 +304,26 @@ std::vector<std::string> store::verify() const {
   if (state_->is_writer()) return heap::verify(*state_->databases, verified_by::writer);
   const reading_scope reading(*state_);
   return heap::verify(*state_->databases, verified_by::reader);
+}
+
+void store_state::check_heap() const {
+  using rvm::require_invariant;
+  if (closed) return;
+  access.check();
+  databases->check();
+  hidden.check();
+  const bool is_open = tx.is_open();
+  require_invariant(!is_open || access.in_use(), "a write transaction has the access lock");
+  require_invariant(is_open || (depth == 0 && !doomed && label.empty()), "what belongs to a transaction ends with it");
+  require_invariant(hidden.empty(), "fields that are not recoverable are hidden while a commit captures the values");
+  for (const auto& d : *databases)
+    require_invariant(is_open || (d->destroyed.empty() && d->retired.empty()), "only transactions remove objects");
+}
+
+void store_state::check() const {
+  if (closed) return;
+  check_heap();
+  memory->check();
 }
 
 bool store::is_persistent(const void* object) const {

@@ -17,6 +17,7 @@
 #include "objects/database_set.hpp"
 #include "objects/hidden_fields.hpp"
 #include "store/access_lock.hpp"
+#include "store/open_stores.hpp"
 
 namespace tenure {
 
@@ -44,9 +45,10 @@ struct store_state final : rvm::participant {
   void begin();
   // Returns the ticket to wait for; nothing if the transaction is an inner one.
   std::optional<ticket> commit();
-  // Commits and ends the transaction. With `keep_access` no other thread gets the access lock before reopen() begins
-  // the next transaction.
-  ticket finish(bool keep_access);
+  // Commits and ends the transaction. If the access lock is kept, reopen() begins the next transaction before any other
+  // thread gets the lock.
+  enum class access_after { released, kept };
+  ticket finish(access_after then);
   void reopen();
   void abort();
   // Forgets what belongs to the transaction that has just ended.
@@ -67,6 +69,13 @@ struct store_state final : rvm::participant {
   void read_ahead();
 
   void close();
+
+  // Throws if an invariant does not hold, of the heap or of the memory below. Called by the writer, or while nobody
+  // writes.
+  void check() const;
+  // The same without the memory below, of which a check takes a look at each page.
+  void check_heap() const;
+  void check_in_debug_builds() const;  // at the end of each transaction
 
   std::atomic<bool> used{false};
   const std::string directory;
@@ -105,16 +114,5 @@ class reading_scope {
   store_state& store_;
   const bool inside_;
 };
-
-// The store that containers use: the one whose write transaction the thread has begun last, or else the one that was
-// opened last.
-[[nodiscard]] store_state* current_store() noexcept;
-// The open store that has a database at the address, current_store() first; nullptr: none.
-[[nodiscard]] store_state* store_at(const void* address) noexcept;
-// The thread has begun, or ended, a write transaction. A thread may have one in each of several stores.
-void transaction_begun(store_state& in) noexcept;
-void transaction_ended(store_state& in) noexcept;
-void store_opened(store_state& which);
-void store_closed(store_state& which) noexcept;
 
 }  // namespace tenure

@@ -5,6 +5,7 @@
 //   2. the program changes objects and makes new ones (birth.hpp);
 //   3. commit: the changes are collected; the stabilizer follows the references in them and declares what is to be logged;
 //   4. recoverable memory captures the values; the access lock is released; the log is waited for.
+#include <cassert>
 #include <cstring>
 
 #include <tenure/error.hpp>
@@ -31,6 +32,7 @@ void store_state::begin() {
 void store_state::reopen() {
   try {
     require_writable();
+    assert(is_writer() && !tx.is_open() && hidden.empty());
     tx = memory->begin_automatic();
     tx.join(*this);
   } catch (...) {
@@ -46,12 +48,13 @@ void store_state::reopen() {
 
 std::optional<ticket> store_state::commit() {
   require_transaction("commit");
-  if (depth == 0) return finish(false);
+  if (depth == 0) return finish(access_after::released);
   --depth;
   return std::nullopt;
 }
 
-ticket store_state::finish(bool keep_access) {
+ticket store_state::finish(access_after then) {
+  assert(is_writer() && depth == 0);
   if (doomed)
     throw error(errc::doomed,
                 directory + ": an inner transaction was aborted, so this one cannot commit; abort it too");
@@ -73,7 +76,8 @@ ticket store_state::finish(bool keep_access) {
     ++counts.commits;
   }
   ended();
-  if (!keep_access) {
+  check_in_debug_builds();
+  if (then == access_after::released) {
     transaction_ended(*this);
     access.unlock_exclusive();
   }
@@ -97,8 +101,16 @@ void store_state::abort() {
     ++counts.aborts;
   }
   ended();
+  check_in_debug_builds();
   transaction_ended(*this);
   access.unlock_exclusive();
+}
+
+// A mistake in the library is found where it is made.
+void store_state::check_in_debug_builds() const {
+#ifndef NDEBUG
+  check_heap();
+#endif
 }
 
 void store_state::ended() noexcept {
@@ -167,7 +179,7 @@ ticket transaction::checkpoint(commit_mode mode) {
   if (s.depth != 0)
     throw error(errc::bad_transaction,
                 s.directory + ": an inner transaction cannot make a checkpoint of the outer one");
-  const ticket done = s.finish(true);
+  const ticket done = s.finish(store_state::access_after::kept);
   state_ = nullptr;
   s.reopen();
   state_ = &s;

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include <tenure/rvm.hpp>
+#include <tenure/rvm/memory.hpp>
 
 #include "objects/format.hpp"
 #include "records/format.hpp"

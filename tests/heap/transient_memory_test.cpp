@@ -1,6 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
 // Memory of containers that are not in the store, which programs and their threads make and free all the time.
+#include <algorithm>
 #include <atomic>
 #include <deque>
 #include <filesystem>

@@ -105,6 +105,7 @@ class graph_workload {
     std::mt19937_64 random(seed_ + history_.size());
     for (int i = 0; i < steps; ++i) {
       step(s, far, g, f, random);
+      expect_invariants(s);
       if (verified) expect_sound(s);
     }
     if (random() % 2 == 0) s.close();

@@ -195,6 +195,7 @@ class random_program {
       floating_before_ = floating_.size();
       while (steps-- != 0 && !testing::Test::HasFailure()) {
         step();
+        expect_invariants(*store_);
         if (random_.one_in(verified_every_)) expect_sound(*store_);
       }
       end(tx);

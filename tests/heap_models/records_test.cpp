@@ -149,13 +149,17 @@ class record_program {
       else
         floating_.emplace_back(tenure::string(text()));
     }
+    expect_invariants(*store_);
   }
 
   void transact(database& far) {
     const model_table before = now_;
     older_ = floating_.size();
     transaction tx = store_->begin();
-    for (std::uint64_t steps = 1 + random_.below(5); steps != 0; --steps) step(far);
+    for (std::uint64_t steps = 1 + random_.below(5); steps != 0; --steps) {
+      step(far);
+      expect_invariants(*store_);
+    }
     if (has(7) && random_.one_in(4)) {
       floating_.resize(older_);  // the memory of the others goes
       tx.abort();

@@ -12,6 +12,7 @@
 
 #include <tenure/store.hpp>
 
+#include "store/open_stores.hpp"
 #include "support/temp_dir.hpp"
 
 namespace tenure::support {
@@ -30,7 +31,12 @@ inline store_options small_store() {
   return how;
 }
 
+// What the library knows in memory.
+inline void expect_invariants(const store& s) {
+  EXPECT_NO_THROW(check_store_at(reinterpret_cast<const void*>(s.default_database().home())));
+}
 inline void expect_sound(const store& s) {
+  expect_invariants(s);
   const auto wrong = s.verify();
   for (std::size_t n = 0; n < std::min<std::size_t>(wrong.size(), 10); ++n) ADD_FAILURE() << wrong[n];
 }

@@ -1,0 +1,74 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "objects/block_map.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "log/invariant.hpp"
+
+namespace tenure::heap {
+
+using rvm::require_invariant;
+
+void block_map::check() const {
+  const std::uint64_t end = header().blocks_end;
+  require_invariant(end >= bookkeeping_blocks && end <= blocks_, "the blocks that were ever used lie in the database");
+  for (std::uint64_t zone = (end + blocks_in_zone - 1) / blocks_in_zone; zone < blocks_ / blocks_in_zone; ++zone)
+    require_invariant(kind_of_zone(zone) == zone_kind::unused, "zones that were never used are unused");
+  for (std::uint64_t block = 0; block < end;) {
+    const std::uint64_t zone = block / blocks_in_zone;
+    require_invariant(zone != 0 || kind_of_zone(zone) == zone_kind::ordinary, "the first zone has the header");
+    if (kind_of_zone(zone) != zone_kind::ordinary) {
+      // Behind large objects check_large() skips the zones that they continue into.
+      require_invariant(kind_of_zone(zone) == zone_kind::unused,
+                        "a zone without bookkeeping belongs to a large object");
+      block = (zone + 1) * blocks_in_zone;
+    } else {
+      block = check_block(block);
+    }
+  }
+}
+
+std::uint64_t block_map::check_block(std::uint64_t block) const {
+  const block_entry& e = entry(block);
+  const bool is_bookkeeping = block % blocks_in_zone < bookkeeping_blocks;
+  require_invariant((e.kind == block_kind::bookkeeping) == is_bookkeeping, "a zone begins with its bookkeeping");
+  if (is_bookkeeping) return block + 1;
+  const start_bits& here = starts(block);
+  if (const transient_block* const y = find_transient_block(block); y != nullptr && y->first == block) {
+    // [heap.object.once]
+    require_invariant(here.is_disjoint_from(y->starts), "an object is persistent or transient, never both");
+    require_invariant(!y->is_large || e.kind != block_kind::small, "a large object shares no block");
+  }
+  switch (e.kind) {
+    case block_kind::unused:
+      require_invariant(here.empty(), "no object starts in an unused block");
+      require_invariant(e.used == 0 && e.span == 0, "the entry of an unused block is empty");
+      return block + 1;
+    case block_kind::small: {
+      const std::uint64_t objects = here.count();
+      require_invariant(objects != 0, "a block without objects is unused");
+      require_invariant(objects <= e.used && e.used <= granules_in_block, "the granules in use fit the objects");
+      return block + 1;
+    }
+    case block_kind::large: return check_large(block);
+    default: require_invariant(false, "a continued block follows those of its large object"); return block + 1;
+  }
+}
+
+std::uint64_t block_map::check_large(std::uint64_t first) const {
+  const std::uint64_t end = first + entry(first).span;
+  require_invariant(starts(first).count() == 1, "one object starts in the first block of a large object");
+  require_invariant(end > first && end <= header().blocks_end, "a large object ends among the blocks in use");
+  const std::uint64_t zone_end = (first / blocks_in_zone + 1) * blocks_in_zone;
+  for (std::uint64_t b = first + 1; b < std::min(end, zone_end); ++b)
+    require_invariant(entry(b).kind == block_kind::continued && entry(b).span == b - first && starts(b).empty(),
+                      "the other blocks of a large object lead to its first");
+  if (end <= zone_end) return end;
+  for (std::uint64_t b = zone_end; b < end; b += blocks_in_zone)
+    require_invariant(kind_of_zone(b / blocks_in_zone) == zone_kind::continued,
+                      "a zone into which a large object continues has no bookkeeping");
+  return (end + blocks_in_zone - 1) / blocks_in_zone * blocks_in_zone;
+}
+
+}  // namespace tenure::heap

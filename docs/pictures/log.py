@@ -64,7 +64,7 @@ def draw():
                               (1.2, "new\nbytes", "live"), (1.2, "range:\noffset,\nlength", "disk"), (1.2, "new\nbytes", "live")],
                  left, right)
     p.zoom((group[2][0], group[2][1], 294), (left, right, 354))
-    p.text(left, 432, "An extents record has, instead of ranges and bytes, the checksums of pages that the transaction has\n"
+    p.text(left, 432, "A record of bulk runs has, instead of ranges and bytes, the checksums of pages that the transaction has\n"
            "written straight to the segment. There are no old values: nothing uncommitted reaches a segment,\n"
            "so there is nothing to undo.", 11.5, faint=True)
     p.text(left, 490, "Byte by byte: docs/formats.md.", 11.5, faint=True)

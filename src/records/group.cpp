@@ -50,7 +50,7 @@ segment_name parse_segment(cursor& at, const record_header& header) {
 }
 
 void parse_bulk_runs(cursor& at, const record_header& header, std::size_t segments, std::vector<bulk_run_view>& runs) {
-  if (header.count > at.left() / sizeof(bulk_run_header)) at.fail("a transaction has more extents than fit");
+  if (header.count > at.left() / sizeof(bulk_run_header)) at.fail("a transaction has more bulk runs than fit");
   runs.reserve(header.count);
   for (std::uint32_t i = 0; i < header.count; ++i) {
     const auto run = at.take<bulk_run_header>();

@@ -50,7 +50,7 @@ void page_queue::unmask(std::uint64_t transaction) noexcept {
   std::erase_if(masks_, [&](const bulk_mask& m) { return m.transaction == transaction && m.batch == 0; });
 }
 
-bool page_queue::is_settled(const page_ref& page) const {
+bool page_queue::is_in_segment(const page_ref& page) const {
   const std::scoped_lock lock(mutex_);
   return page.in->pages().last_batch(page.page) <= published() && page.in->pages().dirty_since(page.page) == 0;
 }

@@ -46,7 +46,7 @@ class page_queue {
   [[nodiscard]] std::uint64_t published() const { return published_.load(std::memory_order_acquire); }
 
   // Whether all committed changes of the page are in its segment.
-  [[nodiscard]] bool is_settled(const page_ref& page) const;
+  [[nodiscard]] bool is_in_segment(const page_ref& page) const;
 
   // The transaction is writing these pages straight to their segments. Older records of these pages must not be written
   // from now on, until the transaction's bulk runs are in the live part of the log [rvm.bulk.masked].

@@ -143,7 +143,7 @@ std::size_t region_mapper::drop_equal(region_state& what, std::size_t from, std:
   for (std::size_t at = from; at < to; at += page) {
     bool written = true;
     for (std::uint64_t p = (what.offset + at) / redo_page; p < (what.offset + at + page) / redo_page; ++p)
-      written = written && !referenced.contains({what.in, p}) && writing_->queue.is_settled({what.in, p});
+      written = written && !referenced.contains({what.in, p}) && writing_->queue.is_in_segment({what.in, p});
     if (written && std::memcmp(what.base + at, stored.data() + (at - from), page) == 0)
       os::append_page(equal, what.base + at, page);
     else if (anonymous)

@@ -89,10 +89,10 @@ void transaction::write_bulk(const region& in, std::size_t offset, std::span<con
 std::uint64_t transaction::id() const { return require_open(state_).id(); }
 void transaction::label(std::string_view name) { require_open(state_).set_label(name); }
 std::span<const memory_range> transaction::changes() const { return require_open(state_).changes(); }
-std::span<const memory_range> transaction::settle_changes() { return require_open(state_).settle_changes(); }
+std::span<const memory_range> transaction::collect_changes() { return require_open(state_).collect_changes(); }
 
-void transaction::take_back_changes() noexcept {
-  if (state_ != nullptr) state_->take_back_changes();
+void transaction::discard_changes() noexcept {
+  if (state_ != nullptr) state_->discard_changes();
 }
 
 void transaction::join(participant& who) { require_open(state_).join(who); }

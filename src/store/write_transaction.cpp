@@ -61,12 +61,12 @@ ticket store_state::finish(access_after then) {
   stabilizer work(*databases, tx, hidden);
   ticket done;
   try {
-    work.run(tx.settle_changes());
+    work.run(tx.collect_changes());
     if (!label.empty()) tx.label(label);
     done = tx.commit(rvm::commit_mode::no_flush);
   } catch (...) {
     hidden.put_back();
-    tx.take_back_changes();
+    tx.discard_changes();
     work.undo();
     throw;
   }

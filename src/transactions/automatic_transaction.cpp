@@ -8,7 +8,7 @@
 namespace tenure::rvm {
 
 void automatic_transaction::set_tracked_range(region_state& in, std::byte* from, std::size_t length) {
-  if (settled_)
+  if (captured_)
     throw error(errc::wrong_tracking,
                 name() + ": the region of " + in.segment_path +
                     " is tracked automatically; change it in a transaction begun with begin_automatic()");
@@ -43,21 +43,21 @@ void automatic_transaction::forget() noexcept {
   forget_tracked_ranges();
 }
 
-std::span<const memory_range> automatic_transaction::settle_changes() {
-  if (settled_) throw error(errc::wrong_tracking, name() + ": its changes are settled already");
+std::span<const memory_range> automatic_transaction::collect_changes() {
+  if (captured_) throw error(errc::wrong_tracking, name() + ": its changes are captured already");
   if (!collected_) collect();
   collected_ = true;
   return changes_;
 }
 
-void automatic_transaction::take_back_changes() noexcept {
+void automatic_transaction::discard_changes() noexcept {
   forget();
   forget_bulk();
 }
 
 ticket automatic_transaction::log(commit_mode mode) {
   const auto& parts = owner().parts();
-  if (settled_)
+  if (captured_)
     throw error(errc::outcome_unknown, name() +
                                            " was committed, and then the log could not be written; "
                                            "close this memory and open it again to find out what survived");
@@ -76,13 +76,13 @@ ticket automatic_transaction::log(commit_mode mode) {
 }
 
 void automatic_transaction::logging_failed() noexcept {
-  if (!settled_) forget();
+  if (!captured_) forget();
 }
 
 void automatic_transaction::logged(ticket at, commit_mode mode) {
   const auto& parts = owner().parts();
   const bool many_before_images = parts.tracked.committed(changes_);
-  settled_ = true;
+  captured_ = true;
   try {
     if (mode == commit_mode::flush) parts.writer.wait(at);
   } catch (const error& e) {
@@ -101,9 +101,9 @@ void automatic_transaction::logged(ticket at, commit_mode mode) {
 }
 
 void automatic_transaction::restore() noexcept {
-  if (settled_) return;
+  if (captured_) return;
   put_back_old_values();
-  settled_ = true;
+  captured_ = true;
   const auto& parts = owner().parts();
   // Done before the next automatic transaction may begin.
   if (!parts.tracked.put_back()) parts.writer.fail(parts.not_restored);
@@ -111,7 +111,7 @@ void automatic_transaction::restore() noexcept {
 }
 
 void automatic_transaction::reset_kind() noexcept {
-  settled_ = collected_ = false;
+  captured_ = collected_ = false;
   changes_.clear();
 }
 

@@ -12,8 +12,8 @@ class automatic_transaction final : public transaction_state {
  public:
   using transaction_state::transaction_state;
 
-  std::span<const memory_range> settle_changes() override;
-  void take_back_changes() noexcept override;
+  std::span<const memory_range> collect_changes() override;
+  void discard_changes() noexcept override;
   [[nodiscard]] std::span<const memory_range> changes() const override { return changes_; }
   [[nodiscard]] bool uses(const region_state& in) const override;
 
@@ -31,7 +31,7 @@ class automatic_transaction final : public transaction_state {
   void collect();
   void forget() noexcept;
 
-  bool settled_ = false;
+  bool captured_ = false;
   bool collected_ = false;             // the changes were found; commit does not look for them again
   std::vector<memory_range> changes_;  // the changes that commit has found
 };

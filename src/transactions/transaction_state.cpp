@@ -359,7 +359,7 @@ void explicit_transaction::set_tracked_range(region_state& in, std::byte*, std::
 
 ticket explicit_transaction::log(commit_mode mode) { return owner().parts().writer.commit(*this, mode); }
 
-std::span<const memory_range> explicit_transaction::settle_changes() {
+std::span<const memory_range> explicit_transaction::collect_changes() {
   throw error(errc::wrong_tracking, name() + ": only an automatic one finds its changes");
 }
 

@@ -62,9 +62,9 @@ class transaction_state : public commit_source {
   // Ends the transaction: aborts it, or, if it was begun with no_restore, leaves its changes in memory.
   void drop() noexcept;
   // Finds the changes in tracked regions before the commit. Only automatic transactions do that.
-  virtual std::span<const memory_range> settle_changes() = 0;
-  // Undoes settle_changes(), and forgets what was to be written in bulk.
-  virtual void take_back_changes() noexcept = 0;
+  virtual std::span<const memory_range> collect_changes() = 0;
+  // Undoes collect_changes(), and forgets what was to be written in bulk.
+  virtual void discard_changes() noexcept = 0;
   // The changes in tracked regions that commit has found.
   [[nodiscard]] virtual std::span<const memory_range> changes() const = 0;
 
@@ -182,8 +182,8 @@ class explicit_transaction final : public transaction_state {
  public:
   using transaction_state::transaction_state;
 
-  std::span<const memory_range> settle_changes() override;
-  void take_back_changes() noexcept override { forget_bulk(); }
+  std::span<const memory_range> collect_changes() override;
+  void discard_changes() noexcept override { forget_bulk(); }
   [[nodiscard]] std::span<const memory_range> changes() const override { return {}; }
 
  private:

@@ -57,7 +57,7 @@ class participant {
   virtual ~participant() = default;
   virtual void prepare(commit_scope& tx) = 0;
   virtual void undo_prepare(commit_scope& tx) noexcept = 0;
-  // The order of commits is settled and the values are copied; nothing is durable yet. In an automatic transaction: before
+  // The order of commits is fixed and the values are copied; nothing is durable yet. In an automatic transaction: before
   // the next one may begin. Commits of others are kept out: neither wait nor begin, commit or abort here.
   virtual void captured(commit_scope& /*tx*/) noexcept {}
   virtual void committed(commit_scope& tx) noexcept = 0;

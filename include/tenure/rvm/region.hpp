@@ -70,7 +70,13 @@ class region {
   // errc::wrong_tracking for a region that is tracked automatically: it gives memory back by itself.
   std::size_t back_with_file(std::size_t offset, std::size_t length);
 
-  // For layers above, on automatically tracked regions (errc::wrong_tracking on others). Nothing is tracked in a memory that
+  // Writes committed changes to the segment and unmaps. Throws errc::region_busy, and changes nothing, while a
+  // transaction has uncommitted ranges in it [RVM §4.1].
+  void unmap();
+
+  // --- For layers above (participant.hpp) ---
+  //
+  // On automatically tracked regions (errc::wrong_tracking on others). Nothing is tracked in a memory that
   // was opened for reading only: the last two do nothing there.
   //
   // Makes whole pages writable and leaves them out of tracking: memory for new objects. What is on them is not recoverable
@@ -82,10 +88,6 @@ class region {
   // region is used.
   void set_change_filter(change_filter* filter);
   void on_stray_write(stray_write_judge judge, void* context);
-
-  // Writes committed changes to the segment and unmaps. Throws errc::region_busy, and changes nothing, while a
-  // transaction has uncommitted ranges in it [RVM §4.1].
-  void unmap();
 
  private:
   friend class memory;

@@ -44,14 +44,6 @@ class transaction {
   // it fails with EFAULT where it meets a page that is closed. Spares the program's own writes their traps, too. In an
   // automatic transaction set_range does no more than this there: what is logged is what changed.
   void touch(const void* address, std::size_t length) { set_range(address, length); }
-  // What an automatic transaction has changed in automatically tracked regions, in ascending order, as settle_changes() has
-  // found it.
-  [[nodiscard]] std::span<const memory_range> changes() const;
-  // Finds them now, for a layer above that decides by them what else to log, without the locks of commit: until commit(),
-  // which does not look again, the program must not write to automatically tracked regions, and set_range() means what it
-  // means in participant::prepare. After a commit that throws, or take_back_changes(), everything is as before.
-  std::span<const memory_range> settle_changes();
-  void take_back_changes() noexcept;
   // set_range, then copies.
   void modify(void* to, const void* from, std::size_t length);
   template <class T>
@@ -89,8 +81,18 @@ class transaction {
   [[nodiscard]] std::uint64_t id() const;
   // A name that the log's history shows: at most 255 bytes of it are kept.
   void label(std::string_view name);
+  // --- For layers above (participant.hpp) ---
+  //
   // Takes part in this transaction's end. Joining twice is joining once. The participant must outlive the transaction.
   void join(participant& who);
+  // Finds now what the transaction has changed in automatically tracked regions, in ascending order, for a layer above that
+  // decides by it what else to log. It needs none of the locks of commit. Until commit(), which does not search again, the
+  // program must not write to automatically tracked regions, and set_range() means what it means in participant::prepare.
+  // After a commit that throws, or discard_changes(), everything is as before.
+  std::span<const memory_range> collect_changes();
+  void discard_changes() noexcept;
+  // What collect_changes() has found.
+  [[nodiscard]] std::span<const memory_range> changes() const;
 
  private:
   friend class memory;

@@ -100,19 +100,22 @@ template <class M>
 inline constexpr field_facts facts_of = make_facts<M>();
 
 template <class M>
-consteval const field_facts* facts_or_none() {
+consteval bool has_facts() {
   (void)require_persistable<M>();
-  if constexpr (own_obstacle<M>() == obstacle::none) {
-    if constexpr (!std::is_empty_v<typename element_of<std::remove_cv_t<M>>::type>)
-      return &facts_of<std::remove_cv_t<M>>;
-  }
+  if constexpr (own_obstacle<M>() == obstacle::none)
+    return !std::is_empty_v<typename element_of<std::remove_cv_t<M>>::type>;
+  return false;
+}
+
+template <class M>
+consteval const field_facts* facts_or_none() {
+  if constexpr (has_facts<M>()) return &facts_of<std::remove_cv_t<M>>;
   return nullptr;
 }
 
 template <class M>
 void add_field(std::vector<field>& to, std::string_view name, std::uint64_t offset, const field_guard* only_if) {
-  if constexpr (constexpr const field_facts* facts = facts_or_none<M>(); facts != nullptr)
-    add_known_field(to, name, offset, *facts, only_if);
+  if constexpr (has_facts<M>()) add_known_field(to, name, offset, facts_of<std::remove_cv_t<M>>, only_if);
 }
 
 template <class... F>

@@ -98,14 +98,14 @@ class hash_iterator {
   // Refers to the first entry of the groups from `first` on.
   static hash_iterator first_of(group* first, group* end) noexcept {
     hash_iterator it{first, end, 0};
-    if (first != end) it.settle(first->used());
+    if (first != end) it.find_used_slot(first->used());
     return it;
   }
 
   [[nodiscard]] reference operator*() const noexcept { return here_->entries[at_]; }
   [[nodiscard]] pointer operator->() const noexcept { return here_->entries + at_; }
   hash_iterator& operator++() noexcept {
-    settle(here_->used() & (~std::uint32_t{1} << at_));
+    find_used_slot(here_->used() & (~std::uint32_t{1} << at_));
     return *this;
   }
   hash_iterator operator++(int) noexcept {
@@ -122,7 +122,7 @@ class hash_iterator {
   [[nodiscard]] std::uint32_t at() const noexcept { return at_; }
 
  private:
-  void settle(std::uint32_t left) noexcept {
+  void find_used_slot(std::uint32_t left) noexcept {
     while (left == 0) {
       if (++here_ == end_) {
         at_ = 0;

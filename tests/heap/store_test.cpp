@@ -353,8 +353,10 @@ TEST_F(store_test, virtual_functions_work_in_another_process) {
     const shape* const more = &d.more[1];
     const bool right = d.first->corners() == 5 && dynamic_cast<const polygon*>(d.first) != nullptr &&
                        inner->corners() == 3 && more->corners() == 4 && s().verify().empty();
+    opened.reset();
     return right ? 0 : 1;
   });
-  EXPECT_TRUE(child.wait().exited_with(0));
+  const auto end = child.wait();
+  EXPECT_TRUE(end.exited_with(0)) << end.output;
   open();
 }

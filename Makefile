@@ -34,6 +34,10 @@ bench-rvm: build-bench  ## the RVM paper's evaluation: tables 1 and 2, figures 8
 	@rm -f build/bench-rvm.jsonl
 	@$(USER_BUILD)/bench/bench_rvm --json build/bench-rvm.jsonl
 
+.PHONY: bench-compile
+bench-compile: dependencies-build dependencies-bench  ## what including Tenure costs the compiler, with other systems beside
+	@bench/compile/measure.py
+
 .PHONY: build-bench
 build-bench: dependencies-build dependencies-bench  ## build the benchmarks, with the other systems that are installed
 	@cmake --preset bench

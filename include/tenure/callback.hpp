@@ -22,12 +22,10 @@ class callback<Result(Arguments...)> {
   callback() noexcept = default;
   callback(std::nullptr_t) noexcept {}
   template <class F>
-  requires(!std::is_same_v<std::remove_cvref_t<F>, callback> &&
-           std::is_invocable_r_v<Result, std::decay_t<F>&, Arguments...>) callback(F&& f) {
-    using function = std::decay_t<F>;
+  requires(!std::is_same_v<F, callback> && std::is_invocable_r_v<Result, F&, Arguments...>) callback(F f) {
     if constexpr (requires { f == nullptr; })
       if (f == nullptr) return;
-    held_ = new holder<function>(std::forward<F>(f));
+    held_ = new holder<F>(std::move(f));
   }
   callback(const callback& other) : held_(other.held_ == nullptr ? nullptr : other.held_->copy()) {}
   callback(callback&& other) noexcept : held_(std::exchange(other.held_, nullptr)) {}
@@ -51,8 +49,7 @@ class callback<Result(Arguments...)> {
   };
   template <class F>
   struct holder final : held {
-    template <class From>
-    explicit holder(From&& from) : function(std::forward<From>(from)) {}
+    explicit holder(F f) : function(std::move(f)) {}
     [[nodiscard]] held* copy() const override { return new holder(function); }
     Result call(Arguments... arguments) override { return function(std::forward<Arguments>(arguments)...); }
     F function;

@@ -25,6 +25,9 @@ class kernel_notes final : public write_finder {
   [[nodiscard]] std::uint64_t count_present(std::uint64_t most) noexcept override {
     return notes_.count_present(pages_.base, pages_.all().length, most);
   }
+  [[nodiscard]] bool is_worth_choosing() noexcept override {
+    return notes_.count_present(pages_.base, pages_.page_size, 1) != unknown;
+  }
 
  private:
   tracked_pages& pages_;

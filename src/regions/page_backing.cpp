@@ -10,6 +10,11 @@ void page_backing::add_anonymous(std::size_t from, std::size_t to) {
   count_.anonymous_pages += (to - from) / pages_.page_size;
 }
 
+void page_backing::remove_anonymous(std::size_t from, std::size_t to) {
+  anonymous_.remove(from, to);
+  count_.anonymous_pages -= (to - from) / pages_.page_size;
+}
+
 void page_backing::release() noexcept {
   anonymous_.for_each(
       [&](std::uint64_t from, std::uint64_t to) { count_.anonymous_pages -= (to - from) / pages_.page_size; });

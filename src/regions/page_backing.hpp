@@ -25,6 +25,8 @@ class page_backing {
 
   // The region has grown by [from, to), in bytes, which the file does not back.
   void add_anonymous(std::size_t from, std::size_t to);
+  // It has not, after all.
+  void remove_anonymous(std::size_t from, std::size_t to);
   // These pages, in ascending order, equal the file, and are closed: they show it again.
   void drop(const protection_guard&, std::span<const page_number> pages);
   void release() noexcept;

@@ -31,6 +31,6 @@ std::uint64_t private_scan::cost(std::uint64_t present, std::uint64_t) const noe
   return present * (two_scans + two_comparisons);
 }
 
-bool private_scan::is_worth_choosing() const noexcept { return os::knows_private_copies(); }
+bool private_scan::is_worth_choosing() noexcept { return os::knows_private_copies(); }
 
 }  // namespace tenure::rvm

@@ -18,7 +18,7 @@ class private_scan final : public write_finder {
   [[nodiscard]] bool leaves_out_hot_pages() const noexcept override { return false; }
   [[nodiscard]] std::uint64_t cost_to_start(std::uint64_t present) const noexcept override;
   [[nodiscard]] std::uint64_t cost(std::uint64_t present, std::uint64_t written) const noexcept override;
-  [[nodiscard]] bool is_worth_choosing() const noexcept override;
+  [[nodiscard]] bool is_worth_choosing() noexcept override;
 
  private:
   tracked_pages& pages_;

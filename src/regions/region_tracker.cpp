@@ -57,16 +57,16 @@ void region_tracker::release() noexcept {
 }
 
 void region_tracker::grow(std::size_t length, bool anonymous) {
-  const std::uint64_t old = pages_.count;
-  const std::size_t from = old * pages_.page_size;
+  const std::size_t from = pages_.count * pages_.page_size;
   committed_.grow(from, length);
   const protection_guard lock(pages_.protection);
-  pages_.count = length / pages_.page_size;
+  if (anonymous) backing_.add_anonymous(from, length);
+  const std::uint64_t old = pages_.count.exchange(length / pages_.page_size);
   if (const int code = finders_.grow(lock, old); code != 0) {
     pages_.count = old;
+    if (anonymous) backing_.remove_anonymous(from, length);
     throw cannot_protect(in_, code);
   }
-  if (anonymous) backing_.add_anonymous(from, length);
 }
 
 // --- Comparison ------------------------------------------------------------------------------------------------------
@@ -100,7 +100,11 @@ bool region_tracker::undo_stray_write(page_number page) {
   std::byte* const now = pages_.range_of(page).address;
   const std::byte* const then = committed_.of(page);
   const bool stray = !stretches_.empty();
-  if (stray) report(now + stretches_.front().from, false);
+  if (stray) {
+    report(now + stretches_.front().from, false);
+    // Where memory was short, a page may have been closed before it was compared.
+    if (!finders_.announce(page, 1)) throw cannot_open_pages(in_);
+  }
   for (const stretch& s : stretches_) std::memcpy(now + s.from, then + s.from, s.to - s.from);
   if (filter_ != nullptr) {
     committed_.reserve(1);
@@ -157,9 +161,9 @@ void region_tracker::collect(std::vector<memory_range>& changes) {
 void region_tracker::log_without_comparison(std::byte* from, std::size_t length) {
   const page_number first = pages_.page_of(from), last = pages_.page_of(from + length - 1);
   committed_.reserve(new_images_ + as_is_.size() + in_bulk_.size() + last - first + 1);
+  copied_.reserve(as_is_.size() + in_bulk_.size() + last - first + 1);
   for (page_number page = first; page <= last; ++page)
     if (as_is_.empty() || as_is_.back() != page) as_is_.push_back(page);
-  copied_.reserve(as_is_.size() + in_bulk_.size());
   announce(from, length);
 }
 
@@ -167,8 +171,8 @@ void region_tracker::written_in_bulk(std::byte* from, std::size_t length) {
   const page_number first = pages_.page_of(from), last = pages_.page_of(from + length - 1);
   committed_.reserve(new_images_ + as_is_.size() + in_bulk_.size() + last - first + 1);
   dropping_.reserve(gathered_.size() + in_bulk_.size() + last - first + 1);
+  copied_.reserve(as_is_.size() + in_bulk_.size() + last - first + 1);
   for (page_number page = first; page <= last; ++page) in_bulk_.push_back(page);
-  copied_.reserve(as_is_.size() + in_bulk_.size());
   announce(from, length);
 }
 
@@ -285,7 +289,9 @@ void region_tracker::end() noexcept {
   if (closed && !dropping_.empty()) {
     const protection_guard lock(pages_.protection);
     try {
-      std::erase_if(dropping_, [&](page_number page) { return finders_.is_open(page); });
+      // Bytes that are not recoverable may have been written, without a trap, since the page was compared.
+      std::erase_if(dropping_,
+                    [&](page_number page) { return finders_.is_open(page) || committed_.differs_from_file(page); });
       backing_.drop(lock, dropping_);
     } catch (...) {  // only memory is not given back
     }
@@ -359,7 +365,12 @@ void region_tracker::give_back_written() {
     // Threads that may write outside of transactions must not write to a page between its comparison and its end.
     const protection_guard lock(pages_.protection);
     if (!finders_.close_for_a_moment(lock)) return;
-    dropped = give_back(lock, pages);
+    try {
+      dropped = give_back(lock, pages);
+    } catch (...) {
+      finders_.open_again(lock);
+      throw;
+    }
     finders_.open_again(lock);
   }
   host_.count.pages_given_back += dropped;

@@ -66,7 +66,7 @@ class write_finder {
   static constexpr std::uint64_t unknown = ~std::uint64_t{0};
   [[nodiscard]] virtual std::uint64_t count_present(std::uint64_t /*most*/) noexcept { return unknown; }
   // Whether these costs are true on this system.
-  [[nodiscard]] virtual bool is_worth_choosing() const noexcept { return true; }
+  [[nodiscard]] virtual bool is_worth_choosing() noexcept { return true; }
 };
 
 }  // namespace tenure::rvm

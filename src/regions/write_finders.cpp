@@ -96,6 +96,7 @@ void write_finders::keep_open(page_number page) noexcept {
 }
 
 void write_finders::note_commit(std::uint64_t written) noexcept {
+  const protection_guard lock(pages_.protection);
   const bool closed_is_cheaper = traps_.cost(present_, written) < used()->cost(present_, written);
   cheaper_closed_ = closed_is_cheaper ? cheaper_closed_ + 1 : 0;
 }
@@ -110,8 +111,14 @@ bool write_finders::end(std::span<const page_number> noted, std::span<const page
     traps_.forget_open();
     hot_.update(noted);
     if (!strict_ && (forced_ != nullptr || cheaper_closed_ < limits_.whole_patience)) return false;
+    // If the system refuses, the region stays open, and the mechanism in use: what is written must be found.
+    const memory_range all = pages_.all();
+    if (!close_for_a_moment(lock)) {
+      (void)os::protect(all.address, all.length, true);
+      return false;
+    }
+    used_ = &traps_;
     closed = traps_.start(lock);
-    if (closed) used_ = &traps_;
   } else {
     closed = traps_.close_compared(lock, copied);
   }
@@ -202,9 +209,11 @@ bool write_finders::close_for_a_moment(const protection_guard&) noexcept {
   return os::protect(all.address, all.length, false) == 0;
 }
 
-void write_finders::open_again(const protection_guard&) noexcept {
+void write_finders::open_again(const protection_guard& lock) noexcept {
   const memory_range all = pages_.all();
-  if (os::protect(all.address, all.length, true) != 0) used_ = &traps_;
+  if (os::protect(all.address, all.length, true) == 0) return;
+  used_ = &traps_;
+  (void)traps_.start(lock);
 }
 
 // --- Other mappings --------------------------------------------------------------------------------------------------

@@ -14,28 +14,29 @@ namespace tenure::rvm {
 
 class interval_set {
  public:
+  // If memory is short, add() and remove() throw, and have changed nothing.
   void add(std::uint64_t from, std::uint64_t to) {
     assert(from < to);
-    auto at = parts_.upper_bound(from);
-    if (at != parts_.begin() && std::prev(at)->second >= from) {
-      from = (--at)->first;
+    const auto after = parts_.upper_bound(from);
+    const bool extends = after != parts_.begin() && std::prev(after)->second >= from;
+    const auto into = extends ? std::prev(after) : parts_.emplace(from, to).first;
+    to = std::max(to, into->second);
+    for (auto at = std::next(into); at != parts_.end() && at->first <= to; at = parts_.erase(at))
       to = std::max(to, at->second);
-    }
-    while (at != parts_.end() && at->first <= to) {
-      to = std::max(to, at->second);
-      at = parts_.erase(at);
-    }
-    parts_[from] = to;
+    into->second = to;
   }
   void remove(std::uint64_t from, std::uint64_t to) {
     assert(from <= to);
-    auto at = parts_.upper_bound(from);
-    if (at != parts_.begin() && std::prev(at)->second > from) --at;
-    while (at != parts_.end() && at->first < to) {
-      const auto [begin, end] = *at;
+    auto at = parts_.lower_bound(to);
+    if (at == parts_.begin() || from == to) return;
+    if (const std::uint64_t end = std::prev(at)->second; end > to) at = parts_.emplace(to, end).first;
+    while (at != parts_.begin() && std::prev(at)->second > from) {
+      --at;
+      if (at->first < from) {
+        at->second = from;
+        return;
+      }
       at = parts_.erase(at);
-      if (begin < from) parts_[begin] = from;
-      if (end > to) parts_[to] = end;
     }
   }
   [[nodiscard]] bool contains(std::uint64_t at) const {

@@ -37,7 +37,10 @@ void note_end(char how) {
 
 }  // namespace
 
-// Names of the member functions, as the linker knows them.
+// Names of the member functions, as the linker knows them. No C program calls them.
+#ifdef __clang__
+#pragma clang diagnostic ignored "-Wreturn-type-c-linkage"
+#endif
 extern "C" {
 void __real__ZN6tenure3rvm11transaction9set_rangeEPKvm(transaction* tx, const void* at, std::size_t length);
 void __real__ZN6tenure3rvm11transaction6modifyEPvPKvm(transaction* tx, void* to, const void* from, std::size_t length);

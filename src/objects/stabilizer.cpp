@@ -37,26 +37,26 @@ void stabilizer::run(std::span<const rvm::memory_range> changes) {
     destroyed_.insert(d->destroyed.begin(), d->destroyed.end());
     destroyed_.insert(d->retired.begin(), d->retired.end());
   }
-  const auto with_nurseries = [&](auto&& f) {
+  const auto with_births_locked = [&](auto&& f) {
     const auto lock_from = [&](auto&& self, std::size_t n) -> void {
       if (n == store_.size()) return f();
       store_[n].birth->with_lock([&] { self(self, n + 1); });
     };
     lock_from(lock_from, 0);
   };
-  with_nurseries([&] {
+  with_births_locked([&] {
     trace_changes(changes);
     trace_pending();
     refuse_destroyed_references();
   });
   while (!undescribed_.empty() || !grown_.empty()) {
     describe_types();
-    with_nurseries([&] {
+    with_births_locked([&] {
       trace_pending();
       if (undescribed_.empty()) promote_tables();
     });
   }
-  with_nurseries([&] {
+  with_births_locked([&] {
     for (const auto& d : store_) write_bookkeeping(*d);
   });
 }

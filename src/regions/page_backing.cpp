@@ -53,8 +53,8 @@ void page_backing::drop(const protection_guard& lock, std::span<const page_numbe
   os::drop_private_copies(runs);
 }
 
-void page_backing::back_with_file(const protection_guard& lock, std::size_t from, std::size_t to) {
-  finders_.remap(lock);
+void page_backing::back_with_file(const protection_guard&, std::size_t from, std::size_t to) {
+  finders_.stop();
   try {
     in_.in->file().map_private_over(in_.base + from, in_.in->data_offset() + in_.offset + from, to - from, false);
   } catch (...) {  // too many mappings: only memory is not given back

@@ -49,7 +49,7 @@ region_tracker::region_tracker(tracking_host& host, region_state& in, const map_
 void region_tracker::release() noexcept {
   if (released_) return;  // the host may be gone
   released_ = true;
-  finders_.release();
+  finders_.stop();
   committed_.release();
   backing_.release();
   host_.count.untracked_pages -= pages_.untracked.exchange(0);

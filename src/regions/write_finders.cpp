@@ -218,8 +218,8 @@ void write_finders::open_again(const protection_guard& lock) noexcept {
 
 // --- Other mappings --------------------------------------------------------------------------------------------------
 
-int write_finders::grow(const protection_guard& lock, std::uint64_t old) noexcept {
-  remap(lock);  // also what is not used just now: it belongs to the mapping as it was
+int write_finders::grow(const protection_guard&, std::uint64_t old) noexcept {
+  stop();  // also what is not used just now: it belongs to the mapping as it was
   if (is_open_whole()) {
     used_ = whole_.back();
     return 0;
@@ -228,9 +228,7 @@ int write_finders::grow(const protection_guard& lock, std::uint64_t old) noexcep
   return os::protect(fresh.address, fresh.length, false);
 }
 
-void write_finders::remap(const protection_guard&) noexcept { release(); }
-
-void write_finders::release() noexcept {
+void write_finders::stop() noexcept {
   for (write_finder* const each : whole_) each->stop();
 }
 

@@ -64,10 +64,9 @@ class write_finders {
   void open_again(const protection_guard&) noexcept;
   // With the protection lock. The region has grown behind its first `old` pages; the new ones are writable. 0 or an errno.
   [[nodiscard]] int grow(const protection_guard&, std::uint64_t old) noexcept;
-  // With the protection lock. Some pages of the region are about to be mapped anew.
-  void remap(const protection_guard&) noexcept;
-  // Gives back what belongs to the kernel.
-  void release() noexcept;
+  // With the protection lock. Pages of the region are about to be mapped anew, or the region is about to be unmapped: stops the
+  // mechanisms that belong to the mapping.
+  void stop() noexcept;
 
   void check() const;
 

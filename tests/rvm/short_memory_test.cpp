@@ -13,6 +13,7 @@
 
 #include "records/batch.hpp"
 #include "records/commit_gathering.hpp"
+#include "segments/interval_set.hpp"
 #include "sim/disk.hpp"
 #include "support/mechanisms.hpp"
 #include "support/model.hpp"
@@ -163,6 +164,37 @@ TEST(short_memory_of, errors_that_are_copied) {
   succeeding = -1;
   EXPECT_EQ(failing, 1);
   EXPECT_EQ(std::string(copy->what()), std::string(100, 'x'));
+}
+
+// A region's backing is known by such a set: what is lost from it would show zeros.
+TEST(short_memory_of, a_set_of_intervals) {
+  interval_set parts;
+  parts.add(10, 20);
+  parts.add(30, 40);
+  const auto expect_unchanged = [&](auto&& change) {
+    succeeding = 0;
+    failing = 1;
+    bool failed = false;
+    try {
+      change();
+    } catch (const std::bad_alloc&) {
+      failed = true;
+    }
+    succeeding = -1;
+    EXPECT_TRUE(failed);
+    std::vector<std::uint64_t> found;
+    parts.for_each([&](std::uint64_t from, std::uint64_t to) { found.insert(found.end(), {from, to}); });
+    EXPECT_EQ(found, (std::vector<std::uint64_t>{10, 20, 30, 40}));
+  };
+  expect_unchanged([&] { parts.add(50, 60); });
+  expect_unchanged([&] { parts.remove(14, 16); });
+  expect_unchanged([&] { parts.remove(5, 15); });
+  succeeding = 0;
+  failing = 1;
+  parts.add(20, 30);  // joins both: needs no memory, nor does taking the end away
+  parts.remove(35, 50);
+  succeeding = -1;
+  EXPECT_TRUE(parts.contains(10) && parts.contains(34) && !parts.contains(35));
 }
 
 // --- Given back ---

@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "classic/codes.hpp"
-#include "classic/transactions.hpp"
+#include "classic/transaction_records.hpp"
 #include "os/file.hpp"
 #include "os/process.hpp"
 

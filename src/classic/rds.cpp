@@ -13,7 +13,7 @@
 #include "classic/heap.hpp"
 #include "classic/library.hpp"
 #include "classic/rds_counters.hpp"
-#include "classic/transactions.hpp"
+#include "classic/transaction_records.hpp"
 #include "recoverable_heap/format.hpp"
 
 rvm_region_def_t* RegionDefs = nullptr;

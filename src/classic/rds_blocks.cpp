@@ -9,7 +9,7 @@
 #include "classic/heap.hpp"
 #include "classic/library.hpp"
 #include "classic/rds_counters.hpp"
-#include "classic/transactions.hpp"
+#include "classic/transaction_records.hpp"
 
 int rds_tracing = 0;
 FILE* rds_tracing_file = nullptr;

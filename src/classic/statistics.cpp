@@ -7,9 +7,10 @@
 
 #include <rvm/rvm_statistics.h>
 
+#include "classic/activity.hpp"
 #include "classic/codes.hpp"
 #include "classic/library.hpp"
-#include "classic/transactions.hpp"
+#include "classic/transaction_records.hpp"
 
 namespace tenure::classic {
 

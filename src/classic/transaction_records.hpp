@@ -9,7 +9,6 @@
 #include <array>
 #include <atomic>
 #include <bit>
-#include <chrono>
 #include <cstdint>
 #include <vector>
 
@@ -21,23 +20,6 @@
 #include "os/asymmetric_fence.hpp"
 
 namespace tenure::classic {
-
-// The upper limits of a histogram's bins. Larger values go to one more bin.
-template <std::size_t bins>
-class histogram {
- public:
-  void add(std::uint64_t value, const std::array<std::uint64_t, bins - 1>& limits) noexcept {
-    std::size_t bin = 0;
-    while (bin < limits.size() && value > limits[bin]) ++bin;
-    counts_[bin].fetch_add(1, std::memory_order_relaxed);
-  }
-  void add_to(rvm_length_t* sums) const noexcept {
-    for (std::size_t i = 0; i < bins; ++i) sums[i] += counts_[i].load(std::memory_order_relaxed);
-  }
-
- private:
-  std::array<std::atomic<std::uint64_t>, bins> counts_{};
-};
 
 struct record;
 
@@ -99,10 +81,11 @@ class record_use {
   }
   // The transaction has ended: the record goes back to the pool.
   void release(rvm_tid_t& tid) noexcept;
-  // The calling thread owns the record from now on.
-  static void own(record& which) noexcept;
 
  private:
+  friend record& take_record();
+  // The calling thread owns the record from now on.
+  static void own(record& which) noexcept;
   void take(record& which, user_slot& mine) noexcept {
     slot_ = &mine;
     used_before_ = slot_->in_use.load(std::memory_order_relaxed);
@@ -128,23 +111,14 @@ class record_use {
   bool as_owner_ = false;
 };
 
+// A record for a new transaction, which the calling thread owns from now on; and back, if none was begun with it.
+[[nodiscard]] record& take_record();
+void give_record_back(record& unused) noexcept;
+
 // The identities of transactions that the program has begun.
 [[nodiscard]] std::vector<rvm_tid_t> open_tids(const std::vector<rvm::open_transaction>& open);
 
-// The counts of this layer itself.
-struct activity {
-  histogram<flush_times_len> flush_times;
-  histogram<truncation_times_len> truncation_times;
-  std::atomic<std::uint64_t> flush_calls{0};
-  std::atomic<std::uint64_t> aborts_without_restore{0};
-  std::atomic<std::uint64_t> last_flush_ms{0}, last_truncation_s{0};
-
-  using clock = std::chrono::steady_clock;
-  void flushed(clock::time_point began) noexcept;
-  void truncated(clock::time_point began) noexcept;
-};
-[[nodiscard]] activity& the_activity() noexcept;
-// Adds up the histograms of all records.
+// Adds up the lengths that all records have counted.
 void add_range_lengths(rvm_length_t* sums);
 
 }  // namespace tenure::classic

@@ -63,7 +63,7 @@ void history::walk(const wanted_changes& which, const group_visitor& visit) {
     if (!walk_log(visit, behind) || !behind) return;
     // Truncated since the archive was looked at; or not in it.
     if (started_ && at_ != before) continue;
-    const lsn head = log_file::open(disk_, log_path_, os::access::read_only, false)->status().head;
+    const lsn head = log_file::open_unlocked(disk_, log_path_)->status().head;
     if (head <= at_) continue;
     note_gap(at_, head,
              !damage_at_end_.empty() ? damage_at_end_ : "it was truncated while the log was open without its archive");
@@ -72,7 +72,7 @@ void history::walk(const wanted_changes& which, const group_visitor& visit) {
 }
 
 bool history::walk_archive(const wanted_changes& which, const group_visitor& visit) {
-  const identity id = log_file::open(disk_, log_path_, os::access::read_only, false)->status().log_id;
+  const identity id = log_file::open_unlocked(disk_, log_path_)->status().log_id;
   const archive_reader archive(disk_, archive_path_, id);
   damage_at_end_ = archive.damage_at_end();
   if (!started_ && !archive.empty()) {
@@ -100,7 +100,7 @@ bool history::walk_archive(const wanted_changes& which, const group_visitor& vis
 }
 
 bool history::walk_log(const group_visitor& visit, bool& behind) {
-  const auto log = log_file::open(disk_, log_path_, os::access::read_only, false);
+  const auto log = log_file::open_unlocked(disk_, log_path_);
   if (!started_) {
     begin_ = at_ = log->status().head;
     started_ = true;
@@ -116,8 +116,7 @@ bool history::walk_log(const group_visitor& visit, bool& behind) {
   const survey found = survey_log(disk_, log_path_, [&](const group_view& group, os::const_bytes bytes) {
     if (group.header().lsn < at_) return true;
     // A head that moved on meanwhile; holes in the log itself are known when the walk ends.
-    behind =
-        group.header().lsn > at_ && log_file::open(disk_, log_path_, os::access::read_only, false)->status().head > at_;
+    behind = group.header().lsn > at_ && log_file::open_unlocked(disk_, log_path_)->status().head > at_;
     if (behind) return false;
     at_ = group.header().lsn + padded_length(group.header(), log->block());
     show_progress(status.tail);

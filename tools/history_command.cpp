@@ -450,7 +450,7 @@ int replay_history(os::disk& disk, const history_place& where, const std::string
 int forget_history(os::disk& disk, const history_place& where, const std::string& at, bool as_json, std::FILE* out) {
   const moment end = moment::parse(at);
   // Its lock keeps everybody from adding to the archive.
-  const auto log = log_file::open(disk, os::absolute_path(where.log), os::access::read_write, true);
+  const auto log = log_file::open(disk, os::absolute_path(where.log), os::access::read_write);
   const std::string archive = archive_path(log->path(), where.archive);
   const auto frames = archive_reader(disk, archive, log->status().log_id).frames();
   // The frame that the moment lies in stays, and all behind it.

@@ -164,7 +164,7 @@ void print_status(std::FILE* out, const log_file& log, const std::vector<status_
   print_damage(out, found, log);
 }
 
-std::string kind_of(const transaction_view& tx) {
+std::string kind_and_pieces_of(const transaction_view& tx) {
   std::string kind = tx.flags & record_lazy ? "no_flush" : "flush";
   if (!(tx.flags & record_first)) kind += ", continued";
   if (!(tx.flags & record_last)) kind += ", to be continued";
@@ -221,7 +221,7 @@ class record_printer {
 
   void print_text(const group_view& group, const transaction_view& tx, lsn at,
                   const std::vector<const range_view*>& ranges, const std::vector<const bulk_run_view*>& runs) const {
-    fmt::print(out_, "LSN {}  transaction {}  {}  {}{}\n", at, tx.id, time_text(tx.time), kind_of(tx),
+    fmt::print(out_, "LSN {}  transaction {}  {}  {}{}\n", at, tx.id, time_text(tx.time), kind_and_pieces_of(tx),
                tx.label.empty() ? "" : fmt::format("  \"{}\"", tx.label));
     for (const bulk_run_view* run : runs)
       fmt::print(out_, "    {}  offset {}  length {}  written in bulk\n", group.segments()[run->segment].path,
@@ -275,7 +275,7 @@ int show_log_status(os::disk& disk, const std::string& path, bool as_json, std::
     live.add(group);
     return true;
   });
-  const auto log = log_file::open(disk, path, os::access::read_only, false);
+  const auto log = log_file::open_unlocked(disk, path);
   if (as_json)
     fmt::print(out, "{}\n", json_text(status_json(*log, copies, found, live), 2));
   else
@@ -286,7 +286,7 @@ int show_log_status(os::disk& disk, const std::string& path, bool as_json, std::
 
 int show_log_records(os::disk& disk, const std::string& path, const record_selection& which, bool as_json,
                      std::FILE* out, std::optional<lsn>* last) {
-  const auto log = log_file::open(disk, path, os::access::read_only, false);
+  const auto log = log_file::open_unlocked(disk, path);
   record_printer printer(log->path(), which, as_json, out);
   const auto show = [&](const group_view& group, os::const_bytes bytes) { return printer.show(group, bytes); };
   if (as_json) fmt::print(out, "{{\n  \"records\": [");
@@ -312,7 +312,7 @@ int show_log_records(os::disk& disk, const std::string& path, const record_selec
 }
 
 void show_log_totals(os::disk& disk, const std::string& path, std::FILE* out) {
-  const auto log = log_file::open(disk, path, os::access::read_only, false);
+  const auto log = log_file::open_unlocked(disk, path);
   for (std::size_t i = 0; i < std::size(total_names); ++i)
     fmt::print(out, "{:26} {}\n", total_names[i], log->status().totals[i]);
 }

@@ -218,7 +218,7 @@ std::vector<std::string> segments_beside(const std::string& log_path) {
 
 int cut_log(os::disk& disk, const std::string& path, lsn at, const std::vector<std::string>& segments, bool as_json,
             std::FILE* out) {
-  auto log = log_file::open(disk, path, os::access::read_write, true);
+  auto log = log_file::open(disk, path, os::access::read_write);
   const lsn head = log->status().head;
   std::vector<committed> all;
   const survey found = survey_log(disk, path, [&](const group_view& group, os::const_bytes) {
@@ -247,7 +247,7 @@ int cut_log(os::disk& disk, const std::string& path, lsn at, const std::vector<s
   if (!disk.exists(result.old_file) || !have_same_bytes(disk, path, result.old_file))
     copy_file(disk, path, replaced_path(disk, path));
   write_shortened(disk, *log, at);
-  log = log_file::open(disk, path, os::access::read_write, true);
+  log = log_file::open(disk, path, os::access::read_write);
   result.end = find_tail(*log, log->status()).tail;
   for (const auto& s : opened) {
     if (!is_ahead(s, result.end)) continue;
@@ -274,7 +274,7 @@ int renew_log(os::disk& disk, const std::string& path, const std::vector<std::st
   std::string unreadable;
   if (exists) {
     try {
-      old = log_file::open(disk, path, os::access::read_write, true);
+      old = log_file::open(disk, path, os::access::read_write);
     } catch (const error& e) {
       if (e.code() != errc::damaged && e.code() != errc::not_a_log) throw;
       if (!may_have_been_a_log(disk, path))

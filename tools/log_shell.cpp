@@ -135,7 +135,7 @@ void log_shell::init_log(const arguments& words, std::FILE* out) {
 void log_shell::open_log(const arguments& words, std::FILE* out) {
   if (words.size() != 1) throw std::runtime_error("usage: open_log LOG");
   const std::string path = os::absolute_path(words[0]);
-  (void)rvm::log_file::open(disk_, path, os::access::read_only, false);  // throws if it is none
+  (void)rvm::log_file::open_unlocked(disk_, path);  // throws if it is none
   log_ = path;
   shown_ = {};
   fmt::print(out, "{}\n", path);

@@ -45,7 +45,7 @@ class surveyor {
   }
 
  private:
-  std::unique_ptr<log_file> open() { return log_file::open(disk_, path_, os::access::read_only, false); }
+  std::unique_ptr<log_file> open() { return log_file::open_unlocked(disk_, path_); }
 
   // Walks on from at_. True if it is worth another look.
   bool look_on() {

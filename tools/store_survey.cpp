@@ -95,7 +95,7 @@ log_facts surveyed_store::log() const {
   log_facts facts;
   facts.path = state_->directory + "/log";
   const rvm::recovery_report& recovery = state_->memory->recovery();
-  const auto log = rvm::log_file::open(os::real_disk(), facts.path, os::access::read_only, false);
+  const auto log = rvm::log_file::open_unlocked(os::real_disk(), facts.path);
   const survey found = survey_log(os::real_disk(), facts.path, [&](const rvm::group_view& group, os::const_bytes) {
     for (const rvm::transaction_view& tx : group.transactions())
       facts.transactions += (tx.flags & rvm::record_last) != 0;

@@ -39,7 +39,6 @@
 #include <tenure/rvm/map_options.hpp>
 #include <tenure/rvm/memory.hpp>
 #include <tenure/rvm/options.hpp>
-#include <tenure/rvm/participant.hpp>
 #include <tenure/rvm/region.hpp>
 #include <tenure/rvm/segment_options.hpp>
 #include <tenure/rvm/statistics.hpp>

@@ -9,7 +9,7 @@
 namespace tenure::rvm {
 
 local_log::local_log(os::disk& disk, const std::string& path, os::access access, counters& count)
-    : disk_(disk), count_(count), path_(path), file_(log_file::open(disk, path, access, true)) {
+    : disk_(disk), count_(count), path_(path), file_(log_file::open(disk, path, access)) {
   const status_block& status = file_->status();
   stamp_ = {status.log_id, status.generation, status.block_size};
   max_area_ = status.max_area;

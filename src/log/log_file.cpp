@@ -83,7 +83,7 @@ status_block fresh_status(const log_options& how, std::uint32_t storage_block_si
 
 template <class F>
 std::unique_ptr<log_file> log_file::create(os::disk& disk, const std::string& path, unsigned permissions,
-                                           bool replacing, const progress_callback& progress, F&& status_for) {
+                                           existing_file old, const progress_callback& progress, F&& status_for) {
   new_file making(disk, path, permissions);
   os::file& file = making.file();
   status_block status = status_for(file);
@@ -101,7 +101,7 @@ std::unique_ptr<log_file> log_file::create(os::disk& disk, const std::string& pa
   file.sync();
   seal(status);
   for (const int copy : {0, 1}) write_copy(file, copy, status);
-  if (replacing)
+  if (old == existing_file::replace)
     making.replace();
   else
     making.publish();
@@ -110,27 +110,32 @@ std::unique_ptr<log_file> log_file::create(os::disk& disk, const std::string& pa
 
 std::unique_ptr<log_file> log_file::create(os::disk& disk, const std::string& path, const log_options& how,
                                            const progress_callback& progress) {
-  return create(disk, path, how.permissions, false, progress,
+  return create(disk, path, how.permissions, existing_file::refuse, progress,
                 [&](const os::file& file) { return fresh_status(how, file.block_size()); });
 }
 
 std::unique_ptr<log_file> log_file::create(os::disk& disk, const std::string& path, const status_block& status) {
-  return create(disk, path, status.permissions, true, {}, [&](const os::file&) { return status; });
+  return create(disk, path, status.permissions, existing_file::replace, {}, [&](const os::file&) { return status; });
 }
 
-std::unique_ptr<log_file> log_file::open(os::disk& disk, const std::string& path, os::access access, bool lock) {
-  auto file = disk.open(path, access);
-  if (lock) {
-    const auto kind = access == os::access::read_only ? os::lock_kind::shared : os::lock_kind::exclusive;
-    // A log that grows is replaced by a rename. The lock is valid only if the locked file still has the name.
-    for (;;) {
-      if (!file->try_lock(kind))
-        throw error(errc::in_use,
-                    path + ": " + file->lock_holders("object") + " has this log open; close it there first");
-      if (file->is_current()) break;
-      file = disk.open(path, access);
-    }
+std::unique_ptr<log_file> log_file::open(os::disk& disk, const std::string& path, os::access access) {
+  const auto kind = access == os::access::read_only ? os::lock_kind::shared : os::lock_kind::exclusive;
+  // A log that grows is replaced by a rename. The lock is valid only if the locked file still has the name.
+  for (;;) {
+    auto file = disk.open(path, access);
+    if (!file->try_lock(kind))
+      throw error(errc::in_use,
+                  path + ": " + file->lock_holders("object") + " has this log open; close it there first");
+    if (file->is_current()) return validate(std::move(file), path, access);
   }
+}
+
+std::unique_ptr<log_file> log_file::open_unlocked(os::disk& disk, const std::string& path) {
+  return validate(disk.open(path, os::access::read_only), path, os::access::read_only);
+}
+
+std::unique_ptr<log_file> log_file::validate(std::unique_ptr<os::file> file, const std::string& path,
+                                             os::access access) {
   if (file->size() < log_area_offset)
     throw error(errc::not_a_log, path + ": not a log: it has " + std::to_string(file->size()) +
                                      " bytes, a log has at least " + std::to_string(log_area_offset) + "; " +

@@ -23,8 +23,10 @@ class log_file final : public readable_log {
   // Makes a log that continues another one and replaces it. `status` is that log's status, with another area.
   static std::unique_ptr<log_file> create(os::disk& disk, const std::string& path, const status_block& status);
 
-  // Opens and validates. Takes the lock if `lock` is true; false is for looking at a live log.
-  static std::unique_ptr<log_file> open(os::disk& disk, const std::string& path, os::access access, bool lock);
+  // Opens, locks and validates.
+  static std::unique_ptr<log_file> open(os::disk& disk, const std::string& path, os::access access);
+  // The same without a lock, for looking at a log that may be in use. Reads only.
+  static std::unique_ptr<log_file> open_unlocked(os::disk& disk, const std::string& path);
 
   [[nodiscard]] const identity& id() const override { return status_.log_id; }
   [[nodiscard]] const std::string& path() const override { return path_; }
@@ -52,9 +54,11 @@ class log_file final : public readable_log {
   void set_status(const status_block& status) { status_ = status; }
 
  private:
+  enum class existing_file { refuse, replace };
   template <class F>
-  static std::unique_ptr<log_file> create(os::disk& disk, const std::string& path, unsigned permissions, bool replacing,
-                                          const progress_callback& progress, F&& status_for);
+  static std::unique_ptr<log_file> create(os::disk& disk, const std::string& path, unsigned permissions,
+                                          existing_file old, const progress_callback& progress, F&& status_for);
+  static std::unique_ptr<log_file> validate(std::unique_ptr<os::file> file, const std::string& path, os::access access);
   log_file(std::unique_ptr<os::file> file, std::string path, const status_block& status)
       : file_(std::move(file)),
         path_(std::move(path)),

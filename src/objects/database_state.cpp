@@ -92,7 +92,6 @@ database_state::database_state(database_set& of, std::string its_name, std::stri
   types = std::make_unique<type_index>(file, vtables.get());
   if (owner.is_read_only()) return;  // nothing is tracked
   region.set_change_filter(this);
-  region.on_stray_write(&database_state::is_not_recoverable, this);
 }
 
 database_state::~database_state() {
@@ -259,14 +258,13 @@ void database_state::restorable_parts(const rvm::memory_range& page, std::vector
 }
 
 // Runs in a signal handler.
-bool database_state::is_not_recoverable(void* self, const std::byte* at) noexcept {
-  const auto& d = *static_cast<const database_state*>(self);
+bool database_state::allows_stray_write(const std::byte* at) const noexcept {
   const auto where = reinterpret_cast<address>(at);
-  const std::uint64_t block = d.map->block_of(where);
-  if (d.map->kind_of_zone(block / blocks_in_zone) == zone_kind::ordinary && block % blocks_in_zone < bookkeeping_blocks)
+  const std::uint64_t block = map->block_of(where);
+  if (map->kind_of_zone(block / blocks_in_zone) == zone_kind::ordinary && block % blocks_in_zone < bookkeeping_blocks)
     return false;
   bool recoverable = false;
-  d.map->for_each_persistent_in(where, where + 1, [&](address object) {
+  map->for_each_persistent_in(where, where + 1, [&](address object) {
     if (where >= object - 8 && where < object + size_of_object(object)) recoverable = true;
   });
   return !recoverable;

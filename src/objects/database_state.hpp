@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <tenure/rvm.hpp>
+#include <tenure/rvm/participant.hpp>
 #include <tenure/store/options.hpp>
 
 #include "objects/birth.hpp"
@@ -70,8 +71,7 @@ struct database_state final : rvm::change_filter {
   // rvm::change_filter
   void recoverable_parts(const rvm::memory_range& page, std::vector<rvm::memory_range>& kept) override;
   void restorable_parts(const rvm::memory_range& page, std::vector<rvm::memory_range>& kept) override;
-  // rvm::stray_write_judge
-  static bool is_not_recoverable(void* self, const std::byte* at) noexcept;
+  [[nodiscard]] bool allows_stray_write(const std::byte* at) const noexcept override;
 
   database_set& owner;
   const std::string name, file;  // file: the path

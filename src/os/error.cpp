@@ -99,11 +99,13 @@ std::string place(std::uint64_t length, std::uint64_t offset, const std::string&
   return std::to_string(length) + " bytes at offset " + std::to_string(offset) + " of " + path;
 }
 
-std::string hexadecimal(const void* address) {
-  char digits[2 * sizeof(std::uintptr_t)];
-  const auto end = std::to_chars(digits, digits + sizeof digits, reinterpret_cast<std::uintptr_t>(address), 16).ptr;
+std::string hexadecimal(std::uintptr_t address) {
+  char digits[2 * sizeof address];
+  const auto end = std::to_chars(digits, digits + sizeof digits, address, 16).ptr;
   return "0x" + std::string(digits, end);
 }
+
+std::string hexadecimal(const void* address) { return hexadecimal(reinterpret_cast<std::uintptr_t>(address)); }
 
 }  // namespace os
 }  // namespace tenure

@@ -303,12 +303,12 @@ class real_file final : public file {
     ::close(std::exchange(directory_, -1));
   }
 
-  void* map_private(void* at, std::uint64_t offset, std::size_t length, bool writable) override {
-    return map_at(at, length, PROT_READ | (writable ? PROT_WRITE : 0), 0, descriptor_, offset, path_);
+  void* map_private(void* at, std::uint64_t offset, std::size_t length, access how) override {
+    return map_at(at, length, PROT_READ | (how == access::read_write ? PROT_WRITE : 0), 0, descriptor_, offset, path_);
   }
 
-  void map_private_over(void* at, std::uint64_t offset, std::size_t length, bool writable) override {
-    map_over(at, length, PROT_READ | (writable ? PROT_WRITE : 0), 0, descriptor_, offset, path_);
+  void map_private_over(void* at, std::uint64_t offset, std::size_t length, access how) override {
+    map_over(at, length, PROT_READ | (how == access::read_write ? PROT_WRITE : 0), 0, descriptor_, offset, path_);
   }
 
  private:

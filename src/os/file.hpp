@@ -16,12 +16,13 @@
 #include <span>
 #include <string>
 
+#include "os/access.hpp"
+
 namespace tenure::os {
 
 using bytes = std::span<std::byte>;
 using const_bytes = std::span<const std::byte>;
 
-enum class access { read_only, read_write };
 enum class lock_kind { shared, exclusive };
 
 // An open file or block device. Thread-safe: operations on distinct ranges may run at the same time.
@@ -79,11 +80,11 @@ class file {
   // Maps [offset, offset+length) privately: reads see the file, and writes stay in this process's copy. Both are
   // multiples of os::page_size(). If `at` is nullptr, anywhere; otherwise exactly there, and never over an existing
   // mapping. Returns the address. Throws errc::address_taken if something is mapped there.
-  virtual void* map_private(void* at, std::uint64_t offset, std::size_t length, bool writable) = 0;
+  virtual void* map_private(void* at, std::uint64_t offset, std::size_t length, access how) = 0;
   // The same, but replaces the mapping at `at`, which the caller must own (virtual_memory.hpp: reserve_address_space).
   // Other threads that read there meanwhile see the old bytes or the new ones. If the kernel refuses, it throws, and
   // nothing has changed.
-  virtual void map_private_over(void* at, std::uint64_t offset, std::size_t length, bool writable) = 0;
+  virtual void map_private_over(void* at, std::uint64_t offset, std::size_t length, access how) = 0;
 
  protected:
   file() = default;

@@ -18,6 +18,7 @@ namespace tenure::os {
 [[nodiscard]] std::string place(std::uint64_t length, std::uint64_t offset, const std::string& path);
 
 // "0x550000000000"
+[[nodiscard]] std::string hexadecimal(std::uintptr_t address);
 [[nodiscard]] std::string hexadecimal(const void* address);
 
 }  // namespace tenure::os

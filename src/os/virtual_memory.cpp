@@ -265,9 +265,13 @@ void* reserve_address_space(void* at, std::size_t length) {
   return map_at(at, length, PROT_NONE, MAP_ANONYMOUS, -1, 0, "reserved address space");
 }
 
-void map_anonymous_over(void* at, std::size_t length, bool huge) {
+void map_anonymous_over(void* at, std::size_t length) {
   map_over(at, length, PROT_READ | PROT_WRITE, MAP_ANONYMOUS, -1, 0, "anonymous memory");
-  if (huge) ::madvise(at, length, MADV_HUGEPAGE);
+}
+
+void map_anonymous_huge_over(void* at, std::size_t length) {
+  map_anonymous_over(at, length);
+  ::madvise(at, length, MADV_HUGEPAGE);
 }
 
 void reserve_again(void* at, std::size_t length) noexcept {
@@ -339,9 +343,9 @@ std::uint64_t usable_memory() noexcept {
   return least;
 }
 
-int protect(void* address, std::size_t length, bool writable) noexcept {
+int protect(void* address, std::size_t length, access how) noexcept {
   if (length < least_protection.load(std::memory_order_relaxed)) return ENOMEM;
-  return ::mprotect(address, length, writable ? PROT_READ | PROT_WRITE : PROT_READ) == 0 ? 0 : errno;
+  return ::mprotect(address, length, how == access::read_write ? PROT_READ | PROT_WRITE : PROT_READ) == 0 ? 0 : errno;
 }
 
 void refuse_protection_below(std::size_t length) noexcept { least_protection.store(length, std::memory_order_relaxed); }

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "os/access.hpp"
+
 namespace tenure::os {
 
 // The host's page size in bytes.
@@ -27,9 +29,10 @@ void unmap(void* address, std::size_t length) noexcept;
 // Reserves addresses for later mappings. They cannot be used and cost nothing. `at` is as in map_anonymous; if it is
 // nullptr, the address is a multiple of 2 MiB.
 [[nodiscard]] void* reserve_address_space(void* at, std::size_t length);
-// Replaces a mapping, which the caller must own, by zeroed private memory; in huge pages if they are wanted and the
-// kernel grants them.
-void map_anonymous_over(void* at, std::size_t length, bool huge);
+// Replaces a mapping, which the caller must own, by zeroed private memory; in huge pages where the kernel grants
+// them.
+void map_anonymous_over(void* at, std::size_t length);
+void map_anonymous_huge_over(void* at, std::size_t length);
 // Makes memory reserved again. If the kernel refuses, the memory stays as it is.
 void reserve_again(void* at, std::size_t length) noexcept;
 
@@ -50,7 +53,7 @@ void populate(void* address, std::size_t length) noexcept;
 
 // Makes pages writable, or read-only. Returns 0 or an errno. ENOMEM: the process has as many mappings as it may have
 // (vm.max_map_count). A longer run may still succeed, and a run of whole mappings always does. Async-signal-safe.
-[[nodiscard]] int protect(void* address, std::size_t length, bool writable) noexcept;
+[[nodiscard]] int protect(void* address, std::size_t length, access how) noexcept;
 // For tests of that limit: from now on protect() fails with ENOMEM for fewer than this many bytes.
 void refuse_protection_below(std::size_t length) noexcept;
 

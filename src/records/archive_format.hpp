@@ -12,8 +12,10 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 
+#include "os/file.hpp"
 #include "records/format.hpp"
 
 namespace tenure::rvm {
@@ -63,6 +65,16 @@ struct index_entry {
   std::uint64_t pages;  //   24
 };
 static_assert(sizeof(index_entry) == 32);
+
+// The bytes of a header.
+template <class T>
+[[nodiscard]] os::bytes bytes_of(T& header) {
+  return std::as_writable_bytes(std::span{&header, 1});
+}
+template <class T>
+[[nodiscard]] os::const_bytes const_bytes_of(const T& header) {
+  return std::as_bytes(std::span{&header, 1});
+}
 
 // Where a log's archive is: the path in the option, or else one that is derived from the log's path.
 [[nodiscard]] std::string archive_path(const std::string& log_path, const std::string& wanted);

@@ -15,11 +15,6 @@ namespace tenure::rvm {
 
 namespace {
 
-template <class T>
-os::bytes bytes_of(T& header) {
-  return std::as_writable_bytes(std::span{&header, 1});
-}
-
 std::uint64_t length_of(const frame_header& frame) {
   return round_up(sizeof frame + frame.index_length + frame.stretch_length, 8);
 }

@@ -24,15 +24,6 @@ namespace {
 // little.
 constexpr int level = 1;
 
-template <class T>
-os::bytes bytes_of(T& header) {
-  return std::as_writable_bytes(std::span{&header, 1});
-}
-template <class T>
-os::const_bytes const_bytes_of(const T& header) {
-  return std::as_bytes(std::span{&header, 1});
-}
-
 // The pages of each segment that a stretch changes.
 class index_maker {
  public:

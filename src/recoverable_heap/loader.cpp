@@ -16,6 +16,7 @@
 
 #include "log/checksum.hpp"
 #include "os/process.hpp"
+#include "os/system_error.hpp"
 #include "os/virtual_memory.hpp"
 #include "segments/format.hpp"
 
@@ -81,12 +82,6 @@ constexpr bool thread_sanitizer = false;
 std::byte* pointer(std::uint64_t address) { return reinterpret_cast<std::byte*>(address); }
 std::uint64_t number(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
 
-std::string hex(std::uint64_t value) {
-  std::string digits;
-  for (; value != 0 || digits.empty(); value /= 16) digits.insert(digits.begin(), "0123456789abcdef"[value % 16]);
-  return "0x" + digits;
-}
-
 // What keeps [address, address+length) from being used, or "".
 std::string obstacle(std::uint64_t address, std::uint64_t length) {
   if (address >= address_limit || length > address_limit - address)
@@ -95,7 +90,8 @@ std::string obstacle(std::uint64_t address, std::uint64_t length) {
   constexpr std::uint64_t end_of_window = 0x568000000000;
   if (thread_sanitizer && (address < thread_sanitizer_homes.begin || address + length > end_of_window))
     return "this program runs under ThreadSanitizer, which leaves only addresses from " +
-           hex(thread_sanitizer_homes.begin) + " to " + hex(thread_sanitizer_homes.end) + " to others";
+           os::hexadecimal(thread_sanitizer_homes.begin) + " to " + os::hexadecimal(thread_sanitizer_homes.end) +
+           " to others";
   const std::string there = os::occupant(pointer(address), length);
   return there.empty() ? "" : there + " is there";
 }
@@ -104,8 +100,8 @@ std::uint64_t draw_home(std::uint64_t length, const std::string& path) {
   constexpr address_range from = thread_sanitizer ? thread_sanitizer_homes : ordinary_homes;
   if (length > from.end - from.begin)
     throw error(errc::bad_option, path + ": a segment of " + std::to_string(length) +
-                                      " bytes has no room among the addresses from " + hex(from.begin) + " to " +
-                                      hex(from.end) + "; give it a home");
+                                      " bytes has no room among the addresses from " + os::hexadecimal(from.begin) +
+                                      " to " + os::hexadecimal(from.end) + "; give it a home");
   const std::uint64_t places = (from.end - from.begin - length) / home_step + 1;
   std::string last;
   for (int attempt = 0; attempt < 100; ++attempt) {
@@ -127,7 +123,7 @@ std::uint64_t draw_home(std::uint64_t length, const std::string& path) {
 
 loader::loader(memory& in, const std::string& path, const load_options& how) : in_(&in), path_(path) {
   if (number(how.home) % os::page_size() != 0)
-    throw error(errc::misaligned, path + ": the home address " + hex(number(how.home)) +
+    throw error(errc::misaligned, path + ": the home address " + os::hexadecimal(number(how.home)) +
                                       " is not a multiple of the page size, " + std::to_string(os::page_size()));
   const std::uint64_t length =
       how.length == 0 ? 0 : map_length + round_up(how.length, std::max<std::uint64_t>(os::page_size(), redo_page));
@@ -149,8 +145,8 @@ loader::loader(memory& in, const std::string& path, const load_options& how) : i
 void loader::create(void* wanted) {
   if (wanted != nullptr) {
     if (const std::string what = obstacle(number(wanted), segment_length_); !what.empty())
-      throw error(errc::address_taken, path_ + ": cannot be at home at " + hex(number(wanted)) + ", length " +
-                                           std::to_string(segment_length_) + ": " + what);
+      throw error(errc::address_taken, path_ + ": cannot be at home at " + os::hexadecimal(number(wanted)) +
+                                           ", length " + std::to_string(segment_length_) + ": " + what);
     home_ = static_cast<std::byte*>(wanted);
   } else {
     home_ = pointer(draw_home(segment_length_, path_));
@@ -172,7 +168,7 @@ void loader::load() {
                                          ", this library has " + std::to_string(load_map_version));
   if (header.checksum != checksum_of(map)) damaged(path_, "its checksum does not match");
   if (header.home == 0 || header.home >= address_limit || segment_length_ > address_limit - header.home)
-    damaged(path_, "its home, " + hex(header.home) + ", is impossible");
+    damaged(path_, "its home, " + os::hexadecimal(header.home) + ", is impossible");
   if (header.count > max_entries) damaged(path_, "it claims to have " + std::to_string(header.count) + " entries");
 
   std::vector<load_entry> entries;
@@ -203,8 +199,8 @@ void loader::load() {
 region loader::map(const load_entry& entry) {
   if (const std::string what = obstacle(number(entry.address), entry.length); !what.empty())
     throw error(errc::address_taken, path_ + ": the region \"" + entry.name + "\" belongs at " +
-                                         hex(number(entry.address)) + ", length " + std::to_string(entry.length) +
-                                         ", but cannot be mapped there: " + what);
+                                         os::hexadecimal(number(entry.address)) + ", length " +
+                                         std::to_string(entry.length) + ", but cannot be mapped there: " + what);
   return in_->map(path_, {.offset = entry.offset, .length = entry.length, .address = entry.address});
 }
 

@@ -20,6 +20,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include <tenure/rvm/participant.hpp>
+
 #include "log/checksum.hpp"
 #include "recoverable_heap/spans.hpp"
 #include "segments/format.hpp"

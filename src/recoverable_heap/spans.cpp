@@ -10,18 +10,12 @@
 #include <tenure/error.hpp>
 
 #include "log/checksum.hpp"
+#include "os/system_error.hpp"
 #include "segments/format.hpp"
 
 namespace tenure::rvm {
 
 namespace {
-
-std::string hex(std::uint64_t value) {
-  std::string digits;
-  do digits.insert(digits.begin(), "0123456789abcdef"[value % 16]);
-  while (value /= 16);
-  return "0x" + digits;
-}
 
 std::uint32_t words_of(const heap_span& s) { return (s.slots + 63) / 64; }
 
@@ -261,7 +255,8 @@ heap_place heap_spans::find(const void* address, std::string& why) {
   const heap_place p{&s, static_cast<std::uint32_t>(in_span / s.slot_bytes())};
   if (p.slot >= s.slots || !s.is_taken(p.slot)) return why = "there is no object (was it freed before?)", heap_place{};
   if (const std::uint64_t inside = in_span % s.slot_bytes())
-    return why = "it points " + std::to_string(inside) + " bytes into the object at " + hex(at - inside), heap_place{};
+    return why = "it points " + std::to_string(inside) + " bytes into the object at " + os::hexadecimal(at - inside),
+           heap_place{};
   return p;
 }
 

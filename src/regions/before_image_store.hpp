@@ -26,8 +26,8 @@ class before_image_store {
     while (free_.size() < count) {
       free_.reserve((arenas_.size() + 1) * per_arena);
       arenas_.reserve(arenas_.size() + 1);
-      auto* const arena = static_cast<std::byte*>(os::map_anonymous_huge(per_arena * os::page_size()));
-      os::exclude_from_fork(arena, per_arena * os::page_size());
+      auto* const arena = static_cast<std::byte*>(os::map_anonymous_huge(per_arena * page_size_));
+      os::exclude_from_fork(arena, per_arena * page_size_);
       arenas_.push_back(arena);
       const auto first = static_cast<std::uint32_t>((arenas_.size() - 1) * per_arena + 1);
       for (std::uint32_t i = per_arena; i-- > 0;) free_.push_back(first + i);
@@ -45,7 +45,7 @@ class before_image_store {
     --used_;
   }
   [[nodiscard]] std::byte* operator[](std::uint32_t image) const noexcept {
-    return arenas_[(image - 1) / per_arena] + (image - 1) % per_arena * os::page_size();
+    return arenas_[(image - 1) / per_arena] + (image - 1) % per_arena * page_size_;
   }
   [[nodiscard]] std::size_t used() const noexcept { return used_; }
   // Gives the memory back, once none is used and more than one arena was needed.
@@ -55,7 +55,7 @@ class before_image_store {
 
   // All before-images are gone.
   void release() noexcept {
-    for (std::byte* arena : arenas_) os::unmap(arena, per_arena * os::page_size());
+    for (std::byte* arena : arenas_) os::unmap(arena, per_arena * page_size_);
     arenas_.clear();
     free_.clear();
     used_ = 0;
@@ -64,6 +64,7 @@ class before_image_store {
  private:
   static constexpr std::uint32_t per_arena = 1024;
 
+  const std::size_t page_size_ = os::page_size();
   std::vector<std::byte*> arenas_;
   std::vector<std::uint32_t> free_;  // its capacity is that of all arenas
   std::size_t used_ = 0;

@@ -17,11 +17,14 @@ class extension {
  public:
   extension(region_state& of, std::size_t length) : of_(of), from_(of.length), to_(length) {
     std::byte* const at = of_.base + from_;
+    const std::size_t added = to_ - from_;
     if (of_.fresh == fresh_space::file)
-      of_.in->file().map_private_over(at, of_.in->data_offset() + of_.offset + from_, to_ - from_, true);
+      of_.in->file().map_private_over(at, of_.in->data_offset() + of_.offset + from_, added, os::access::read_write);
+    else if (of_.fresh == fresh_space::huge_pages)
+      os::map_anonymous_huge_over(at, added);
     else
-      os::map_anonymous_over(at, to_ - from_, of_.fresh == fresh_space::huge_pages);
-    os::exclude_from_fork(at, to_ - from_);
+      os::map_anonymous_over(at, added);
+    os::exclude_from_fork(at, added);
   }
   ~extension() {
     if (of_.length != to_) os::reserve_again(of_.base + from_, to_ - from_);

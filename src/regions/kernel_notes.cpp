@@ -8,8 +8,8 @@ namespace tenure::rvm {
 namespace {
 
 // In ns for each page in memory.
-constexpr std::uint64_t first_scans = 55;  // the first time, and two scans
-constexpr std::uint64_t two_scans = 6;     // once the kernel notes its writes
+constexpr std::uint64_t first_scans = 55;     // the first time, and two scans
+constexpr std::uint64_t two_noted_scans = 6;  // once the kernel notes its writes
 
 }  // namespace
 
@@ -31,9 +31,11 @@ bool kernel_notes::find(std::vector<page_number>& written, std::span<const page_
 }
 
 std::uint64_t kernel_notes::cost_to_start(std::uint64_t present) const noexcept {
-  return present * (notes_.is_on() ? two_scans : first_scans);
+  return present * (notes_.is_on() ? two_noted_scans : first_scans);
 }
 
-std::uint64_t kernel_notes::cost(std::uint64_t present, std::uint64_t) const noexcept { return present * two_scans; }
+std::uint64_t kernel_notes::cost(std::uint64_t present, std::uint64_t) const noexcept {
+  return present * two_noted_scans;
+}
 
 }  // namespace tenure::rvm

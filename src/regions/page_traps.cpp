@@ -67,7 +67,7 @@ bool page_traps::open_run(page_number first, std::uint64_t most, counter& opened
   while (count < most && !pages_[first + count].open) ++count;
   const memory_range run = pages_.range_of(first, count);
   for (page_number page = first; page < first + count; ++page) pages_.opened.add(page);
-  if (os::protect(run.address, run.length, true) != 0) return false;
+  if (os::protect(run.address, run.length, os::access::read_write) != 0) return false;
   for (page_number page = first; page < first + count; ++page) pages_[page].open = true;
   opened += count;
   run_end_ = first + count;
@@ -83,7 +83,7 @@ bool page_traps::open_widely(page_number page) noexcept {
   const auto end = static_cast<page_number>(first + count);
   for (auto each = static_cast<page_number>(first); each < end; ++each)
     if (!pages_[each].open) pages_.opened.add(each);
-  if (os::protect(block.address, block.length, true) != 0) return false;
+  if (os::protect(block.address, block.length, os::access::read_write) != 0) return false;
   for (auto each = static_cast<page_number>(first); each < end; ++each)
     count_.trapped_pages += !pages_[each].open.exchange(true);
   return true;
@@ -135,7 +135,7 @@ bool page_traps::close(const protection_guard& lock, std::span<const page_number
     for (count = 1; i + count < pages.size() && pages[i + count] == pages[i] + count; ++count) {
     }
     const memory_range run = pages_.range_of(pages[i], count);
-    if (os::protect(run.address, run.length, false) != 0) return start(lock);
+    if (os::protect(run.address, run.length, os::access::read_only) != 0) return start(lock);
     for (std::size_t k = 0; k < count; ++k) pages_[pages[i + k]].open = false;
   }
   return true;
@@ -144,7 +144,7 @@ bool page_traps::close(const protection_guard& lock, std::span<const page_number
 // Closes the region as a whole, and opens again what must be open.
 bool page_traps::start(const protection_guard&) noexcept {
   const memory_range all = pages_.all();
-  if (os::protect(all.address, all.length, false) != 0) return false;
+  if (os::protect(all.address, all.length, os::access::read_only) != 0) return false;
   for (const page_number page : closing_) pages_[page].open = pages_[page].untracked.load();
   for (const page_number page : hot_.list()) pages_[page].open = pages_[page].untracked.load();
   hot_.clear();
@@ -155,7 +155,7 @@ bool page_traps::start(const protection_guard&) noexcept {
   }
   for (const page_number page : open_)
     if (const memory_range single = pages_.range_of(page);
-        pages_[page].open && os::protect(single.address, single.length, true) != 0)
+        pages_[page].open && os::protect(single.address, single.length, os::access::read_write) != 0)
       return false;
   return reopen_untracked();
 }
@@ -166,7 +166,7 @@ bool page_traps::reopen_untracked() noexcept {
     page_number count = 0;
     while (page + count < end && pages_[page + count].untracked) ++count;
     if (const memory_range run = pages_.range_of(page, count);
-        count != 0 && os::protect(run.address, run.length, true) != 0)
+        count != 0 && os::protect(run.address, run.length, os::access::read_write) != 0)
       return false;
     page += std::max<page_number>(count, 1);
   }
@@ -186,7 +186,7 @@ bool page_traps::start_without_lists() noexcept {
       p.open = p.untracked.load();
     }
   const memory_range all = pages_.all();
-  return os::protect(all.address, all.length, false) == 0 && reopen_untracked();
+  return os::protect(all.address, all.length, os::access::read_only) == 0 && reopen_untracked();
 }
 
 void page_traps::forget_open() noexcept {

@@ -111,7 +111,7 @@ void region_mapper::map_memory(region_state& what, void* address, std::size_t le
   const std::uint64_t at = what.in->data_offset() + what.offset;
   const bool has_room = what.capacity != length;
   if (!copy_in && !has_room) {
-    what.base = static_cast<std::byte*>(file.map_private(address, at, length, true));
+    what.base = static_cast<std::byte*>(file.map_private(address, at, length, os::access::read_write));
     return;
   }
   try {
@@ -121,9 +121,9 @@ void region_mapper::map_memory(region_state& what, void* address, std::size_t le
     throw error(e.code(), what.segment_path + ": " + e.what());
   }
   if (!copy_in)
-    file.map_private_over(what.base, at, length, true);
+    file.map_private_over(what.base, at, length, os::access::read_write);
   else if (has_room)
-    os::map_anonymous_over(what.base, length, false);
+    os::map_anonymous_over(what.base, length);
   if (copy_in) what.anonymous.add(0, length);
 }
 

@@ -41,7 +41,8 @@ region_tracker::region_tracker(tracking_host& host, region_state& in, const map_
   // Once a page has been written, the kernel joins the parts again into which protections split the mapping.
   os::make_private(in.base);
   const protection_guard lock(pages_.protection);
-  if (const int code = os::protect(in.base, in.length, false); code != 0) throw cannot_protect(in, code);
+  if (const int code = os::protect(in.base, in.length, os::access::read_only); code != 0)
+    throw cannot_protect(in, code);
   os::page_run first{in.base, pages_.page_size};
   os::drop_private_copies({&first, 1});
 }
@@ -301,12 +302,6 @@ void region_tracker::end() noexcept {
 
 // --- Pages that are opened -------------------------------------------------------------------------------------------
 
-void region_tracker::on_stray_write(stray_write_judge judge, void* context) noexcept {
-  judge_.store(nullptr, std::memory_order_release);
-  judge_context_.store(context, std::memory_order_release);
-  judge_.store(judge, std::memory_order_release);
-}
-
 // In the signal handler: lock-free atomics, system calls and the protection lock only.
 os::write_trap::answer region_tracker::on_write(std::byte* at) noexcept {
   const page_number page = pages_.page_of(at);
@@ -316,8 +311,7 @@ os::write_trap::answer region_tracker::on_write(std::byte* at) noexcept {
   if (host_.in_transaction.load(std::memory_order_acquire) || host_.failed.load(std::memory_order_acquire))
     return finders_.on_write(lock, page) ? answer::resume : answer::stray;
   lock.unlock();  // what is called may never return
-  const stray_write_judge judge = judge_.load(std::memory_order_acquire);
-  if (judge == nullptr || !judge(judge_context_.load(std::memory_order_acquire), at)) {
+  if (const change_filter* const filter = filter_; filter == nullptr || !filter->allows_stray_write(at)) {
     report(at, true);
     return answer::stray;
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <tenure/rvm/options.hpp>
+#include <tenure/rvm/participant.hpp>
 #include <tenure/rvm/region.hpp>
 
 #include "log/counters.hpp"
@@ -85,7 +86,6 @@ class region_tracker final : public os::write_trap {
   void open_untracked(std::byte* from, std::size_t length);
   [[nodiscard]] bool is_open_untracked(const std::byte* at) const noexcept;
   void set_change_filter(change_filter* filter) noexcept { filter_ = filter; }
-  void on_stray_write(stray_write_judge judge, void* context) noexcept;
 
   // os::write_trap
   answer on_write(std::byte* at) noexcept override;
@@ -114,8 +114,6 @@ class region_tracker final : public os::write_trap {
   page_backing backing_;
   bool released_ = false;
   std::atomic<change_filter*> filter_{nullptr};
-  std::atomic<stray_write_judge> judge_{nullptr};
-  std::atomic<void*> judge_context_{nullptr};
 
   // With the right.
   std::uint32_t transaction_ = 0;

@@ -114,7 +114,7 @@ bool write_finders::end(std::span<const page_number> noted, std::span<const page
     // If the system refuses, the region stays open, and the mechanism in use: what is written must be found.
     const memory_range all = pages_.all();
     if (!close_for_a_moment(lock)) {
-      (void)os::protect(all.address, all.length, true);
+      (void)os::protect(all.address, all.length, os::access::read_write);
       return false;
     }
     used_ = &traps_;
@@ -146,7 +146,9 @@ bool write_finders::announce(page_number first, page_number count) noexcept {
 bool write_finders::open_untracked(page_number first, page_number count) noexcept {
   const protection_guard lock(pages_.protection);
   const memory_range run = pages_.range_of(first, count);
-  if (!is_open_whole() && os::protect(run.address, run.length, true) != 0 && !open_whole_at_last(lock)) return false;
+  if (!is_open_whole() && os::protect(run.address, run.length, os::access::read_write) != 0 &&
+      !open_whole_at_last(lock))
+    return false;
   for (page_number page = first; page < first + count; ++page) {
     pages_[page].open = true;
     if (pages_[page].untracked.exchange(true, std::memory_order_acq_rel)) continue;
@@ -164,7 +166,7 @@ bool write_finders::open_whole(const protection_guard& lock, write_finder& with)
   }
   used_ = &with;  // before anybody can write without a trap
   const memory_range all = pages_.all();
-  if (os::protect(all.address, all.length, true) != 0) {
+  if (os::protect(all.address, all.length, os::access::read_write) != 0) {
     used_ = &traps_;
     return false;
   }
@@ -206,12 +208,12 @@ std::uint64_t write_finders::count_present(std::uint64_t most) noexcept {
 
 bool write_finders::close_for_a_moment(const protection_guard&) noexcept {
   const memory_range all = pages_.all();
-  return os::protect(all.address, all.length, false) == 0;
+  return os::protect(all.address, all.length, os::access::read_only) == 0;
 }
 
 void write_finders::open_again(const protection_guard& lock) noexcept {
   const memory_range all = pages_.all();
-  if (os::protect(all.address, all.length, true) == 0) return;
+  if (os::protect(all.address, all.length, os::access::read_write) == 0) return;
   used_ = &traps_;
   (void)traps_.start(lock);
 }
@@ -225,7 +227,7 @@ int write_finders::grow(const protection_guard&, std::uint64_t old) noexcept {
     return 0;
   }
   const memory_range fresh = pages_.range_of(static_cast<page_number>(old), pages_.count - old);
-  return os::protect(fresh.address, fresh.length, false);
+  return os::protect(fresh.address, fresh.length, os::access::read_only);
 }
 
 void write_finders::stop() noexcept {

@@ -86,11 +86,6 @@ void region::set_change_filter(change_filter* filter) {
   if (!state_->owner->of().is_read_only()) tracker(nullptr, 0).set_change_filter(filter);
 }
 
-void region::on_stray_write(stray_write_judge judge, void* context) {
-  check_range(0, 0);
-  if (!state_->owner->of().is_read_only()) tracker(nullptr, 0).on_stray_write(judge, context);
-}
-
 void region::unmap() {
   if (state_ == nullptr) return;
   if (state_->owner != nullptr) state_->owner->unmap(*state_);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <tenure/rvm.hpp>
+#include <tenure/rvm/participant.hpp>
 
 #include "transactions/transaction_table.hpp"
 

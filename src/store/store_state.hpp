@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include <tenure/rvm/participant.hpp>
 #include <tenure/store.hpp>
 
 #include "objects/database_set.hpp"

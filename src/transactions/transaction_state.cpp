@@ -7,9 +7,12 @@
 #include <cstring>
 #include <functional>
 
+#include <tenure/rvm/participant.hpp>
+
 #include "log/invariant.hpp"
 #include "os/asymmetric_fence.hpp"
 #include "os/process.hpp"
+#include "os/system_error.hpp"
 #include "os/virtual_memory.hpp"
 #include "regions/region_tracker.hpp"
 #include "replay/truncator.hpp"
@@ -18,29 +21,17 @@
 
 namespace tenure::rvm {
 
-namespace {
-
-std::string address_text(const void* at) {
-  static constexpr char digits[] = "0123456789abcdef";
-  std::string text;
-  for (auto value = reinterpret_cast<std::uintptr_t>(at); value != 0; value /= 16)
-    text.insert(text.begin(), digits[value % 16]);
-  return "0x" + (text.empty() ? "0" : text);
-}
-
-}  // namespace
-
 region_state& transaction_state::region_of(const std::byte* from, std::size_t length) {
   region_state* in =
       last_region_ != nullptr && last_region_->contains(from) ? last_region_ : owner_.parts().regions.find(from);
   if (in == nullptr)
-    throw error(errc::not_mapped, name() + ": the range at " + address_text(from) + ", length " +
+    throw error(errc::not_mapped, name() + ": the range at " + os::hexadecimal(from) + ", length " +
                                       std::to_string(length) + ", is in no mapped region; map its segment first");
   if (length > static_cast<std::size_t>(in->base + in->length - from))
     throw error(errc::partly_mapped,
-                name() + ": the range at " + address_text(from) + ", length " + std::to_string(length) + ", goes " +
+                name() + ": the range at " + os::hexadecimal(from) + ", length " + std::to_string(length) + ", goes " +
                     std::to_string(length - static_cast<std::size_t>(in->base + in->length - from)) +
-                    " bytes beyond its region, which ends at " + address_text(in->base + in->length) +
+                    " bytes beyond its region, which ends at " + os::hexadecimal(in->base + in->length) +
                     "; declare the parts in each region for themselves");
   return *in;
 }
@@ -119,7 +110,7 @@ void transaction_state::enter(region_state& in) {
         const std::scoped_lock lock(owner_.list_lock());
         other_regions_.pop_back();
       }
-      throw error(errc::not_mapped, name() + ": the region at " + address_text(in.base) + " is being unmapped");
+      throw error(errc::not_mapped, name() + ": the region at " + os::hexadecimal(in.base) + " is being unmapped");
     }
   }
   last_region_ = &in;

@@ -41,7 +41,7 @@ TEST(btree, is_a_multimap_in_order_of_insertion) {
     auto expected = model.lower_bound(from);
     plain_world::scan(tested, from, [&](int k, int v) {
       EXPECT_TRUE(expected != model.end() && k == expected->first && v == expected->second) << k << " " << v;
-      if (testing::Test::HasFailure()) return false;
+      if (::testing::Test::HasFailure()) return false;
       ++expected;
       return true;
     });

@@ -21,7 +21,7 @@ using namespace tenure::bench::oo1;
 constexpr int parts = 2000;
 
 template <class Contender>
-class oo1_test : public testing::Test {
+class oo1_test : public ::testing::Test {
  protected:
   oo1_test() {
     tested_.create();

@@ -30,7 +30,7 @@ struct small3 {
 };
 
 template <class Case>
-class oo7_test : public testing::Test {
+class oo7_test : public ::testing::Test {
  protected:
   using world = typename Case::world;
   using database = typename oo7::schema<world>::database;

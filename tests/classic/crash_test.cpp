@@ -103,7 +103,7 @@ std::unique_ptr<sim::disk> disk_with_segment() {
 TEST(classic_crash, at_every_operation) {
   bool done = false;
   std::uint64_t crashes = 0;
-  for (std::uint64_t n = 1; !done && !testing::Test::HasFailure(); n += 1 + n / 40) {
+  for (std::uint64_t n = 1; !done && !::testing::Test::HasFailure(); n += 1 + n / 40) {
     support::child_process child([&] {
       const auto disk = disk_with_segment();
       disk->crash_at(n, n % 3);
@@ -111,7 +111,7 @@ TEST(classic_crash, at_every_operation) {
       user.run();
       for (const auto what : {sim::policy::drop_all, sim::policy::random, sim::policy::keep_all})
         user.judge(*disk->crash(n, what));
-      return testing::Test::HasFailure() ? 1 : user.is_done() ? 2 : 0;
+      return ::testing::Test::HasFailure() ? 1 : user.is_done() ? 2 : 0;
     });
     const auto end = child.wait();
     done = end.exited_with(2);
@@ -123,14 +123,14 @@ TEST(classic_crash, at_every_operation) {
 
 TEST(classic_crash, calls_that_fail_return_codes_and_lose_nothing) {
   for (const auto kind : {sim::operation::durable_write, sim::operation::write, sim::operation::sync}) {
-    for (std::uint64_t nth = 1; nth < 40 && !testing::Test::HasFailure(); nth += 1 + nth / 8) {
+    for (std::uint64_t nth = 1; nth < 40 && !::testing::Test::HasFailure(); nth += 1 + nth / 8) {
       support::child_process child([&] {
         const auto disk = disk_with_segment();
         disk->inject({.kind = kind, .nth = nth, .error = EIO});
         program user(*disk);
         user.run();  // a call returns a code, or the library got by
         user.judge(*disk->crash(nth, sim::policy::drop_all));
-        return testing::Test::HasFailure() ? 1 : 0;
+        return ::testing::Test::HasFailure() ? 1 : 0;
       });
       const auto end = child.wait();
       EXPECT_TRUE(end.exited_with(0)) << sim::name_of(kind) << " " << nth << ": " << end.output;

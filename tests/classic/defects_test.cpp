@@ -42,7 +42,7 @@ class defects : public classic_test {
       rvm_region_t region = region_of(device);
       EXPECT_OK(rvm_map(&region, nullptr));
       std::fwrite(region.vmaddr, 1, length, stdout);
-      return testing::Test::HasFailure() ? 1 : 0;
+      return ::testing::Test::HasFailure() ? 1 : 0;
     });
     const support::child_end end = child.wait();
     EXPECT_TRUE(end.exited_with(0)) << "status " << end.status << ": " << end.output;
@@ -439,7 +439,7 @@ TEST_F(defects, n20_one_process_at_a_time) {
       open();
       char byte = 0;
       if (::write(ready[1], &byte, 1) != 1 || ::read(done[0], &byte, 1) != 1) return 1;
-      return testing::Test::HasFailure() ? 1 : 0;
+      return ::testing::Test::HasFailure() ? 1 : 0;
     });
     char byte;
     ASSERT_EQ(::read(ready[0], &byte, 1), 1);

@@ -274,7 +274,7 @@ TEST_F(classic_library, exit_is_quiet) {
     const rvm_region_t region = open();
     put(region.vmaddr, "durable");
     put(region.vmaddr + 8, "lazy", no_flush);
-    std::exit(testing::Test::HasFailure() ? 1 : 0);
+    std::exit(::testing::Test::HasFailure() ? 1 : 0);
   });
   const support::child_end end = child.wait();
   EXPECT_TRUE(end.exited_with(0)) << end.output;
@@ -292,7 +292,7 @@ TEST_F(classic_library, child_of_a_fork) {
       EXPECT_CODE(RVM_EINIT, rvm_begin_transaction(&tid, restore));
       EXPECT_CODE(RVM_EINIT, rvm_flush());
       EXPECT_CODE(RVM_EINIT, rvm_terminate());
-      return testing::Test::HasFailure() ? 1 : 0;
+      return ::testing::Test::HasFailure() ? 1 : 0;
     });
     const support::child_end end = child.wait();
     EXPECT_TRUE(end.exited_with(0)) << end.output;

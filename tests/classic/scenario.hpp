@@ -89,7 +89,7 @@ inline void put(char* at, const std::string& text, rvm_mode_t how = flush) {
 }
 
 // A directory with a log, and a segment of zeros.
-class classic_test : public testing::Test {
+class classic_test : public ::testing::Test {
  protected:
   temp_dir dir;
   std::string log = dir / "log", segment = dir / "segment";
@@ -119,7 +119,7 @@ class classic_test : public testing::Test {
     support::child_process child([&] {
       const rvm_region_t region = open();
       std::fwrite(region.vmaddr + offset, 1, length, stdout);
-      return testing::Test::HasFailure() ? 1 : 0;
+      return ::testing::Test::HasFailure() ? 1 : 0;
     });
     return child.wait().output;
   }

@@ -186,9 +186,9 @@ TEST_P(classic_combination, all_threads_commit) {
 }
 
 INSTANTIATE_TEST_SUITE_P(classic, classic_combination,
-                         testing::Combine(testing::Values(0, RVM_COALESCE_RANGES, RVM_COALESCE_TRANS,
-                                                          RVM_ALL_OPTIMIZATIONS),
-                                          testing::Values(0, RVM_MAP_PRIVATE), testing::Values(1, 2, 25)));
+                         ::testing::Combine(::testing::Values(0, RVM_COALESCE_RANGES, RVM_COALESCE_TRANS,
+                                                              RVM_ALL_OPTIMIZATIONS),
+                                            ::testing::Values(0, RVM_MAP_PRIVATE), ::testing::Values(1, 2, 25)));
 
 }  // namespace
 }  // namespace tenure::classic

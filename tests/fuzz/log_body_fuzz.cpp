@@ -226,7 +226,7 @@ void check_contents(sim::disk& disk, const log_builder& log) {
 // The replay by itself, in so little memory that it goes group by group.
 bool replay_in_parts(sim::disk& disk) {
   return accepted([&] {
-    const auto log = rvm::log_file::open(disk, log_path, os::access::read_write, true);
+    const auto log = rvm::log_file::open(disk, log_path, os::access::read_write);
     const rvm::log_tail end = rvm::find_tail(*log, log->status());
     rvm::segment formatted(disk, segment_path, "seg", os::access::read_write, false);
     rvm::segment raw(disk, raw_path, "raw", os::access::read_write, true);

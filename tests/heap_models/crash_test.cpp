@@ -218,7 +218,7 @@ void crash_everywhere(std::uint64_t seed, int steps, std::uint64_t stride) {
       } catch (const std::exception& e) {
         ADD_FAILURE() << e.what();
       }
-      if (testing::Test::HasFailure()) return;
+      if (::testing::Test::HasFailure()) return;
     }
   }
 }

@@ -186,14 +186,14 @@ class random_program {
   }
 
   void run(std::uint64_t transactions) {
-    for (std::uint64_t n = 0; n < transactions && !testing::Test::HasFailure(); ++n) {
+    for (std::uint64_t n = 0; n < transactions && !::testing::Test::HasFailure(); ++n) {
       SCOPED_TRACE("transaction " + std::to_string(n));
       between();
       transaction tx = store_->begin();
       std::uint64_t steps = 1 + random_.below(most_steps_);
       before_ = model_;
       floating_before_ = floating_.size();
-      while (steps-- != 0 && !testing::Test::HasFailure()) {
+      while (steps-- != 0 && !::testing::Test::HasFailure()) {
         step();
         expect_invariants(*store_);
         if (random_.one_in(verified_every_)) expect_sound(*store_);

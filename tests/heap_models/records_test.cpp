@@ -81,7 +81,7 @@ class record_program {
   }
 
   void run(std::uint64_t lives) {
-    for (std::uint64_t n = 0; n < lives && !testing::Test::HasFailure(); ++n) {
+    for (std::uint64_t n = 0; n < lives && !::testing::Test::HasFailure(); ++n) {
       SCOPED_TRACE("life " + std::to_string(n));
       if (with_crashes_ && n + 1 != lives && random_.one_in(2))
         live_until_a_crash();
@@ -113,12 +113,12 @@ class record_program {
                                           : s.create_database("far", {.reservation = 1 << 28, .home = next_home_});
     table_ = &s.root<table>("table");
     expect_a_committed_state();
-    while (transactions-- != 0 && !testing::Test::HasFailure()) {
+    while (transactions-- != 0 && !::testing::Test::HasFailure()) {
       outside();
       transact(far);
     }
     floating_.clear();
-    if (testing::Test::HasFailure()) return;
+    if (::testing::Test::HasFailure()) return;
     if (random_.one_in(2)) {
       s.close();
       acknowledged_ = table_commits_;

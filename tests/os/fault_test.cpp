@@ -20,9 +20,7 @@
 namespace tenure::os {
 namespace {
 
-const std::size_t page = page_size();
-
-class fault : public testing::Test {
+class fault : public ::testing::Test {
  protected:
   void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
 };
@@ -70,7 +68,7 @@ TEST_F(fault_explanation, names_file_and_offset_of_a_page_that_cannot_be_read) {
         const scratch_directory scratch;
         const auto file = real_disk().create(scratch / "segment", 0600);
         file->resize(3 * page);
-        void* const memory = file->map_private(free_address(3), page, 2 * page, true);
+        void* const memory = file->map_private(free_address(3), page, 2 * page, os::access::read_write);
         const fault_range range(memory, 2 * page, "the-segment", page);
         file->resize(page);
         std::filesystem::remove_all(scratch.path());
@@ -297,7 +295,7 @@ TEST_F(fault_chain, calls_a_handler_that_wants_none) {
         install(SIGBUS, [](int signal) { ::_exit(signal == SIGBUS ? 43 : 1); });
         const scratch_directory scratch;
         const auto file = real_disk().create(scratch / "segment", 0600);
-        void* const memory = file->map_private(nullptr, 0, page, true);
+        void* const memory = file->map_private(nullptr, 0, page, os::access::read_write);
         const fault_range range(memory, page, file->path(), 0);
         std::filesystem::remove_all(scratch.path());
         read_from(memory);

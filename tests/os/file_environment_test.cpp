@@ -203,10 +203,9 @@ TEST(kernel_without_allocation, fills_the_holes) {
 TEST(kernel_without_batches, drops_run_by_run) {
   // Also without the page map's ioctl, which falls back to reading.
   const scratch_directory scratch;
-  const std::size_t page = page_size();
   const auto file = real_disk().create(scratch / "x", 0600);
   file->write_at(0, as_bytes(std::string(10 * page, 'a')));
-  auto* const memory = static_cast<std::byte*>(file->map_private(nullptr, 0, 10 * page, true));
+  auto* const memory = static_cast<std::byte*>(file->map_private(nullptr, 0, 10 * page, os::access::read_write));
   const bool refused = without_calls({SYS_process_madvise, SYS_ioctl}, EPERM, [&] {
     std::vector<page_run> runs;
     for (std::size_t p = 0; p < 10; p += 2) {
@@ -330,7 +329,7 @@ TEST(kernel_without_fixed_addresses, is_not_trusted) {
   const auto file = real_disk().create(scratch / "x", 0600);
   const auto action = [&] {
     expect_error(errc::address_taken, {"cannot map " + (scratch / "x"), "only 0x", "was offered"},
-                 [&] { (void)file->map_private(free_address(0), 0, page_size(), true); });
+                 [&] { (void)file->map_private(free_address(0), 0, page_size(), os::access::read_write); });
     EXPECT_NE(occupant(mapped, page_size()), scratch / "x");  // unmapped again
     expect_error(errc::address_taken, {"cannot map anonymous memory", "was offered"},
                  [&] { (void)map_anonymous(free_address(0), page_size()); });
@@ -411,7 +410,7 @@ void check_fixed_size_storage(const std::string& path, bool device) {
   EXPECT_FALSE(other->try_lock(lock_kind::shared));
 
   const std::size_t page = page_size();
-  auto* const memory = static_cast<volatile char*>(opened->map_private(nullptr, 0, page, true));
+  auto* const memory = static_cast<volatile char*>(opened->map_private(nullptr, 0, page, os::access::read_write));
   EXPECT_EQ(memory[1000], 'c');
   memory[1000] = 'x';
   EXPECT_EQ(read_text(*other, 1000, 1), "c");

@@ -25,9 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::size_t page = page_size();
-
-class real_files : public testing::Test {
+class real_files : public ::testing::Test {
  protected:
   std::unique_ptr<file> create(std::string_view name, std::string_view content = "") const {
     auto made = disk_.create(scratch_ / name, 0600);
@@ -431,7 +429,7 @@ class mapped_files : public real_files {
 };
 
 TEST_F(mapped_files, show_the_file_and_keep_writes_to_themselves) {
-  auto* const memory = static_cast<volatile char*>(file_->map_private(nullptr, page, 2 * page, true));
+  auto* const memory = static_cast<volatile char*>(file_->map_private(nullptr, page, 2 * page, os::access::read_write));
   EXPECT_EQ(memory[0], 'b');
   EXPECT_EQ(memory[2 * page - 1], 'c');
   memory[0] = 'x';
@@ -449,12 +447,12 @@ TEST_F(mapped_files, show_the_file_and_keep_writes_to_themselves) {
 TEST_F(mapped_files, are_writable_only_if_asked_for) {
   const auto reader = open("segment", access::read_only);
   // A private mapping is writable whatever the file is: the writes do not reach it.
-  auto* memory = static_cast<volatile char*>(reader->map_private(nullptr, 0, page, true));
+  auto* memory = static_cast<volatile char*>(reader->map_private(nullptr, 0, page, os::access::read_write));
   memory[0] = 'x';
   unmap(const_cast<char*>(memory), page);
   EXPECT_EQ(read_text(*file_, 0, 1), "a");
 
-  auto* const constant = static_cast<char*>(reader->map_private(nullptr, 0, page, false));
+  auto* const constant = static_cast<char*>(reader->map_private(nullptr, 0, page, os::access::read_only));
   EXPECT_EQ(constant[0], 'a');
   // The kernel refuses to write into it, which is what a fault would show.
   const int descriptor = ::open((scratch_ / "segment").c_str(), O_RDONLY | O_CLOEXEC);
@@ -467,7 +465,7 @@ TEST_F(mapped_files, are_writable_only_if_asked_for) {
 
 TEST_F(mapped_files, go_exactly_where_they_are_wanted) {
   void* const wanted = free_address(2);
-  EXPECT_EQ(file_->map_private(wanted, 0, 3 * page, true), wanted);
+  EXPECT_EQ(file_->map_private(wanted, 0, 3 * page, os::access::read_write), wanted);
   EXPECT_EQ(*static_cast<const char*>(wanted), 'a');
   unmap(wanted, 3 * page);
 }
@@ -477,27 +475,32 @@ TEST_F(mapped_files, never_replace_what_is_there) {
   *taken = 'x';
   for (char* const at : {taken, taken - page})
     expect_error(errc::address_taken, {"cannot map " + (scratch_ / "segment"), "anonymous memory is there"},
-                 [&] { (void)file_->map_private(at, 0, 2 * page, true); });
+                 [&] { (void)file_->map_private(at, 0, 2 * page, os::access::read_write); });
   EXPECT_EQ(*taken, 'x');
 
-  (void)file_->map_private(taken + page, 0, page, true);
+  (void)file_->map_private(taken + page, 0, page, os::access::read_write);
   expect_error(errc::address_taken, {(scratch_ / "segment") + " is there"},
                [&] { (void)map_anonymous(taken + page, page); });
   unmap(taken, 2 * page);
 }
 
 TEST_F(mapped_files, begin_and_end_with_pages) {
-  expect_error(errc::misaligned, {"offset 512"}, [&] { (void)file_->map_private(nullptr, 512, page, true); });
-  expect_error(errc::misaligned, {"100 bytes"}, [&] { (void)file_->map_private(nullptr, 0, 100, true); });
-  expect_error(errc::misaligned, {"not zero"}, [&] { (void)file_->map_private(nullptr, 0, 0, true); });
-  expect_error(errc::misaligned, {"0x551000000001"},
-               [&] { (void)file_->map_private(static_cast<char*>(free_address(0)) + 1, 0, page, true); });
+  expect_error(errc::misaligned, {"offset 512"},
+               [&] { (void)file_->map_private(nullptr, 512, page, os::access::read_write); });
+  expect_error(errc::misaligned, {"100 bytes"},
+               [&] { (void)file_->map_private(nullptr, 0, 100, os::access::read_write); });
+  expect_error(errc::misaligned, {"not zero"},
+               [&] { (void)file_->map_private(nullptr, 0, 0, os::access::read_write); });
+  expect_error(errc::misaligned, {"0x551000000001"}, [&] {
+    (void)file_->map_private(static_cast<char*>(free_address(0)) + 1, 0, page, os::access::read_write);
+  });
 }
 
 TEST_F(mapped_files, may_be_mapped_before_they_grow) {
   // Far more than the file has, and than there is memory: nothing is charged.
   constexpr std::size_t length = std::size_t{64} << 30;
-  auto* const memory = static_cast<volatile char*>(file_->map_private(free_address(100), 0, length, true));
+  auto* const memory =
+      static_cast<volatile char*>(file_->map_private(free_address(100), 0, length, os::access::read_write));
   file_->resize(1000 * page);
   file_->write_at(999 * page, as_bytes("z"));
   EXPECT_EQ(memory[999 * page], 'z');
@@ -506,7 +509,7 @@ TEST_F(mapped_files, may_be_mapped_before_they_grow) {
 }
 
 TEST_F(mapped_files, outlive_the_opening) {
-  auto* const memory = static_cast<const volatile char*>(file_->map_private(nullptr, 0, page, false));
+  auto* const memory = static_cast<const volatile char*>(file_->map_private(nullptr, 0, page, os::access::read_only));
   file_.reset();
   EXPECT_EQ(memory[0], 'a');
   unmap(const_cast<char*>(memory), page);

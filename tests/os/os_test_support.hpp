@@ -85,6 +85,8 @@ void expect_error(Code code, std::initializer_list<std::string> parts, const std
     EXPECT_TRUE(contains(thrown.what(), part)) << thrown.what() << "\nlacks " << part;
 }
 
+inline const std::size_t page = page_size();
+
 inline const_bytes as_bytes(std::string_view text) { return std::as_bytes(std::span(text)); }
 
 inline std::string read_text(file& from, std::uint64_t offset, std::size_t length) {

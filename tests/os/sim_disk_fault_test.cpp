@@ -76,7 +76,7 @@ TEST(sim_disk_fault, the_power_goes_at_any_operation) {
     EXPECT_TRUE(loses_power([&] { (void)d.open("f", access::read_only); }));
     EXPECT_TRUE(loses_power([&] { (void)d.exists("f"); }));
     EXPECT_TRUE(loses_power([&] { (void)f->try_lock(lock_kind::shared); }));
-    EXPECT_TRUE(loses_power([&] { (void)f->map_private(nullptr, 0, 4096, false); }));
+    EXPECT_TRUE(loses_power([&] { (void)f->map_private(nullptr, 0, 4096, os::access::read_only); }));
     EXPECT_EQ(d.operations(), 1u);
   }
 }
@@ -171,7 +171,7 @@ TEST(sim_disk_fault, every_kind_can_fail_and_then_does_nothing) {
   EXPECT_EQ(errno_of([&] { f->resize(1); }), EIO);
   EXPECT_EQ(errno_of([&] { f->allocate(0, 100); }), EIO);
   EXPECT_EQ(errno_of([&] { (void)f->try_lock(lock_kind::shared); }), EIO);
-  EXPECT_EQ(errno_of([&] { (void)f->map_private(nullptr, 0, 4096, false); }), EIO);
+  EXPECT_EQ(errno_of([&] { (void)f->map_private(nullptr, 0, 4096, os::access::read_only); }), EIO);
   EXPECT_EQ(errno_of([&] { (void)d.open("f", access::read_only); }), EIO);
   EXPECT_EQ(errno_of([&] { (void)d.exists("f"); }), EIO);
   EXPECT_EQ(errno_of([&] { (void)d.create("g", 0600); }), EIO);
@@ -344,21 +344,21 @@ TEST(sim_disk_fault, a_private_mapping_sees_the_file_and_keeps_its_writes_to_its
   disk d;
   d.install("f", filled(8192, '.'));
   const auto f = d.open("f", access::read_only);
-  auto* const mapped = static_cast<char*>(f->map_private(nullptr, 4096, 4096, true));
+  auto* const mapped = static_cast<char*>(f->map_private(nullptr, 4096, 4096, os::access::read_write));
   const auto g = d.open("f", access::read_write);
   g->write_at(4096, as_bytes("a"));
   EXPECT_EQ(mapped[0], 'a');
   mapped[0] = 'm';
   EXPECT_EQ(d.current_bytes("f")[4096], std::byte{'a'});
   try {
-    (void)f->map_private(mapped, 0, 4096, true);
+    (void)f->map_private(mapped, 0, 4096, os::access::read_write);
     FAIL() << "mapped over a mapping";
   } catch (const error& thrown) {
     EXPECT_EQ(thrown.code(), errc::address_taken);
   }
   EXPECT_EQ(mapped[0], 'm');
   ::munmap(mapped, 4096);
-  EXPECT_EQ(f->map_private(mapped, 0, 4096, false), mapped);
+  EXPECT_EQ(f->map_private(mapped, 0, 4096, os::access::read_only), mapped);
   EXPECT_EQ(mapped[0], '.');
   ::munmap(mapped, 4096);
 }

@@ -16,16 +16,17 @@
 #include <system_error>
 #include <vector>
 
+#include "os/os_test_support.hpp"
 #include "sim/disk.hpp"
 #include "tenure/error.hpp"
 
 namespace tenure::sim {
 
+using os::as_bytes, os::read_text;
+
 inline std::vector<std::byte> filled(std::size_t length, char with) {
   return std::vector<std::byte>(length, static_cast<std::byte>(with));
 }
-
-inline os::const_bytes as_bytes(std::string_view text) { return std::as_bytes(std::span(text)); }
 
 inline std::string as_text(const std::vector<std::byte>& bytes) {
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -34,12 +35,6 @@ inline std::string as_text(const std::vector<std::byte>& bytes) {
 inline void write_durably(os::file& file, std::uint64_t offset, os::const_bytes from) {
   const std::array<os::const_bytes, 1> all{from};
   file.write_durably_at(offset, all);
-}
-
-inline std::string read_text(os::file& file, std::uint64_t offset, std::size_t length) {
-  std::vector<std::byte> into(length);
-  into.resize(file.read_at(offset, into));
-  return as_text(into);
 }
 
 // The errno that the action throws as tenure::error; 0 if it throws nothing.

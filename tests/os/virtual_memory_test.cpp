@@ -22,8 +22,6 @@ static void PrintTo(page_mechanism which, std::ostream* out) {
 
 namespace {
 
-const std::size_t page = page_size();
-
 // A mapping that ends with the scope.
 class mapping {
  public:
@@ -131,7 +129,7 @@ TEST(occupants, are_named) {
   const std::string path = scratch / "a file with spaces";
   const auto file = real_disk().create(path, 0600);
   file->resize(page);
-  const mapping f(file->map_private(m.at(3), 0, page, false), page);
+  const mapping f(file->map_private(m.at(3), 0, page, os::access::read_only), page);
   EXPECT_EQ(occupant(m.at(2), 2 * page), path);
 }
 
@@ -154,7 +152,7 @@ TEST(exclusion_from_fork, leaves_nothing_in_the_child) {
 // --- Private copies --------------------------------------------------------------------------------------------------
 
 // A private mapping of a file whose page p is filled with the byte p % 251. The mechanism is reset at the end.
-class private_copies : public testing::TestWithParam<page_mechanism> {
+class private_copies : public ::testing::TestWithParam<page_mechanism> {
  protected:
   static constexpr std::size_t pages = 4500;  // more than one batch of any mechanism
 
@@ -165,7 +163,7 @@ class private_copies : public testing::TestWithParam<page_mechanism> {
     for (std::size_t p = 0; p < pages; ++p)
       std::fill_n(content.begin() + static_cast<std::ptrdiff_t>(p * page), page, stored(p));
     file_->write_at(0, content);
-    base_ = static_cast<std::byte*>(file_->map_private(free_address(1), 0, pages * page, true));
+    base_ = static_cast<std::byte*>(file_->map_private(free_address(1), 0, pages * page, os::access::read_write));
     force_page_mechanism(GetParam());
   }
 
@@ -360,7 +358,7 @@ TEST_P(private_copies, agree_with_a_model) {
 }
 
 INSTANTIATE_TEST_SUITE_P(by, private_copies,
-                         testing::Values(page_mechanism::best, page_mechanism::pagemap_file, page_mechanism::none),
+                         ::testing::Values(page_mechanism::best, page_mechanism::pagemap_file, page_mechanism::none),
                          testing::PrintToStringParamName());
 
 }  // namespace

@@ -20,8 +20,6 @@
 namespace tenure::os {
 namespace {
 
-const std::size_t page = page_size();
-
 // A private mapping of a file, all zeros.
 struct mapped_file {
   static constexpr std::size_t pages = 512;
@@ -31,7 +29,7 @@ struct mapped_file {
 
   mapped_file() : on(real_disk().create(scratch / "file", 0600)) {
     on->resize(pages * page);
-    base = static_cast<std::byte*>(on->map_private(nullptr, 0, pages * page, true));
+    base = static_cast<std::byte*>(on->map_private(nullptr, 0, pages * page, os::access::read_write));
   }
   ~mapped_file() { unmap(base, pages * page); }
   mapped_file(const mapped_file&) = delete;
@@ -68,8 +66,8 @@ TEST(write_tracking, tells_exactly_what_was_written) {
   in.write(401);
   EXPECT_EQ(collected(notes, in), (std::set<std::size_t>{3, 401}));
   // What the kernel writes counts, and changes of protection do not matter.
-  ASSERT_EQ(protect(in.base, mapped_file::pages * page, false), 0);
-  ASSERT_EQ(protect(in.base, mapped_file::pages * page, true), 0);
+  ASSERT_EQ(protect(in.base, mapped_file::pages * page, os::access::read_only), 0);
+  ASSERT_EQ(protect(in.base, mapped_file::pages * page, os::access::read_write), 0);
   ASSERT_GT(::read(::open("/dev/zero", O_RDONLY | O_CLOEXEC), in.base + 77 * page, 10), 0);
   EXPECT_EQ(collected(notes, in), (std::set<std::size_t>{77}));
 }
@@ -110,9 +108,10 @@ TEST(write_tracking, is_refused_quietly) {
 TEST(protection, limit_of_mappings_is_reported) {
   auto* const memory = static_cast<std::byte*>(map_anonymous(nullptr, 100'000 * page));
   int failure = 0;
-  for (std::size_t i = 0; i < 100'000 && failure == 0; i += 2) failure = protect(memory + i * page, page, false);
+  for (std::size_t i = 0; i < 100'000 && failure == 0; i += 2)
+    failure = protect(memory + i * page, page, os::access::read_only);
   EXPECT_EQ(failure, ENOMEM);  // 65 530 mappings, usually
-  EXPECT_EQ(protect(memory, 100'000 * page, true), 0);
+  EXPECT_EQ(protect(memory, 100'000 * page, os::access::read_write), 0);
   unmap(memory, 100'000 * page);
 }
 
@@ -132,13 +131,14 @@ struct opener final : write_trap {
     ::pthread_sigmask(SIG_SETMASK, nullptr, &mask);
     if (sigismember(&mask, SIGUSR1) != 1) signals_blocked = false;
     const auto address = reinterpret_cast<std::uintptr_t>(at);
-    return protect(reinterpret_cast<void*>(address / page * page), page, true) == 0 ? answer::resume : answer::stray;
+    return protect(reinterpret_cast<void*>(address / page * page), page, os::access::read_write) == 0 ? answer::resume
+                                                                                                      : answer::stray;
   }
 };
 
 TEST(write_traps, open_pages_and_the_write_goes_on) {
   auto* const memory = static_cast<std::byte*>(map_anonymous(nullptr, 8 * page));
-  ASSERT_EQ(protect(memory, 8 * page, false), 0);
+  ASSERT_EQ(protect(memory, 8 * page, os::access::read_only), 0);
   opener trap;
   {
     const fault_range range(memory, 8 * page, "name", 0, &trap);
@@ -147,7 +147,7 @@ TEST(write_traps, open_pages_and_the_write_goes_on) {
     EXPECT_EQ(trap.calls, 8);
     EXPECT_TRUE(trap.signals_blocked);
     // From several threads at once.
-    ASSERT_EQ(protect(memory, 8 * page, false), 0);
+    ASSERT_EQ(protect(memory, 8 * page, os::access::read_only), 0);
     std::vector<std::thread> all;
     for (std::size_t t = 0; t < 4; ++t)
       all.emplace_back([=] {

@@ -55,7 +55,7 @@ void work(world& w, const configuration& how, int steps) {
     w.begin_process();
     if (pobj_init_with(&how.options) != POBJ_OK) return;
     w.expect_found();
-    if (testing::Test::HasFailure() || !w.run(steps, false)) return;
+    if (::testing::Test::HasFailure() || !w.run(steps, false)) return;
     if (pobj_close() != POBJ_OK) return;
   }
 }

@@ -19,8 +19,6 @@ std::uint64_t anchors::numbers[8];
 
 namespace {
 
-constexpr std::size_t thing_references[] = {offsetof(thing, to), offsetof(thing, to) + 8, offsetof(thing, to) + 16,
-                                            POBJ_END};
 constexpr std::size_t thing_transients[] = {offsetof(thing, scratch), 8, POBJ_END};
 constexpr std::size_t root_references[] = {0, 8, 16, 24, 32, 40, POBJ_END};
 

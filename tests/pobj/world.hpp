@@ -21,6 +21,8 @@ struct thing {
   std::uint64_t scratch;  // transient in those of a defined type
   unsigned char more[8];  // as many as the object's size leaves
 };
+inline constexpr std::size_t thing_references[] = {offsetof(thing, to), offsetof(thing, to) + 8,
+                                                   offsetof(thing, to) + 16, POBJ_END};
 
 // What a random program does, with which library: drawn, so that the programs meet what no single one would.
 struct configuration {

@@ -19,9 +19,6 @@ namespace {
 
 constexpr const char* numbers_name = "program::_ZN6tenure4pobj7anchors7numbersE+0";
 
-constexpr std::size_t thing_references[] = {offsetof(thing, to), offsetof(thing, to) + 8, offsetof(thing, to) + 16,
-                                            POBJ_END};
-
 unsigned char* bytes_of(thing* t) { return reinterpret_cast<unsigned char*>(t); }
 
 }  // namespace

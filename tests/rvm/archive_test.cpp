@@ -26,7 +26,7 @@ options archived(sim::disk& disk) {
 
 void expect_head_in_archive(sim::disk& disk, std::uint64_t operation) {
   if (!disk.exists("/d/log")) return;
-  const auto log = log_file::open(disk, "/d/log", os::access::read_only, false);
+  const auto log = log_file::open_unlocked(disk, "/d/log");
   const archive_reader archive(disk, "/d/log.archive", log->status().log_id);
   ASSERT_TRUE(archive.gaps().empty()) << "operation " << operation << ": " << archive.gaps()[0].reason;
   const lsn first = log->area();  // of a log that has not grown
@@ -42,7 +42,7 @@ void expect_head_in_archive(sim::disk& disk, std::uint64_t operation) {
 TEST(archive, is_never_behind_the_head) {
   sim::disk disk(512);
   disk.on_operation([&](const sim::trace_entry& at) {
-    if (testing::Test::HasFatalFailure()) return;
+    if (::testing::Test::HasFatalFailure()) return;
     for (const auto what : {sim::policy::drop_all, sim::policy::random}) {
       const auto left = disk.crash(at.index, what);
       expect_head_in_archive(*left, at.index);
@@ -76,7 +76,7 @@ TEST(archive, has_what_is_in_it_only_once_after_a_failed_truncation) {
   EXPECT_THROW(m.truncate(), error);
   put(m, r, 0, "two");
   m.truncate();
-  const auto log = log_file::open(disk, "/d/log", os::access::read_only, false);
+  const auto log = log_file::open_unlocked(disk, "/d/log");
   const archive_reader archive(disk, "/d/log.archive", log->status().log_id);
   std::size_t transactions = 0;
   lsn at = archive.begin();

@@ -9,6 +9,8 @@
 #include <memory>
 #include <optional>
 
+#include <tenure/rvm/participant.hpp>
+
 #include "log/log_file.hpp"
 #include "os/virtual_memory.hpp"
 #include "records/batch.hpp"
@@ -90,7 +92,7 @@ TEST_F(bulk, goes_to_the_segment_and_not_into_the_log) {
   EXPECT_TRUE(m->verify_segment("/d/seg").empty());
   r.unmap();
   m->close();
-  EXPECT_EQ(log_file::open(disk, "/d/log", os::access::read_only, true)->status().incompatible, 0u);
+  EXPECT_EQ(log_file::open(disk, "/d/log", os::access::read_only)->status().incompatible, 0u);
 }
 
 // [rvm.bulk.before-commit], [rvm.bulk.noted]

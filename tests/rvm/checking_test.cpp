@@ -6,6 +6,8 @@
 #include <optional>
 #include <thread>
 
+#include <tenure/rvm/participant.hpp>
+
 #include "os/virtual_memory.hpp"
 #include "support/expect_error.hpp"
 #include "support/small_memory.hpp"

@@ -26,7 +26,7 @@ constexpr std::uint64_t first_home = 0x110000000000, last_home = 0x500000000000;
 
 std::uint64_t number(const void* p) { return reinterpret_cast<std::uintptr_t>(p); }
 
-class loader_test : public testing::Test {
+class loader_test : public ::testing::Test {
  protected:
   sim::disk disk;
   std::unique_ptr<memory> m = opened();

@@ -44,9 +44,7 @@ TEST(memory, a_log_that_was_closed_cleanly_is_written_to_when_it_is_used) {
     memory m("/d/log", small_log(&disk));
     m.create_segment("/d/seg", {.length = 1 << 16});
   }
-  const auto generation = [&] {
-    return log_file::open(disk, "/d/log", os::access::read_only, false)->status().generation;
-  };
+  const auto generation = [&] { return log_file::open_unlocked(disk, "/d/log")->status().generation; };
   const auto made = generation();
   const auto operations = disk.operations();
   {

@@ -5,6 +5,8 @@
 
 #include <stdexcept>
 
+#include <tenure/rvm/participant.hpp>
+
 #include "support/small_memory.hpp"
 #include "support/temp_dir.hpp"
 

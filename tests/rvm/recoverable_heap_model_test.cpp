@@ -34,7 +34,7 @@ class history {
   }
 
   void run(std::uint64_t steps) {
-    for (std::uint64_t i = 0; i < steps && !testing::Test::HasFatalFailure(); ++i) {
+    for (std::uint64_t i = 0; i < steps && !::testing::Test::HasFatalFailure(); ++i) {
       step();
       if (i % 64 == 0) verify();
     }
@@ -194,7 +194,7 @@ class history {
 
 TEST(heap_model, random_histories) {
   const std::uint64_t seed = test_seed();
-  for (std::uint64_t i = 0; i < 8 * test_scale() && !testing::Test::HasFatalFailure(); ++i) {
+  for (std::uint64_t i = 0; i < 8 * test_scale() && !::testing::Test::HasFatalFailure(); ++i) {
     SCOPED_TRACE("TENURE_TEST_SEED=" + std::to_string(seed) + ", history " + std::to_string(i));
     history(seed + i, false).run(2500);
   }
@@ -312,7 +312,7 @@ TEST(heap_crash, at_every_operation) {
       } catch (const std::exception& e) {
         ADD_FAILURE() << e.what();
       }
-      if (testing::Test::HasFailure()) return;
+      if (::testing::Test::HasFailure()) return;
     }
   }
 }

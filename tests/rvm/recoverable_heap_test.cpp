@@ -19,7 +19,7 @@ struct node {
   node* next = nullptr;
 };
 
-class heap : public testing::Test {
+class heap : public ::testing::Test {
  protected:
   static constexpr std::uint64_t length = 4 << 20;
   sim::disk disk;

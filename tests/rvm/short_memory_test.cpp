@@ -72,8 +72,6 @@ namespace {
 using namespace support;
 using testing::random_source;
 
-const std::size_t page = os::page_size();
-
 // Words, each the number of the transaction that wrote it.
 struct short_memory : ::testing::TestWithParam<tracking_mechanism> {
   static constexpr std::size_t pages = 200;

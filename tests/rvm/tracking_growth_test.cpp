@@ -12,15 +12,14 @@
 
 #include "os/virtual_memory.hpp"
 #include "support/mechanisms.hpp"
+#include "support/model.hpp"
 #include "support/small_memory.hpp"
 #include "support/temp_dir.hpp"
 
 namespace tenure::rvm {
 namespace {
 
-using support::mib;
-
-const std::size_t page = os::page_size();
+using support::mib, support::page;
 
 struct tracking_growth : ::testing::TestWithParam<std::tuple<tracking_mechanism, fresh_space>> {
   support::temp_dir dir;
@@ -91,7 +90,8 @@ TEST_P(tracking_growth, nothing_is_missed) {
 
 TEST_P(tracking_growth, random_programs) {
   open();
-  for (int i = 0; i < 150; ++i) {
+  const int steps = static_cast<int>(testing::scaled(60));
+  for (int i = 0; i < steps; ++i) {
     switch (random() % 8) {
       case 0:
         if (r.size() < 48 * mib) grow((1 + random() % 300) * page);
@@ -102,7 +102,7 @@ TEST_P(tracking_growth, random_programs) {
       default: transact(random() % 20, random() % 4 != 0);
     }
     if (i % 10 == 0) check();
-    if (i == 70) open();
+    if (i == steps / 2) open();
   }
   check();
   open();

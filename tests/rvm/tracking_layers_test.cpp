@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <tenure/rvm.hpp>
+#include <tenure/rvm/participant.hpp>
 
 #include "support/expect_error.hpp"
 #include "support/mechanisms.hpp"
@@ -19,9 +20,7 @@
 namespace tenure::rvm {
 namespace {
 
-using support::expect_error, support::get, support::mib, support::small_log;
-
-const std::size_t page = os::page_size();
+using support::expect_error, support::get, support::mib, support::page, support::small_log;
 
 // Of each kilobyte, the first half is recoverable and the second is not.
 struct halves final : change_filter {
@@ -29,6 +28,10 @@ struct halves final : change_filter {
     for (std::size_t at = 0; at < of.length; at += 1024) kept.push_back({of.address + at, 512});
   }
   void restorable_parts(const memory_range& of, std::vector<memory_range>& kept) override { kept.push_back(of); }
+  [[nodiscard]] bool allows_stray_write(const std::byte* at) const noexcept override {
+    return (at - base) % 1024 >= 512;
+  }
+  const std::byte* base = nullptr;
 };
 constexpr std::size_t transient = 600;  // an offset of transient bytes on a page
 
@@ -47,12 +50,8 @@ struct layers : ::testing::TestWithParam<tracking_mechanism> {
                {.create_length = mib, .tracking = tracking_mode::automatic, .force_mechanism = GetParam()});
   }
   void filtered() {
+    filter.base = r.data();
     r.set_change_filter(&filter);
-    r.on_stray_write(
-        [](void* context, const std::byte* at) noexcept {
-          return (at - static_cast<const std::byte*>(context)) % 1024 >= 512;
-        },
-        r.data());
   }
   void write(std::size_t offset, const std::string& text) const {
     std::memcpy(r.data() + offset, text.data(), text.size());

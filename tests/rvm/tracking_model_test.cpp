@@ -22,10 +22,8 @@
 namespace tenure::rvm {
 namespace {
 
-using support::small_log;
+using support::page, support::small_log;
 using testing::random_source, testing::scaled, testing::image;
-
-const std::size_t page = os::page_size();
 
 // What commits log: differing words, and those between that are less than three apart, a page of 4096 at a time.
 std::uint64_t bytes_to_log(const image& now, const image& then) {

@@ -23,9 +23,8 @@
 namespace tenure::rvm {
 namespace {
 
-using support::child_end, support::child_process, support::expect_error, support::get, support::mib, support::small_log;
-
-const std::size_t page = os::page_size();
+using support::child_end, support::child_process, support::expect_error, support::get, support::mib, support::page,
+    support::small_log;
 
 struct world {
   support::temp_dir dir;
@@ -155,7 +154,7 @@ char* earlier_page;
 void open_earlier_page(int, siginfo_t* info, void*) {
   if (info->si_addr != earlier_page) ::_exit(3);
   ++earlier_calls;
-  if (os::protect(earlier_page, page, true) != 0) ::_exit(4);
+  if (os::protect(earlier_page, page, os::access::read_write) != 0) ::_exit(4);
 }
 
 // In a process of its own from the beginning, in which the library has not installed its handler yet.
@@ -188,7 +187,7 @@ TEST_F(stray_write_chain, is_told_from_faults_of_others) {
     action.sa_flags = SA_SIGINFO;
     ::sigaction(SIGSEGV, &action, nullptr);
     earlier_page = static_cast<char*>(os::map_anonymous(nullptr, page));
-    if (os::protect(earlier_page, page, false) != 0) return 1;
+    if (os::protect(earlier_page, page, os::access::read_only) != 0) return 1;
     world w;
     w.m.transact_automatically([&](transaction&) {
       w.write(9, "allowed");

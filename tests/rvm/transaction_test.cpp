@@ -41,7 +41,7 @@ class transactions : public ::testing::Test {
   // What the log has in it, range by range, first to last.
   std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges_in_log() {
     std::vector<std::pair<std::uint64_t, std::uint64_t>> all;
-    const auto log = log_file::open(disk, "/d/log", os::access::read_only, false);
+    const auto log = log_file::open_unlocked(disk, "/d/log");
     scan_groups(*log, log->status().head, log->status().head + log->area(),
                 [&](const group_header& header, os::const_bytes bytes) {
                   const group_view group(bytes, header, "log");

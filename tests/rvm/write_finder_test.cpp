@@ -64,7 +64,7 @@ class tracked_memory final : public os::write_trap {
   [[nodiscard]] bool start() {
     const protection_guard lock(pages.protection);
     if (!finder().start(lock)) return false;
-    return finder().closes_pages() || os::protect(base_, bytes_, true) == 0;
+    return finder().closes_pages() || os::protect(base_, bytes_, os::access::read_write) == 0;
   }
   void write(page_number page) { pages.range_of(page).address[page % pages.page_size] ^= std::byte{1}; }
   [[nodiscard]] std::set<page_number> find() {
@@ -87,7 +87,7 @@ class tracked_memory final : public os::write_trap {
   support::temp_dir dir_;
   std::unique_ptr<os::file> file_ = os::real_disk().create(dir_ / "file", 0600);
   const std::size_t bytes_ = count * os::page_size();
-  std::byte* const base_ = static_cast<std::byte*>(file_->map_private(nullptr, 0, bytes_, true));
+  std::byte* const base_ = static_cast<std::byte*>(file_->map_private(nullptr, 0, bytes_, os::access::read_write));
   const thresholds limits_;
   counters::tracking_part counted_;
   os::fault_range explained_;

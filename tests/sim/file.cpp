@@ -123,10 +123,10 @@ class open_file final : public os::file {
     core_->finish(started);
   }
 
-  void* map_private(void* at, std::uint64_t offset, std::size_t length, bool writable) override {
+  void* map_private(void* at, std::uint64_t offset, std::size_t length, os::access how) override {
     const guard lock(core_->mutex);
     core_->throw_if_failed(lock, core_->begin(lock, operation::map, path_, offset, length));
-    const int protection = PROT_READ | (writable ? PROT_WRITE : 0);
+    const int protection = PROT_READ | (how == os::access::read_write ? PROT_WRITE : 0);
     const int flags = MAP_PRIVATE | MAP_NORESERVE | (at != nullptr ? MAP_FIXED_NOREPLACE : 0);
     void* const mapped = ::mmap(at, length, protection, flags, node_->descriptor(), static_cast<off_t>(offset));
     if (mapped == MAP_FAILED) {
@@ -136,11 +136,11 @@ class open_file final : public os::file {
     return mapped;
   }
 
-  void map_private_over(void* at, std::uint64_t offset, std::size_t length, bool writable) override {
+  void map_private_over(void* at, std::uint64_t offset, std::size_t length, os::access how) override {
     const guard lock(core_->mutex);
     core_->throw_if_failed(lock, core_->begin(lock, operation::map, path_, offset, length));
-    if (::mmap(at, length, PROT_READ | (writable ? PROT_WRITE : 0), MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED,
-               node_->descriptor(), static_cast<off_t>(offset)) == MAP_FAILED)
+    if (::mmap(at, length, PROT_READ | (how == os::access::read_write ? PROT_WRITE : 0),
+               MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, node_->descriptor(), static_cast<off_t>(offset)) == MAP_FAILED)
       throw_errno(errno, "map of " + path_);
   }
 

@@ -15,6 +15,7 @@
 namespace tenure::support {
 
 inline constexpr std::uint64_t kib = 1024, mib = 1024 * kib;
+inline const std::size_t page = os::page_size();
 
 inline rvm::options small_log(os::disk* disk = nullptr, rvm::open_mode mode = rvm::open_mode::open_or_create) {
   rvm::options how;

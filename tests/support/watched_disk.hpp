@@ -74,11 +74,11 @@ class watched_disk final : public os::disk {
     bool is_current() const override { return on_->is_current(); }
     void renamed(const std::string& path) override { on_->renamed(path); }
     void sync_name() override { on_->sync_name(); }
-    void* map_private(void* at, std::uint64_t offset, std::size_t length, bool writable) override {
-      return on_->map_private(at, offset, length, writable);
+    void* map_private(void* at, std::uint64_t offset, std::size_t length, os::access how) override {
+      return on_->map_private(at, offset, length, how);
     }
-    void map_private_over(void* at, std::uint64_t offset, std::size_t length, bool writable) override {
-      on_->map_private_over(at, offset, length, writable);
+    void map_private_over(void* at, std::uint64_t offset, std::size_t length, os::access how) override {
+      on_->map_private_over(at, offset, length, how);
     }
 
    private:

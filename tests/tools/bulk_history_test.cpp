@@ -26,7 +26,7 @@ using nlohmann::json;
 
 constexpr std::size_t page = 4 * kib;
 
-class bulk_history : public testing::Test {
+class bulk_history : public ::testing::Test {
  protected:
   void open(bool with_archive) {
     options how = small_log(&disk_);

@@ -124,7 +124,7 @@ TEST(rvmutl, steps) {
 }
 
 // A loaded segment, whose header may be in the log only; and bytes that several transactions have changed.
-class show_mods : public testing::Test {
+class show_mods : public ::testing::Test {
  protected:
   temp_dir dir;
   char* const base = static_cast<char*>(free_address(1 << 20));
@@ -235,7 +235,7 @@ const std::string address = "0x550000000000";
 const std::string address = "0x180000000000";
 #endif
 
-class rdsinit_test : public testing::Test {
+class rdsinit_test : public ::testing::Test {
  protected:
   temp_dir dir;
   rds_init_arguments good{true, dir / "log", dir / "data", {"0x200000", address, "1048576", "4096", "50", "64"}};

@@ -28,7 +28,7 @@ using namespace rvm;
 using nlohmann::json;
 
 // A segment whose words change in steps, some of which are in the archive and some in the log.
-class past : public testing::Test {
+class past : public ::testing::Test {
  protected:
   past() {
     options how = small_log(&disk_);

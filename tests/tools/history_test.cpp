@@ -130,7 +130,7 @@ TEST(history, is_whole_after_a_crash_at_every_operation) {
   sim::disk disk(512);
   std::uint64_t acknowledged = 0;
   disk.on_operation([&](const sim::trace_entry& at) {
-    if (at.index % 3 != 0 || testing::Test::HasFailure()) return;
+    if (at.index % 3 != 0 || ::testing::Test::HasFailure()) return;
     for (const auto what : {sim::policy::drop_all, sim::policy::random, sim::policy::keep_all}) {
       const auto left = disk.crash(at.index, what);
       if (!left->exists("/d/log") || !left->exists("/d/seg")) continue;
@@ -273,7 +273,7 @@ TEST(history, names_what_was_truncated_without_the_archive) {
   EXPECT_EQ(more.labels.back(), "32");
 }
 
-class damaged_archive : public testing::Test {
+class damaged_archive : public ::testing::Test {
  protected:
   // Four parts of a few frames.
   damaged_archive() {
@@ -293,7 +293,7 @@ class damaged_archive : public testing::Test {
     frames_ = whole.frames();
     EXPECT_GE(frames_.back().header.part, 4u);
   }
-  identity id() { return log_file::open(disk_, "/d/log", os::access::read_only, false)->status().log_id; }
+  identity id() { return log_file::open_unlocked(disk_, "/d/log")->status().log_id; }
   void flip(const std::string& path, std::uint64_t offset) {
     const auto file = disk_.open(path, os::access::read_write);
     std::byte b;

@@ -27,7 +27,7 @@ using namespace support;
 using namespace rvm;
 using nlohmann::json;
 
-class log_repair : public testing::Test {
+class log_repair : public ::testing::Test {
  protected:
   options how(open_mode mode = open_mode::open) {
     options o = small_log(disk.get(), mode);
@@ -62,7 +62,7 @@ class log_repair : public testing::Test {
   }
   // The place of the nth group, and a byte of it that is damaged.
   lsn damage_group(int n) {
-    const auto log = log_file::open(*disk, "/d/log", os::access::read_only, false);
+    const auto log = log_file::open_unlocked(*disk, "/d/log");
     lsn at = log->status().head;
     std::vector<std::byte> bytes(sizeof(group_header));
     for (;;) {

@@ -80,7 +80,7 @@ const allocation* find_allocation() {
   return nullptr;
 }
 
-class container : public testing::Test {
+class container : public ::testing::Test {
  protected:
   void TearDown() override { EXPECT_TRUE(allocations().empty()); }
 

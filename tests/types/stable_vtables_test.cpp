@@ -70,7 +70,7 @@ TEST(vtables, of_this_process_are_known) {
   EXPECT_NE(type_of<zoo::duck>().operations->destroy, nullptr);
 }
 
-class stamped : public testing::Test {
+class stamped : public ::testing::Test {
  protected:
   std::unique_ptr<std::byte[]> memory = std::make_unique<std::byte[]>(64 * tenure::types::vtable_slot_size);
   vtable_table table{memory.get()};

@@ -65,23 +65,22 @@ class participant {
 };
 
 // Decides what of an automatically tracked page is recoverable, for layers that keep other things on the same pages. Bytes
-// that it leaves out are never logged and never count as stray writes. Asked for pages that differ from the committed image,
-// by one thread at a time, at the begin, commit and abort of automatic transactions.
+// that it leaves out are never logged and never count as stray writes.
 class change_filter {
  public:
   virtual ~change_filter() = default;
-  // Appends to `kept` the parts of `page` that are recoverable: in ascending order, disjoint, within the page.
+  // Asked for pages that differ from the committed image, by one thread at a time, at the begin, commit and abort of
+  // automatic transactions. Appends to `kept` the parts of `page` that are recoverable: in ascending order, disjoint, within the page.
   virtual void recoverable_parts(const memory_range& page, std::vector<memory_range>& kept) = 0;
   // The same for the parts that an abort puts back to what they were at begin.
   virtual void restorable_parts(const memory_range& page, std::vector<memory_range>& kept) {
     recoverable_parts(page, kept);
   }
+  // Whether the byte at `address` is not recoverable: then it may be written outside of transactions. Asked in a signal
+  // handler when a closed page is written there; if so, the page is opened, and compared when the next transaction begins.
+  // Only async-signal-safe functions may be called. Any thread, several at a time.
+  [[nodiscard]] virtual bool allows_stray_write(const std::byte* /*address*/) const noexcept { return false; }
 };
-
-// Asked in a signal handler when a page that is closed is written outside of any automatic transaction: true if that is
-// allowed (the bytes are not recoverable): the page is opened, and looked at when the next transaction ends. Only
-// async-signal-safe functions may be called; any thread, several at a time.
-using stray_write_judge = bool (*)(void* context, const std::byte* address) noexcept;
 
 #pragma GCC visibility pop
 

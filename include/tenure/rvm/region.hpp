@@ -12,10 +12,10 @@
 
 #include <tenure/error.hpp>
 #include <tenure/rvm/map_options.hpp>
-#include <tenure/rvm/participant.hpp>
 
 namespace tenure::rvm {
 
+class change_filter;
 struct region_state;
 class region_tracker;
 
@@ -84,10 +84,8 @@ class region {
   // that is committed and still wanted. Any thread, inside and outside of transactions.
   void open_untracked(void* address, std::size_t length);
   [[nodiscard]] bool is_open_untracked(const void* address) const;
-  // Both hold until the region is unmapped; nullptr: everything is recoverable, and nothing is allowed. Set them before the
-  // region is used.
+  // Holds until the region is unmapped; nullptr: everything is recoverable. Set it before the region is used.
   void set_change_filter(change_filter* filter);
-  void on_stray_write(stray_write_judge judge, void* context);
 
  private:
   friend class memory;

@@ -12,11 +12,11 @@
 
 #include <tenure/rvm/commit.hpp>
 #include <tenure/rvm/map_options.hpp>
-#include <tenure/rvm/participant.hpp>
 #include <tenure/rvm/region.hpp>
 
 namespace tenure::rvm {
 
+class participant;
 class transaction_state;
 
 #pragma GCC visibility push(default)  // libtenure.so exports it

@@ -41,13 +41,14 @@ stage_package() {
 }
 
 # Not the programs: what they do is in tools_test, and the benchmarks' answers are no different here. The fuzzers run their
-# corpus with the same sanitizers. Random programs of the heap with small zones only: they meet the most. The undefined
-# behaviour sanitizer itself needs descriptors.
+# corpus with the same sanitizers. Random programs of the heap with small zones only: they meet the most. What is random
+# searches half as deep as in release: every structure is checked after every operation here, which takes three times as
+# long. The undefined behaviour sanitizer itself needs descriptors.
 stage_asan() {
   cmake --preset asan
   cmake --build --preset asan --target os_test rvm_test classic_test types_test containers_test heap_test heap_models_test \
     pobj_test tools_test vtable_exchange_1 vtable_exchange_2
-  fixed_addresses ctest --preset asan -E '^every_|^numbered_|^pobj_lines|^replay_|^all/store_random|^record_model|^making_files.*descriptors|_NOT_BUILT$'
+  TENURE_TEST_SCALE=${TENURE_TEST_SCALE:-0.5} fixed_addresses ctest --preset asan -E '^every_|^numbered_|^pobj_lines|^replay_|^all/store_random|^record_model|^making_files.*descriptors|_NOT_BUILT$'
 }
 
 # Only what threads share: types, containers and tools have no state of their own between them, and the tests that take
@@ -68,20 +69,28 @@ stage_mutations() {
   tests/mutations/run.sh
 }
 
+# One fuzzer. What it finds is kept in build/fuzz/corpus; the corpus in the source tree is only read.
+run_fuzzer() {
+  local name=${1##*/fuzz_} corpus log status=0
+  corpus=build/fuzz/corpus/$name log=build/fuzz/$name.log
+  mkdir -p "$corpus"
+  local seeds=()
+  [[ -d tests/fuzz/corpus/$name ]] && seeds=("tests/fuzz/corpus/$name")
+  "$1" -max_total_time="${FUZZ_SECONDS:-10}" -artifact_prefix="build/fuzz/$name-" -print_final_stats=1 \
+    "$corpus" "${seeds[@]}" >"$log" 2>&1 || status=$?
+  if ((status)); then
+    cat "$log"
+    echo "$1: failed"
+    return 1
+  fi
+  echo "$1: $(sed -n 's/^stat::number_of_executed_units: *//p' "$log") runs"
+}
+
 stage_fuzz() {
   cmake --preset fuzz
   cmake --build --preset fuzz --target fuzzers
-  local program name corpus
-  for program in build/fuzz/tests/fuzz/fuzz_*; do
-    [[ -x $program ]] || continue
-    name=${program##*/fuzz_}
-    corpus=build/fuzz/corpus/$name  # what it finds is kept here; the corpus in the source tree is only read
-    mkdir -p "$corpus"
-    local seeds=()
-    [[ -d tests/fuzz/corpus/$name ]] && seeds=("tests/fuzz/corpus/$name")
-    "$program" -max_total_time="${FUZZ_SECONDS:-10}" -artifact_prefix="build/fuzz/$name-" -print_final_stats=1 \
-      "$corpus" "${seeds[@]}"
-  done
+  find build/fuzz/tests/fuzz -maxdepth 1 -name 'fuzz_*' -type f -executable | sort |
+    xargs -P "$CTEST_PARALLEL_LEVEL" -I{} bash -euo pipefail -c "$(declare -f run_fuzzer); run_fuzzer {}"
 }
 
 # Of the benchmarks, which no stage builds, only that they compile.

@@ -4,10 +4,10 @@
 
     scripts/tidy.py [--syntax] PATH...
 
-Most of clang-tidy's time goes into the standard library's headers. So sources that are compiled alike are looked at several at a
-time, one behind the other in one file. Those whose names are in the way of others' are kept out of it, and looked at in the next
-one. If clang-tidy objects to anything, each half is looked at by itself, and so on: what is printed is what it says of a single
-source.
+Most of clang-tidy's time goes into the standard library's headers. So sources of one folder that are compiled alike are looked
+at several at a time, one behind the other in one file. Those whose names are in the way of others' are kept out of it, and looked
+at in the next one. If clang-tidy objects to anything, each half is looked at by itself, and so on: what is printed is what it says
+of a single source.
 
 --syntax only compiles each with clang, and makes nothing.
 """
@@ -30,7 +30,7 @@ INCLUDE = re.compile(r"\s*#\s*include\b")
 
 
 def compilations(paths):
-    """Sources below the paths, by the target that they belong to and the options that they are compiled with."""
+    """Sources below the paths, by their folder, the target that they belong to and the options that they are compiled with."""
     found = collections.defaultdict(list)
     for entry in json.loads((LINT / "compile_commands.json").read_text()):
         source = pathlib.Path(entry["file"])
@@ -40,7 +40,7 @@ def compilations(paths):
         target = words[words.index("-o") + 1].split(".dir/")[0]
         options = [w for w in words[words.index(next(w for w in words if w.startswith("-"))):] if w not in ("-c", str(source))]
         del options[options.index("-o"):options.index("-o") + 2]
-        found[target, tuple(options), source.suffix].append(source)
+        found[target, tuple(options), source.suffix, source.parent].append(source)
     return found
 
 
@@ -121,7 +121,7 @@ def main():
     parser.add_argument("paths", metavar="PATH", type=pathlib.Path, nargs="+")
     how = parser.parse_args()
     jobs = []
-    for (_, options, _), sources in compilations([path.resolve() for path in how.paths]).items():
+    for (_, options, _, _), sources in compilations([path.resolve() for path in how.paths]).items():
         sources.sort()
         half = (len(sources) + 1) // 2 if len(sources) > TOGETHER else len(sources)  # for two processors to have something to do
         jobs += [(sources[at:at + half], options) for at in range(0, len(sources), half)]

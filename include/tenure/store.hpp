@@ -31,7 +31,8 @@
 // which is before it is durable. Reading persistent objects outside of any transaction while another thread writes is a
 // data race.
 //
-// Fork: a child has no store. Its calls throw errc::forked.
+// Fork: a child has no store. Calls that need the log or its files throw errc::forked; touching an object, as
+// is_persistent() does, ends the child with a message; close() and stats() do no harm.
 #pragma once
 
 #include <tenure/error.hpp>

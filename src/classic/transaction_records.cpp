@@ -96,6 +96,14 @@ constinit thread_local user_slot* known_slot = nullptr;
 
 user_slot& make_slot() { return *(known_slot = &my_spare.slot()); }
 
+tid_claim::tid_claim(const rvm_tid_t* tid) noexcept
+    : flag_([tid]() -> std::atomic_flag& {
+        static constinit std::array<std::atomic_flag, 64> flags{};
+        return flags[reinterpret_cast<std::uintptr_t>(tid) / sizeof(rvm_tid_t) % flags.size()];
+      }()) {
+  while (flag_.test_and_set(std::memory_order_acquire)) std::this_thread::yield();
+}
+
 void record_use::take_from_owner(record& which) noexcept {
   slot_->in_use.store(used_before_, std::memory_order_release);
   while (which.busy.exchange(true, std::memory_order_acquire)) std::this_thread::yield();
@@ -115,7 +123,7 @@ void record_use::own(record& which) noexcept {
 }
 
 void record_use::release(rvm_tid_t& tid) noexcept {
-  tid.tid = nullptr;
+  tid_fields(tid).clear();
   record& r = *record_;
   r.id.store(0, std::memory_order_relaxed);
   let_go();

@@ -48,6 +48,40 @@ struct record {
 // The name of a transaction. It is unique in the process and has the form of a time.
 [[nodiscard]] timeval name_of(std::uint64_t id) noexcept;
 
+// What a tid says, which several threads may read and write at a time.
+class tid_fields {
+ public:
+  explicit tid_fields(const rvm_tid_t& tid) noexcept : tid_(const_cast<rvm_tid_t&>(tid)) {}
+  [[nodiscard]] record* transaction() const noexcept {
+    return static_cast<record*>(std::atomic_ref(tid_.tid).load(std::memory_order_acquire));
+  }
+  [[nodiscard]] bool has_name(const timeval& name) const noexcept {
+    return std::atomic_ref(tid_.uname.tv_sec).load(std::memory_order_relaxed) == name.tv_sec &&
+           std::atomic_ref(tid_.uname.tv_usec).load(std::memory_order_relaxed) == name.tv_usec;
+  }
+  void set(record& of, const timeval& name) const noexcept {
+    std::atomic_ref(tid_.uname.tv_sec).store(name.tv_sec, std::memory_order_relaxed);
+    std::atomic_ref(tid_.uname.tv_usec).store(name.tv_usec, std::memory_order_relaxed);
+    std::atomic_ref(tid_.tid).store(&of, std::memory_order_release);
+  }
+  void clear() const noexcept { std::atomic_ref(tid_.tid).store(nullptr, std::memory_order_release); }
+
+ private:
+  rvm_tid_t& tid_;
+};
+
+// While it exists, no other thread begins a transaction with the same rvm_tid_t. By its address: a copy is another one.
+class tid_claim {
+ public:
+  explicit tid_claim(const rvm_tid_t* tid) noexcept;
+  ~tid_claim() { flag_.clear(std::memory_order_release); }
+  tid_claim(const tid_claim&) = delete;
+  tid_claim& operator=(const tid_claim&) = delete;
+
+ private:
+  std::atomic_flag& flag_;
+};
+
 // The slot of the calling thread; nullptr until make_slot().
 extern constinit thread_local user_slot* known_slot;
 user_slot& make_slot();
@@ -58,12 +92,12 @@ class record_use {
  public:
   // The open transaction of a tid. Converts to false if there is none (RVM_ETID).
   explicit record_use(const rvm_tid_t* tid) noexcept {
-    if (tid == nullptr || tid->struct_id != rvm_tid_id || tid->tid == nullptr) return;
-    auto* const r = static_cast<record*>(tid->tid);
+    if (tid == nullptr || tid->struct_id != rvm_tid_id) return;
+    const tid_fields fields(*tid);
+    record* const r = fields.transaction();
+    if (r == nullptr) return;
     take(*r, my_slot());
-    if (r->id.load(std::memory_order_acquire) == 0 || r->name.tv_sec != tid->uname.tv_sec ||
-        r->name.tv_usec != tid->uname.tv_usec)
-      let_go();
+    if (r->id.load(std::memory_order_acquire) == 0 || !fields.has_name(r->name)) let_go();
   }
   ~record_use() {
     if (record_ != nullptr) let_go();

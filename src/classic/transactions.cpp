@@ -13,6 +13,7 @@ rvm_return_t rvm_begin_transaction(rvm_tid_t* tid, rvm_mode_t mode) {
   return guarded([&] {
     if (!is_running()) return RVM_EINIT;
     if (tid == nullptr || tid->struct_id != rvm_tid_id) return RVM_ETID;
+    const tid_claim alone(tid);
     if (const record_use open(tid); open) return RVM_ETID;
     if (log() == nullptr) return RVM_ELOG;
     if (mode != restore && mode != no_restore) return RVM_EMODE;
@@ -24,8 +25,8 @@ rvm_return_t rvm_begin_transaction(rvm_tid_t* tid, rvm_mode_t mode) {
       throw;
     }
     const std::uint64_t id = r.transaction.id();
-    tid->uname = r.name = name_of(id);
-    tid->tid = &r;
+    r.name = name_of(id);
+    tid_fields(*tid).set(r, r.name);
     r.id.store(id, std::memory_order_release);
     return RVM_SUCCESS;
   });

@@ -5,6 +5,7 @@
 #include <array>
 #include <cassert>
 #include <mutex>
+#include <vector>
 
 #include "log/invariant.hpp"
 #include "objects/object_text.hpp"
@@ -85,10 +86,16 @@ store_state::~store_state() {
     } catch (...) {  // close() reports errors; a destructor cannot
     }
   }
-  if (!closed) {  // with transactions open
-    transaction_ended(*this);
-    store_closed(*this);
-  }
+  if (!closed) abandon();
+}
+
+void store_state::abandon() noexcept {
+  transaction_ended(*this);
+  store_closed(*this);
+  tx = {};
+  databases->clear();
+  memory.reset();
+  closed = true;
 }
 
 void store_state::open_databases() {
@@ -229,7 +236,21 @@ store::store(const std::string& directory, const store_options& how) : state_(ne
   store_opened(*state_);
 }
 
-store::owner::~owner() { delete state_; }
+store::owner::~owner() {
+  if (state_ == nullptr || !state_->access.in_use()) {
+    delete state_;
+    return;
+  }
+  // Its open transactions refer to the state, and find it closed. Never destroyed: they may end at any time.
+  static std::vector<store_state*>& abandoned = *new std::vector<store_state*>;
+  static std::mutex mutex;
+  state_->abandon();
+  try {
+    const std::scoped_lock lock(mutex);
+    abandoned.push_back(state_);
+  } catch (...) {  // out of memory: a leak finder will see it
+  }
+}
 store::~store() = default;
 store::store(store&&) noexcept = default;
 store& store::operator=(store&&) noexcept = default;

@@ -70,6 +70,8 @@ struct store_state final : rvm::participant {
   void read_ahead();
 
   void close();
+  // Closes it while transactions are open: they are aborted.
+  void abandon() noexcept;
 
   // Throws if an invariant does not hold, of the heap or of the memory below. Called by the writer, or while nobody
   // writes.

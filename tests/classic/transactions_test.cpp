@@ -3,6 +3,7 @@
 // Transactions: modes, codes, stale identities; and every combination of flags, mappings and threads.
 #include "classic/scenario.hpp"
 
+#include <atomic>
 #include <thread>
 #include <tuple>
 #include <vector>
@@ -66,6 +67,31 @@ TEST_F(classic_transactions, stale_identities) {
     EXPECT_OK(rvm_abort_transaction(&copy));
     EXPECT_OK(rvm_abort_transaction(&next));
     rvm_free_tid(heap_copy);
+  });
+}
+
+// [classic.tid.exclusive] Of several begins with one tid, one begins a transaction.
+TEST_F(classic_transactions, one_tid_in_several_threads) {
+  in_process([&] {
+    const rvm_region_t region = open();
+    rvm_tid_t shared;
+    rvm_init_tid(&shared);
+    std::atomic<int> begun{0}, ended{0};
+    const auto use = [&] {
+      for (int i = 0; i < 500'000; ++i) {
+        if (rvm_begin_transaction(&shared, restore) == RVM_SUCCESS) ++begun;
+        if (rvm_end_transaction(&shared, no_flush) == RVM_SUCCESS) ++ended;
+      }
+    };
+    std::thread other(use);
+    use();
+    other.join();
+    if (rvm_end_transaction(&shared, no_flush) == RVM_SUCCESS) ++ended;
+    EXPECT_EQ(begun, ended);
+    EXPECT_GT(begun, 0);
+    rvm_region_t same = region;
+    EXPECT_OK(rvm_unmap(&same));
+    EXPECT_OK(rvm_terminate());
   });
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <atomic>
 #include <latch>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -281,6 +282,31 @@ TEST_F(store_transaction, values_are_captured_before_the_gate_opens) {
   EXPECT_TRUE(w.was_captured);
   EXPECT_TRUE(w.had_the_gate);
   EXPECT_FALSE(state.is_writer());
+}
+
+TEST_F(store_transaction, one_that_outlives_its_store_finds_it_closed) {
+  const auto outlived = [&](auto&& use) {
+    transaction tx;
+    {
+      store other(dir / "other");
+      tx = other.begin();
+      other.root<int>("number") = 5;
+    }
+    EXPECT_TRUE(tx.is_open());
+    use(tx);
+  };
+  outlived([](transaction&) {});  // destroyed
+  outlived([](transaction& tx) { expect_error(errc::closed, {"has been closed"}, [&] { tx.commit(); }); });
+  outlived([](transaction& tx) { expect_error(errc::closed, {"has been closed"}, [&] { tx.abort(); }); });
+  outlived([](transaction& tx) { tx = {}; });
+  {
+    std::optional<store> other(std::in_place, dir / "other");
+    const read_transaction reading = other->begin_read();
+    other.reset();
+  }
+  store other(dir / "other");
+  EXPECT_EQ(other.root_names().size(), 0U);
+  EXPECT_TRUE(other.verify().empty());
 }
 
 TEST_F(store_transaction, readers_share_and_writers_exclude_them) {

@@ -27,7 +27,7 @@ using rvm::ticket;
 
 // A write transaction [PM3 §6.1, figure 5]. Can be moved. Belongs to the thread that began it. Destroying an open one
 // aborts it; if that fails, the next use of the store reports the error. All functions except is_open throw
-// errc::bad_transaction if the transaction has ended.
+// errc::bad_transaction if the transaction has ended, and errc::closed if its store was destroyed, which aborts it.
 class transaction {
  public:
   transaction() = default;

@@ -107,8 +107,4 @@ class stabilizer {
   std::vector<tally> tallies_;
 };
 
-// How the object can be reached: "root by-name -> map<...>.root_ -> ...". Empty if it cannot be reached, or if a search
-// with bounded effort does not find it: among 10^7 objects the full search took 9 s and 1.8 GiB.
-[[nodiscard]] std::string find_path(const database_set& store, address object);
-
 }  // namespace tenure::heap

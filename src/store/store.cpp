@@ -237,7 +237,8 @@ store::store(const std::string& directory, const store_options& how) : state_(ne
 }
 
 store::owner::~owner() {
-  if (state_ == nullptr || !state_->access.in_use()) {
+  // In the child of a fork no lock may be taken: a thread that is not there may hold it.
+  if (state_ == nullptr || os::fork_generation() != state_->fork_generation || !state_->access.in_use()) {
     delete state_;
     return;
   }

@@ -65,7 +65,8 @@ struct options {
   // Set: the history is kept. What is truncated while it is not set makes a gap in the archive, which readers name.
   std::optional<archive_options> archive = {};
   progress_callback on_progress = {};
-  // Sees every stray write that is found (docs/caveats.md says which are not), first. Not set: those that are found late make begin_automatic() throw errc::stray_write.
+  // Sees every stray write that is found (docs/caveats.md says which are not), first. Not set: those that are found late
+  // make begin_automatic() throw errc::stray_write.
   callback<void(const stray_write&)> on_stray_write = {};
   // Told of each damaged page that truncation meets because part of it was changed, once. In the thread that truncates, with
   // its locks held: it must not use this memory, and what it throws is dropped. See also statistics::damaged_pages.

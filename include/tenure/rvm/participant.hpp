@@ -70,7 +70,8 @@ class change_filter {
  public:
   virtual ~change_filter() = default;
   // Asked for pages that differ from the committed image, by one thread at a time, at the begin, commit and abort of
-  // automatic transactions. Appends to `kept` the parts of `page` that are recoverable: in ascending order, disjoint, within the page.
+  // automatic transactions. Appends to `kept` the parts of `page` that are recoverable: in ascending order, disjoint,
+  // within the page.
   virtual void recoverable_parts(const memory_range& page, std::vector<memory_range>& kept) = 0;
   // The same for the parts that an abort puts back to what they were at begin.
   virtual void restorable_parts(const memory_range& page, std::vector<memory_range>& kept) {

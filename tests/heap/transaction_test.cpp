@@ -285,10 +285,11 @@ TEST_F(store_transaction, values_are_captured_before_the_gate_opens) {
 }
 
 TEST_F(store_transaction, one_that_outlives_its_store_finds_it_closed) {
+  const store_options small = small_store();
   const auto outlived = [&](auto&& use) {
     transaction tx;
     {
-      store other(dir / "other");
+      store other(dir / "other", small);
       tx = other.begin();
       other.root<int>("number") = 5;
     }
@@ -300,11 +301,11 @@ TEST_F(store_transaction, one_that_outlives_its_store_finds_it_closed) {
   outlived([](transaction& tx) { expect_error(errc::closed, {"has been closed"}, [&] { tx.abort(); }); });
   outlived([](transaction& tx) { tx = {}; });
   {
-    std::optional<store> other(std::in_place, dir / "other");
+    std::optional<store> other(std::in_place, dir / "other", small);
     const read_transaction reading = other->begin_read();
     other.reset();
   }
-  store other(dir / "other");
+  store other(dir / "other", small);
   EXPECT_EQ(other.root_names().size(), 0U);
   EXPECT_TRUE(other.verify().empty());
 }

@@ -31,13 +31,13 @@ fixed_addresses() {
 }
 
 stage_release() {
-  configure_and_build release
-  ctest --preset release
+  configure_and_build test
+  ctest --preset test
 }
 
 stage_package() {
-  configure_and_build release
-  ctest --preset release -L package
+  configure_and_build test
+  ctest --preset test -L package
 }
 
 # Not the programs: what they do is in tools_test, and the benchmarks' answers are no different here. The fuzzers run their

@@ -224,12 +224,21 @@ void store_state::close() {
   }
   if (access.in_use())
     throw error(errc::transactions_open, directory + ": has open transactions; end them before it is closed");
-  if (!read_only)
-    for (const auto& d : *databases) d->region.set_change_filter(nullptr);
-  memory->close();
-  closed = true;
-  store_closed(*this);
-  databases->clear();
+  // Also where that fails: the memory is closed then, and its regions are gone.
+  const auto let_go = [&]() noexcept {
+    closed = true;
+    store_closed(*this);
+    databases->clear();
+  };
+  try {
+    if (!read_only)
+      for (const auto& d : *databases) d->region.set_change_filter(nullptr);
+    memory->close();
+  } catch (...) {
+    let_go();
+    throw;
+  }
+  let_go();
 }
 
 store::store(const std::string& directory, const store_options& how) : state_(new store_state(directory, how)) {

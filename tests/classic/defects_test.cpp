@@ -17,6 +17,7 @@
 #include "log/checksum.hpp"
 #include "os/virtual_memory.hpp"
 #include "records/format.hpp"
+#include "support/sanitizers.hpp"
 
 namespace tenure::classic {
 namespace {
@@ -218,11 +219,7 @@ TEST_F(defects, n09_checksums_cover_every_byte) {
 }
 
 // Each case takes a process of its own, which ThreadSanitizer is slow to start.
-#ifdef __SANITIZE_THREAD__
-constexpr int one_of = 16;
-#else
-constexpr int one_of = 1;
-#endif
+constexpr int one_of = support::thread_sanitizer ? 16 : 1;
 
 TEST_F(defects, n10_torn_last_record) {
   const std::string before(3000, 'b'), after(3000, 'a');

@@ -16,6 +16,7 @@
 #include <rvm/rvm_statistics.h>
 
 #include "support/child_process.hpp"
+#include "support/sanitizers.hpp"
 #include "support/temp_dir.hpp"
 
 namespace tenure::classic {
@@ -43,11 +44,8 @@ constexpr unsigned long page = 4096;
 
 // Addresses that no ordinary program uses, 16 GiB apart.
 inline char* fixed_address(unsigned long which) {
-#ifdef __SANITIZE_THREAD__  // knows few ranges
-  constexpr unsigned long first = 0x550000000000;
-#else
-  constexpr unsigned long first = 0x150000000000;
-#endif
+  // ThreadSanitizer allows few ranges.
+  constexpr unsigned long first = support::thread_sanitizer ? 0x550000000000 : 0x150000000000;
   return reinterpret_cast<char*>(first + (which << 34));
 }
 

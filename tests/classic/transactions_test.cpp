@@ -2,6 +2,7 @@
 //
 // Transactions: modes, codes, stale identities; and every combination of flags, mappings and threads.
 #include "classic/scenario.hpp"
+#include "support/sanitizers.hpp"
 
 #include <atomic>
 #include <thread>
@@ -182,12 +183,9 @@ class classic_combination : public classic_test,
                             public testing::WithParamInterface<std::tuple<rvm_length_t, rvm_length_t, int>> {};
 
 TEST_P(classic_combination, all_threads_commit) {
-  const auto [optimizations, mapping, threads] = GetParam();
-#ifdef __SANITIZE_THREAD__
-  const int rounds = 20;
-#else
-  const int rounds = 100;
-#endif
+  const rvm_length_t optimizations = std::get<0>(GetParam()), mapping = std::get<1>(GetParam());
+  const int threads = std::get<2>(GetParam());
+  const int rounds = support::thread_sanitizer ? 20 : 100;
   for (const rvm_mode_t keep : {restore, no_restore})
     for (const rvm_mode_t how : {flush, no_flush}) {
       in_process([&] {

@@ -13,8 +13,10 @@
 #include <tenure/tenure.hpp>
 
 #include "store/store_state.hpp"
+#include "support/child_process.hpp"
 #include "support/expect_error.hpp"
 #include "support/mechanisms.hpp"
+#include "support/small_image.hpp"
 #include "support/test_store.hpp"
 
 using namespace tenure;
@@ -308,6 +310,54 @@ TEST_F(store_transaction, one_that_outlives_its_store_finds_it_closed) {
   store other(dir / "other", small);
   EXPECT_EQ(other.root_names().size(), 0U);
   EXPECT_TRUE(other.verify().empty());
+}
+
+// Wherever it fails: what was committed is there, and nothing of the store can be used that is not mapped any more.
+TEST(closing_a_store, that_fails_closes_it) {
+  const std::uint64_t home = next_home(2 * image_reservation);
+  int failures = 0;
+  for (std::uint64_t nth = 1;; ++nth) {
+    sim::disk disk;
+    make_image(disk, home);
+    bool failed = false;
+    {
+      store s(image_path, image_options(disk, home));
+      s.transact([&] { ++s.root<image_types::catalog>("catalog").large->bytes[0]; });
+      disk.inject({.nth = nth});
+      try {
+        s.close();
+      } catch (const std::system_error&) {
+        failed = true;
+      }
+      disk.clear_faults();
+      expect_error(errc::closed, {image_path, "has been closed"}, [&] { (void)s.root_names(); });
+      expect_error(errc::closed, {image_path, "has been closed"}, [&] { s.make<image_types::part>(); });
+      EXPECT_NO_THROW(s.close());
+      EXPECT_NO_THROW(store(image_path, image_options(disk, home))) << "its files are released";
+    }
+    store s(image_path, image_options(disk, home));
+    EXPECT_EQ(s.root<image_types::catalog>("catalog").large->bytes[0], static_cast<char>('s' + 1));
+    expect_sound(s);
+    if (!failed) break;
+    ++failures;
+  }
+  EXPECT_GT(failures, 3);
+}
+
+TEST_F(store_transaction, a_child_that_destroys_its_parents_store_does_it_no_harm) {
+  transaction tx = s().begin();
+  first->balance = 5;
+  child_process child([&] {
+    opened.reset();
+    { const transaction gone = std::move(tx); }
+    return 0;
+  });
+  EXPECT_TRUE(child.wait().exited_with(0));
+  first->balance = 6;
+  tx.commit();
+  reopen();
+  first = &s().root<account>("first");
+  EXPECT_EQ(first->balance, 6);
 }
 
 TEST_F(store_transaction, readers_share_and_writers_exclude_them) {

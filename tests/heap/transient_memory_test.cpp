@@ -114,12 +114,12 @@ TEST_F(transient_memory, beside_persistent_objects_and_where_some_have_been) {
     for (const bool strict : {false, true})
       for (const std::size_t kept : {std::size_t{10}, std::size_t{1}})  // a tenth of them; none
         variants.push_back({mechanism, strict, kept});
-  for (const auto& [mechanism, strict, kept] : variants) {
-    SCOPED_TRACE("mechanism " + std::to_string(static_cast<int>(mechanism)) + ", strict " + std::to_string(strict) +
-                 ", kept " + std::to_string(kept));
+  for (const variant& v : variants) {
+    SCOPED_TRACE("mechanism " + std::to_string(static_cast<int>(v.mechanism)) + ", strict " + std::to_string(v.strict) +
+                 ", kept " + std::to_string(v.kept));
     s().close();
-    how.mechanism = mechanism;
-    how.strict_tracking = strict;
+    how.mechanism = v.mechanism;
+    how.strict_tracking = v.strict;
     how.tune.refill = 100;
     open();
     cells& all = s().root<cells>("cells");
@@ -134,13 +134,13 @@ TEST_F(transient_memory, beside_persistent_objects_and_where_some_have_been) {
         auto strings = new_strings(40, fill);
         s().transact([&] {  // some become persistent
           for (std::size_t n = 0; n < strings.size(); ++n)
-            if (n % kept == 0) {
+            if (n % v.kept == 0) {
               all.all.push_back(s().make<cell>());
               all.all.back()->text = std::move(strings[n]);
             }
         });
       }
-      if (kept == 1)
+      if (v.kept == 1)
         s().transact([&] {
           for (cell* const each : all.all) {
             each->text[0] = '?';

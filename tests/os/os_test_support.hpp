@@ -20,24 +20,10 @@
 
 #include "os/file.hpp"
 #include "os/virtual_memory.hpp"
+#include "support/sanitizers.hpp"
 #include "tenure/error.hpp"
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define TENURE_TEST_SANITIZED 1
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define TENURE_TEST_SANITIZED 1
-#endif
-
 namespace tenure::os {
-
-#ifdef TENURE_TEST_SANITIZED
-constexpr bool sanitized = true;
-#else
-constexpr bool sanitized = false;
-#endif
 
 // Addresses that are free in every build, also under ThreadSanitizer: 0x550000000000 to 0x555555554000.
 inline void* free_address(std::uint64_t gib) { return reinterpret_cast<void*>(0x551000000000 + (gib << 30)); }
@@ -119,7 +105,7 @@ class ended_by {
   explicit ended_by(int signal) : signal_(signal) {}
   bool operator()(int status) const {
     if (WIFSIGNALED(status)) return WTERMSIG(status) == signal_;
-    return sanitized && WIFEXITED(status) && WEXITSTATUS(status) != 0;
+    return support::sanitized && WIFEXITED(status) && WEXITSTATUS(status) != 0;
   }
 
  private:

@@ -18,6 +18,7 @@
 
 #include "pobj/store.hpp"
 #include "sim/disk.hpp"
+#include "support/sanitizers.hpp"
 
 namespace tenure::pobj {
 
@@ -61,9 +62,7 @@ inline constexpr pobj_allocator bounded = {&grant, nullptr, &std::free};
 
 inline pobj_options small_options(unsigned flags = 0) {
   pobj_options o = {};
-#ifdef __SANITIZE_ADDRESS__
-  o.objects = libc;  // whose blocks it watches, as it cannot those of the pool
-#endif
+  if (support::address_sanitizer) o.objects = libc;  // whose blocks it watches, as it cannot those of the pool
   o.path = "/store";
   o.program = "test";
   o.flags = flags;

@@ -11,6 +11,7 @@
 #include "log/checksum.hpp"
 #include "os/virtual_memory.hpp"
 #include "rvm/heap_test_support.hpp"
+#include "support/sanitizers.hpp"
 
 namespace tenure::rvm {
 namespace {
@@ -18,11 +19,8 @@ namespace {
 constexpr const char* segment_file = "/town.seg";
 constexpr std::uint64_t mib = 1 << 20;
 
-#if defined(__SANITIZE_THREAD__)
-constexpr std::uint64_t first_home = 0x550000000000, last_home = 0x555555554000;
-#else
-constexpr std::uint64_t first_home = 0x110000000000, last_home = 0x500000000000;
-#endif
+constexpr std::uint64_t first_home = support::thread_sanitizer ? 0x550000000000 : 0x110000000000;
+constexpr std::uint64_t last_home = support::thread_sanitizer ? 0x555555554000 : 0x500000000000;
 
 std::uint64_t number(const void* p) { return reinterpret_cast<std::uintptr_t>(p); }
 
@@ -135,10 +133,9 @@ TEST_F(loader_test, impossible_homes) {
                [&] { loader(*m, segment_file, {.length = mib, .home = reinterpret_cast<void*>(0x551000000010)}); });
   expect_error(errc::address_taken, {"do not exist"},
                [&] { loader(*m, segment_file, {.length = mib, .home = reinterpret_cast<void*>(0x7ffffffff000)}); });
-#if defined(__SANITIZE_THREAD__)
-  expect_error(errc::address_taken, {"ThreadSanitizer"},
-               [&] { loader(*m, segment_file, {.length = mib, .home = reinterpret_cast<void*>(0x200000000000)}); });
-#endif
+  if (support::thread_sanitizer)
+    expect_error(errc::address_taken, {"ThreadSanitizer"},
+                 [&] { loader(*m, segment_file, {.length = mib, .home = reinterpret_cast<void*>(0x200000000000)}); });
 }
 
 TEST_F(loader_test, regions_come_and_go) {

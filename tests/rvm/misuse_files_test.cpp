@@ -15,6 +15,7 @@
 #include "sim/disk.hpp"
 #include "support/child_process.hpp"
 #include "support/expect_error.hpp"
+#include "support/sanitizers.hpp"
 #include "support/small_memory.hpp"
 #include "support/temp_dir.hpp"
 
@@ -339,9 +340,7 @@ TEST(misuse_process, child_of_a_fork) {
       { memory gone = std::move(m); }
       // A log of its own is its right.
       auto how = small_log();
-#ifdef __SANITIZE_THREAD__  // has no threads after a fork
-      how.background = false;
-#endif
+      if (support::thread_sanitizer) how.background = false;  // it has no threads after a fork
       memory own(dir / "own", how);
       region mine = own.map(dir / "own.seg", {.create_length = 4 * kib});
       put(own, mine, 0, "child");

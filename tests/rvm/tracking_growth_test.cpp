@@ -112,7 +112,8 @@ TEST_P(tracking_growth, random_programs) {
 // What has been truncated is the file's memory again, in extents of 2 MiB; no sooner, and not while something of it is not
 // in the file.
 TEST_P(tracking_growth, fresh_space_becomes_the_files) {
-  const auto [mechanism, fresh] = GetParam();
+  const tracking_mechanism mechanism = std::get<0>(GetParam());
+  const fresh_space fresh = std::get<1>(GetParam());
   open();
   grow(5 * mib);
   const std::size_t new_pages = 5 * mib / page;

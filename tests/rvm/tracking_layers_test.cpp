@@ -14,6 +14,7 @@
 
 #include "support/expect_error.hpp"
 #include "support/mechanisms.hpp"
+#include "support/sanitizers.hpp"
 #include "support/small_memory.hpp"
 #include "support/temp_dir.hpp"
 
@@ -223,9 +224,8 @@ TEST_P(layers, a_commit_that_fails_can_be_repeated_or_aborted) {
 
 // Objects that are not recoverable may be written by any thread at any time, also while pages are closed and dropped.
 TEST_P(layers, transient_bytes_survive_transactions_and_truncation) {
-#if defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the library copies whole pages, on which bytes that are not its own may change";
-#endif
+  if (support::thread_sanitizer)
+    GTEST_SKIP() << "the library copies whole pages, on which bytes that are not its own may change";
   filtered();
   std::atomic<bool> stop{false};
   std::uint64_t written = 0;

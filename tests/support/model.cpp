@@ -9,6 +9,8 @@
 #include <memory>
 #include <string_view>
 
+#include "support/sanitizers.hpp"
+
 namespace tenure::rvm::testing {
 
 namespace {
@@ -52,17 +54,7 @@ double test_scale() {
   static const double scale = [] {
     if (const char* text = std::getenv("TENURE_TEST_SCALE"); text != nullptr && std::atof(text) > 0)
       return std::atof(text);
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    return 0.1;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-    return 0.1;
-#else
-    return 1.0;
-#endif
-#else
-    return 1.0;
-#endif
+    return support::sanitized ? 0.1 : 1.0;
   }();
   return scale;
 }

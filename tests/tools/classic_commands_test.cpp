@@ -14,6 +14,7 @@
 #include "log_shell.hpp"
 #include "rds_init.hpp"
 #include "support/child_process.hpp"
+#include "support/sanitizers.hpp"
 #include "support/small_memory.hpp"
 #include "support/temp_dir.hpp"
 
@@ -229,11 +230,8 @@ TEST(rvmutl, lengths) {
   for (const char* wrong : {"", "K", "1X", "1KK", "-1", "99999999999999999M"}) EXPECT_FALSE(length_in(wrong)) << wrong;
 }
 
-#ifdef __SANITIZE_THREAD__  // knows few ranges
-const std::string address = "0x550000000000";
-#else
-const std::string address = "0x180000000000";
-#endif
+// ThreadSanitizer allows few ranges.
+const std::string address = support::thread_sanitizer ? "0x550000000000" : "0x180000000000";
 
 class rdsinit_test : public ::testing::Test {
  protected:

@@ -16,6 +16,7 @@
 #include "os/modules.hpp"
 #include "support/child_process.hpp"
 #include "support/expect_error.hpp"
+#include "support/sanitizers.hpp"
 #include "types/stamping.hpp"
 #include "types/zoo.hpp"
 
@@ -181,11 +182,11 @@ TEST_F(stamped, types_that_the_program_lacks_say_so) {
     EXPECT_TRUE(WIFSIGNALED(end.status)) << end.status;
     EXPECT_NE(end.output.find(name), std::string::npos);
   };
-#if !defined(__SANITIZE_ADDRESS__)  // UBSan looks at the type before the call
-  expect_end("farm::cow", [&] { (void)stamp_with(0)->first(); });
-  expect_end("farm::cow", [&] { (void)stamp_with(0)->second(3); });
-  expect_end("farm::sheep", [&] { (void)stamp_with(1)->second(3); });
-#endif
+  if (!tenure::support::address_sanitizer) {  // UBSan, which is with it, looks at the type before the call
+    expect_end("farm::cow", [&] { (void)stamp_with(0)->first(); });
+    expect_end("farm::cow", [&] { (void)stamp_with(0)->second(3); });
+    expect_end("farm::sheep", [&] { (void)stamp_with(1)->second(3); });
+  }
   const void* whole = dynamic_cast<void*>(stamp_with(1));
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(whole), reinterpret_cast<std::uintptr_t>(&u) - 16);
   const void* const own = type_of<unknown_to_others>().operations->vtables().at(0);

@@ -14,7 +14,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 usual_stages=(release asan tsan fuzz lint)
 export CMAKE_BUILD_PARALLEL_LEVEL=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}
-export CTEST_PARALLEL_LEVEL=${CTEST_PARALLEL_LEVEL:-$(nproc)}
+# One more: some of them wait for the disk.
+export CTEST_PARALLEL_LEVEL=${CTEST_PARALLEL_LEVEL:-$(($(nproc) + 1))}
 
 configure_and_build() {
   cmake --preset "$1"
@@ -90,7 +91,7 @@ stage_fuzz() {
   cmake --preset fuzz
   cmake --build --preset fuzz --target fuzzers
   find build/fuzz/tests/fuzz -maxdepth 1 -name 'fuzz_*' -type f -executable | sort |
-    xargs -P "$CTEST_PARALLEL_LEVEL" -I{} bash -euo pipefail -c "$(declare -f run_fuzzer); run_fuzzer {}"
+    xargs -P "$CMAKE_BUILD_PARALLEL_LEVEL" -I{} bash -euo pipefail -c "$(declare -f run_fuzzer); run_fuzzer {}"
 }
 
 # Of the benchmarks, which no stage builds, only that they compile.

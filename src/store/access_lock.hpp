@@ -27,6 +27,8 @@ class access_lock {
   [[nodiscard]] bool is_reader() const noexcept;
   // Whether any thread has the lock.
   [[nodiscard]] bool in_use();
+  // The same in the child of a fork, where a thread that is not there may have the mutex.
+  [[nodiscard]] bool was_in_use() const noexcept { return readers_ != 0 || writer_.load() != std::thread::id(); }
   // Throws if an invariant does not hold.
   void check() const;
 

@@ -246,11 +246,13 @@ store::store(const std::string& directory, const store_options& how) : state_(ne
 }
 
 store::owner::~owner() {
-  // In the child of a fork no lock may be taken: a thread that is not there may hold it.
-  if (state_ == nullptr || os::fork_generation() != state_->fork_generation || !state_->access.in_use()) {
+  if (state_ == nullptr) return;
+  const bool of_the_parent = os::fork_generation() != state_->fork_generation;
+  if (!(of_the_parent ? state_->access.was_in_use() : state_->access.in_use())) {
     delete state_;
     return;
   }
+  if (of_the_parent) return;  // open transactions may refer to it, and end in the parent only
   // Its open transactions refer to the state, and find it closed. Never destroyed: they may end at any time.
   static std::vector<store_state*>& abandoned = *new std::vector<store_state*>;
   static std::mutex mutex;

@@ -13,6 +13,7 @@ class pobj_model : public pobj_test {
  protected:
   ~pobj_model() override {
     granted = SIZE_MAX;
+    test_hooks::crash();  // before the memory goes that a garbage collector would have
     configuration::reset_hooks();
     defined_types::all().by_name.clear();
     named_statics().clear();

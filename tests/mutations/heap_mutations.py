@@ -125,7 +125,7 @@ HEAP_MUTATIONS = [
      "heap_models_test store_crash.*:record_model.*", "large objects find no room among free blocks"),
     ("writer_beside_readers", "store/access_lock.cpp",
      [("return readers_ == 0 && admitted_ == 0 &&", "return admitted_ == 0 &&")],
-     "heap_test store_transaction.readers_share_*", "a transaction changes what another thread reads"),
+     "heap_test store_transaction.a_writer_waits_*", "a transaction changes what another thread reads"),
     ("removed_roots_stay_known", "objects/root_names.hpp",
      [("places_.erase(text_of(gone));", "")],
      "heap_test destroying.many_roots_*:*store_random.*", "a root that was removed is found, where another is"),

@@ -33,6 +33,8 @@ inline constexpr std::uint64_t min_log_area = 64 * 1024;
 
 // status_block::incompatible: the live part may have records of bulk runs.
 inline constexpr std::uint32_t feature_bulk_runs = 1;
+// It may have records of changes by page.
+inline constexpr std::uint32_t feature_changes = 2;
 
 // Counters over the whole life of a log; log_total names them.
 using total_slots = std::array<std::uint64_t, 64>;

@@ -39,7 +39,7 @@ void local_log::start(lsn end, const total_slots& totals, const status_notes& no
   notes(status);
   status.head = status.tail = end;
   status.clean = 0;
-  status.incompatible &= ~feature_bulk_runs;
+  status.incompatible = features_ = feature_changes;
   // Groups left from a torn batch have an older generation than the groups written now [rvm.log.generation].
   stamp_.generation = ++status.generation;
   status.totals = totals;
@@ -153,7 +153,7 @@ void local_log::close(const total_slots& totals) {
   status_block status = file_->status();
   status.head = status.tail = tail_;
   status.clean = 1;
-  status.incompatible &= ~feature_bulk_runs;
+  status.incompatible = 0;
   status.totals = totals;
   if (notes_) notes_(status);
   file_->write_status(status);

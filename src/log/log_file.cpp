@@ -168,7 +168,7 @@ std::unique_ptr<log_file> log_file::validate(std::unique_ptr<os::file> file, con
                                    copy_name(1) + ": " + flaws[1] + "; " + what_to_do(path));
   const bool second = flaws[0].empty() ? flaws[1].empty() && copies[1].sequence > copies[0].sequence : true;
   const status_block& used = copies[second ? 1 : 0];
-  if ((used.incompatible & ~feature_bulk_runs) != 0 ||
+  if ((used.incompatible & ~(feature_bulk_runs | feature_changes)) != 0 ||
       (access == os::access::read_write && used.read_only_compatible != 0))
     throw error(errc::wrong_version,
                 path + ": the log uses features that this version of the library does not know; use a newer one");

@@ -19,7 +19,7 @@ std::string part_path(const std::string& archive, std::uint64_t part) {
 
 bool is_valid(const part_header& header) noexcept {
   return header.magic == archive_magic && header.version == archive_version && header.endian == endian_mark &&
-         header.incompatible == 0 && header.part != 0 &&
+         (header.incompatible & ~feature_changes) == 0 && header.part != 0 &&
          header.checksum == header_checksum(header, offsetof(part_header, checksum));
 }
 bool is_valid(const frame_header& header, std::uint64_t part, std::uint64_t offset) noexcept {

@@ -97,7 +97,8 @@ archive_writer::archive_writer(os::disk& disk, const archive_options& how, const
 archive_writer::~archive_writer() = default;
 
 void archive_writer::find_end() {
-  std::uint64_t newest = 0;  // of this log
+  std::uint64_t newest = 0;       // of this log
+  bool may_have_changes = false;  // as the header of that part says
   for (std::uint64_t slot = 0; slot < archive_parts; ++slot) {
     const std::string path = part_path(path_, slot);
     if (!disk_.exists(path)) continue;
@@ -109,7 +110,9 @@ void archive_writer::find_end() {
                                            ": the archive was continued by a later version of this library, and this "
                                            "one must not write to it; give another path for the archive");
     part_ = std::max(part_, header.part);
-    if (header.log_id == log_id_) newest = std::max(newest, header.part);
+    if (header.log_id != log_id_ || header.part <= newest) continue;
+    newest = header.part;
+    may_have_changes = (header.incompatible & feature_changes) != 0;
   }
   if (newest == 0) return;
   auto file = disk_.open(part_path(path_, newest), os::access::read_write);
@@ -128,9 +131,10 @@ void archive_writer::find_end() {
       crc32c(std::span(content).first(last.index_length)) != last.index_checksum ||
       crc32c(std::span(content).subspan(last.index_length)) != last.stretch_checksum)
     end_ = last.from;
-  else if (at_ == size && newest == part_)
+  else if (at_ == size && newest == part_ && may_have_changes)
     file_ = std::move(file);
-  // Otherwise something torn or damaged is behind the last frame. It is not overwritten; a new part begins.
+  // Otherwise something torn or damaged is behind the last frame, which is not overwritten, or an earlier version wrote the
+  // part: a new one begins.
 }
 
 void archive_writer::append(const readable_log& log, lsn from, lsn to) {
@@ -234,6 +238,7 @@ void archive_writer::write_to_new_part(stretch& what) {
   header.log_id = log_id_;
   header.part = part_ + 1;
   header.created = os::wall_clock_ns();
+  header.incompatible = feature_changes;
   header.log_path_length = static_cast<std::uint32_t>(std::min(log_path_.size(), header.log_path.size()));
   std::copy_n(log_path_.data(), header.log_path_length, header.log_path.data());
   header.checksum = header_checksum(header, offsetof(part_header, checksum));

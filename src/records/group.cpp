@@ -33,6 +33,7 @@ class cursor {
     return take(static_cast<std::size_t>(round_up(length, 8))).first(static_cast<std::size_t>(length));
   }
   [[nodiscard]] std::size_t left() const { return bytes_.size(); }
+  [[nodiscard]] const std::string& place() const { return place_; }
   [[noreturn]] void fail(const char* why) const {
     throw error(errc::damaged, place_ + ": the checksum holds but the content makes no sense: " + why +
                                    "; the log was written by a faulty program");
@@ -62,6 +63,23 @@ void parse_bulk_runs(cursor& at, const record_header& header, std::size_t segmen
   }
 }
 
+void parse_changes(cursor& at, const record_header& header, std::size_t segments, std::vector<range_view>& ranges) {
+  if (header.count > at.left() / sizeof(changed_page)) at.fail("a transaction has more changed pages than fit");
+  ranges.reserve(header.count);
+  for (std::uint32_t i = 0; i < header.count; ++i) {
+    const auto changed = at.take<changed_page>();
+    if (changed.segment >= segments) at.fail("a page belongs to a segment that the group does not name");
+    if (changed.page >= ~std::uint64_t{0} / redo_page) at.fail("a page lies beyond the largest offset");
+    cursor each(at.take_padded(changed.bytes), at.place());
+    for (std::uint32_t r = 0; r < changed.ranges; ++r) {
+      const auto range = each.take<changed_range>();
+      if (std::uint32_t{range.offset} + range.length > redo_page) each.fail("a range ends beyond its page");
+      ranges.push_back({changed.segment, changed.page * redo_page + range.offset, each.take(range.length)});
+    }
+    if (each.left() != 0) each.fail("a page has more bytes than its ranges");
+  }
+}
+
 transaction_view parse_transaction(cursor& at, const record_header& header, std::size_t segments) {
   const auto body = at.take<transaction_body>();
   const auto label = at.take_padded(body.label);
@@ -69,6 +87,10 @@ transaction_view parse_transaction(cursor& at, const record_header& header, std:
                         {},      {}};
   if (header.type == record_type::runs) {
     parse_bulk_runs(at, header, segments, view.runs);
+    return view;
+  }
+  if (header.type == record_type::changes) {
+    parse_changes(at, header, segments, view.ranges);
     return view;
   }
   if (header.count > at.left() / sizeof(range_header)) at.fail("a transaction has more ranges than fit");
@@ -112,6 +134,7 @@ group_view::group_view(os::const_bytes bytes, const group_header& header, const 
     cursor body(at.take(record.length - sizeof record), place);
     switch (record.type) {
       case record_type::segment: segments_.push_back(parse_segment(body, record)); break;
+      case record_type::changes:
       case record_type::transaction:
       case record_type::runs: transactions_.push_back(parse_transaction(body, record, segments_.size())); break;
       default: at.fail("a record is of a type that this version of the library does not know");

@@ -15,7 +15,7 @@ namespace tenure::rvm {
 namespace {
 
 constexpr std::uint32_t block = 4096, word = 8, words = block / word;
-constexpr std::uint32_t mergeable_gap = 2;  // words
+constexpr std::uint32_t mergeable_gap = 1;  // words
 constexpr std::size_t sets = words / 64;    // of 64 words each, in a block
 
 std::uint64_t load(const std::byte* from) {

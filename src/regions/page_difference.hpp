@@ -1,7 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Where two versions of a page differ, in words of 8 bytes: what automatic tracking logs. Words less than 24 bytes apart are
-// one stretch: a range of its own costs that much of log.
+// Where two versions of a page differ, in words of 8 bytes: what automatic tracking logs. Words with a single one between them
+// are one stretch: that word takes 4 bytes more of log than a range of its own, and less time.
 #pragma once
 
 #include <cstddef>

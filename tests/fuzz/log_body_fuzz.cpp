@@ -172,18 +172,53 @@ class log_builder {
       for (const char c : path) group.push_back(static_cast<std::byte>(c));
       dictionary_.push_back(raw);
     } else {
-      header.type = rvm::record_type::transaction;
+      const std::uint8_t id = in_.byte();
+      const bool by_page = (id & 1) != 0;
+      header.type = by_page ? rvm::record_type::changes : rvm::record_type::transaction;
       header.flags = what >> 3 & 7;
       const std::uint32_t label = what >> 6;
-      put(group, start + sizeof header, rvm::transaction_body{in_.byte(), 0, label, 0});
+      put(group, start + sizeof header, rvm::transaction_body{id, 0, label, 0});
       group.resize(group.size() + rvm::round_up(label, 8));
       header.count = in_.byte() % 32;
-      for (std::uint32_t i = 0; i < header.count; ++i) add_range(group);
+      for (std::uint32_t i = 0; i < header.count; ++i) by_page ? add_page(group) : add_range(group);
     }
     group.resize(rvm::round_up(group.size(), 8));
     header.length = static_cast<std::uint32_t>(group.size() - start);
     if (what == 0xe7) header.length += 8 * in_.byte(), sound = false;
     put(group, start, header);
+  }
+
+  void add_page(image& group) {
+    const std::uint8_t what = in_.byte();
+    rvm::changed_page page{};
+    page.segment = static_cast<std::uint16_t>(what % dictionary_.size());
+    const bool raw = dictionary_[page.segment];
+    const std::uint64_t pages = images_[raw].size() / rvm::redo_page;
+    page.page = what & 64 ? in_.take<std::uint64_t>() : in_.byte() % pages;
+    page.ranges = in_.byte() % 8;
+    if (what == 255) page.segment = static_cast<std::uint16_t>(page.segment + in_.byte());
+    if (page.segment >= dictionary_.size() || page.page >= ~std::uint64_t{0} / rvm::redo_page) sound = false;
+    image ranges;
+    for (std::uint16_t r = 0; r < page.ranges; ++r) {
+      rvm::changed_range range{in_.take<std::uint16_t>(), in_.byte()};
+      if (!(what & 32)) range.offset %= rvm::redo_page - 255;
+      if (std::uint32_t{range.offset} + range.length > rvm::redo_page) sound = false;
+      const auto fill = in_.byte();
+      change made{raw, page.page * rvm::redo_page + range.offset, {}};
+      for (std::uint32_t i = 0; i < range.length; ++i) made.value.push_back(static_cast<std::byte>(fill + i));
+      put(ranges, ranges.size(), range);
+      ranges.insert(ranges.end(), made.value.begin(), made.value.end());
+      pending_.push_back(std::move(made));
+    }
+    page.bytes = static_cast<std::uint32_t>(ranges.size());
+    if (what & 128) {
+      const auto more = in_.byte();
+      page.bytes += more;
+      if (more != 0) sound = false;
+    }
+    put(group, group.size(), page);
+    group.insert(group.end(), ranges.begin(), ranges.end());
+    group.resize(rvm::round_up(group.size(), 8));
   }
 
   void add_range(image& group) {

@@ -5,8 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <random>
+#include <span>
 
 #include "log/checksum.hpp"
 #include "records/batch.hpp"
@@ -97,10 +99,43 @@ TEST_F(group, is_taken_apart) {
   EXPECT_EQ(view.transactions()[2].flags, record_first | record_last | record_lazy);
 }
 
+// As earlier versions wrote them, with a header of 24 bytes for each range.
+TEST_F(group, transaction_records_are_read) {
+  const std::size_t record = sizeof(group_header) + in_place<record_header>(sizeof(group_header)).length;
+  bytes.resize(record);  // only the segment's record stays
+  const auto add = [&](const auto& what) {
+    const auto raw = std::as_bytes(std::span{&what, 1});
+    bytes.insert(bytes.end(), raw.begin(), raw.end());
+  };
+  add(record_header{record_type::transaction, record_first | record_last, 0, 0, 2});
+  add(transaction_body{7, 30, 3, 0});
+  add(std::array<char, 8>{'o', 'l', 'd'});
+  add(range_header{100, 3, 0, 0, 0});
+  add(std::array<char, 8>{'a', 'b', 'c'});
+  add(range_header{5000, 16, 32, 0, 0});
+  add(std::array<char, 16>{'d', 'e', 'f'});
+  in_place<record_header>(record).length = static_cast<std::uint32_t>(bytes.size() - record);
+  header.length = static_cast<std::uint32_t>(bytes.size());
+  header.records = 2;
+  const group_view view(bytes, header, "here");
+  ASSERT_EQ(view.transactions().size(), 1U);
+  const transaction_view& old = view.transactions()[0];
+  EXPECT_EQ(old.id, 7U);
+  EXPECT_EQ(old.label, "old");
+  ASSERT_EQ(old.ranges.size(), 2U);
+  EXPECT_EQ(old.ranges[0].offset, 100U);
+  EXPECT_EQ(old.ranges[0].value.size(), 3U);
+  EXPECT_EQ(old.ranges[1].offset, 5000U);
+  EXPECT_EQ(old.ranges[1].value.front(), std::byte{'d'});
+  in_place<range_header>(record + sizeof(record_header) + sizeof(transaction_body) + 8).offset = ~std::uint64_t{0};
+  expect_error(errc::damaged, {"largest offset"}, [&] { group_view(bytes, header, "here"); });
+}
+
 TEST_F(group, contents_that_make_no_sense) {
   const std::size_t first_record = sizeof(group_header);
   const std::size_t transaction = first_record + in_place<record_header>(first_record).length;
-  const std::size_t range = transaction + sizeof(record_header) + sizeof(transaction_body) + 8;  // behind the label
+  const std::size_t page = transaction + sizeof(record_header) + sizeof(transaction_body) + 8;  // behind the label
+  const std::size_t range = page + sizeof(changed_page);
   const auto kept = bytes;
   const auto refuses = [&](const std::string& why, auto&& change) {
     change();
@@ -114,11 +149,16 @@ TEST_F(group, contents_that_make_no_sense) {
   refuses("does not know", [&] { in_place<record_header>(first_record).type = record_type{5}; });
   refuses("beyond the group",
           [&] { in_place<transaction_body>(transaction + sizeof(record_header)).label = 0xfffffffd; });
-  refuses("more ranges than fit", [&] { in_place<record_header>(transaction).count = 1000; });
-  refuses("longer than what it holds", [&] { in_place<record_header>(transaction).count = 1; });
-  refuses("does not name", [&] { in_place<range_header>(range).segment = 1; });  // named later only
-  refuses("largest offset", [&] { in_place<range_header>(range).offset = ~std::uint64_t{0}; });
-  refuses("beyond the group", [&] { in_place<range_header>(range).length = 0xffffffff; });
+  refuses("more changed pages than fit", [&] { in_place<record_header>(transaction).count = 1000; });
+  refuses("longer than what it holds", [&] { in_place<record_header>(transaction).count = 0; });
+  refuses("does not name", [&] { in_place<changed_page>(page).segment = 1; });  // named later only
+  refuses("largest offset", [&] { in_place<changed_page>(page).page = ~std::uint64_t{0}; });
+  refuses("beyond the group", [&] { in_place<changed_page>(page).bytes = 0xffffffff; });
+  refuses("beyond the group", [&] { in_place<changed_page>(page).ranges += 1; });
+  refuses("more bytes than its ranges", [&] { in_place<changed_page>(page).ranges -= 1; });
+  refuses("more bytes than its ranges", [&] { in_place<changed_page>(page).bytes += 1; });
+  refuses("beyond the group", [&] { in_place<changed_range>(range).length = 4000; });
+  refuses("beyond its page", [&] { in_place<changed_range>(range).offset = redo_page; });
   header.records -= 1;
   refuses("bytes follow", [] {});
   header.records += 2;

@@ -216,7 +216,7 @@ TEST(log_damage, of_another_version_or_byte_order) {
   EXPECT_EQ(d.open(bytes).code, errc::wrong_version) << d.open(bytes).message;
   bytes = d.log;
   for (const std::uint64_t at : {std::uint64_t{0}, status_copy_size}) {
-    put(bytes, at + offsetof(status_block, incompatible), 2);
+    put(bytes, at + offsetof(status_block, incompatible), 4);
     seal_status(bytes, at);
   }
   EXPECT_EQ(d.open(bytes).code, errc::wrong_version) << d.open(bytes).message;
@@ -376,7 +376,7 @@ TEST(log_damage, a_clock_set_back_is_none) {
     for (std::size_t g = 0; g < groups.size(); g += 2) {
       // The first record names a segment; look for the transaction.
       std::uint64_t at = groups[g].offset + sizeof(group_header);
-      while (get<record_header>(bytes, at).type != record_type::transaction) at += get<record_header>(bytes, at).length;
+      while (get<record_header>(bytes, at).type != record_type::changes) at += get<record_header>(bytes, at).length;
       put(bytes, at + sizeof(record_header) + offsetof(transaction_body, time), time);
       seal_group(bytes, groups[g].offset);
     }

@@ -25,14 +25,14 @@ namespace {
 using support::page, support::small_log;
 using testing::random_source, testing::scaled, testing::image;
 
-// What commits log: differing words, and those between that are less than three apart, a page of 4096 at a time.
+// What commits log: differing words, and what is alone between two of them, a page of 4096 at a time.
 std::uint64_t bytes_to_log(const image& now, const image& then) {
   std::uint64_t bytes = 0;
   for (std::size_t base = 0; base < now.size(); base += 4096) {
     std::size_t last = ~std::size_t{0};
     for (std::size_t word = 0; word < 512; ++word) {
       if (std::memcmp(now.data() + base + 8 * word, then.data() + base + 8 * word, 8) == 0) continue;
-      bytes += last != ~std::size_t{0} && word - last <= 3 ? 8 * (word - last) : 8;
+      bytes += last != ~std::size_t{0} && word - last <= 2 ? 8 * (word - last) : 8;
       last = word;
     }
   }

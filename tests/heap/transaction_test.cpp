@@ -1,7 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <atomic>
-#include <fstream>
 #include <latch>
 #include <optional>
 #include <string>
@@ -20,6 +19,7 @@
 #include "support/mechanisms.hpp"
 #include "support/small_image.hpp"
 #include "support/test_store.hpp"
+#include "support/waiting_thread.hpp"
 
 using namespace tenure;
 using namespace tenure::support;
@@ -362,31 +362,15 @@ TEST_F(store_transaction, a_child_that_destroys_its_parents_store_does_it_no_har
   EXPECT_EQ(first->balance, 6);
 }
 
-// Whether a thread of this process is waiting for something.
-bool is_waiting(pid_t thread) {
-  std::ifstream in("/proc/self/task/" + std::to_string(thread) + "/stat");
-  std::string stat;
-  std::getline(in, stat);
-  const std::size_t behind_name = stat.rfind(')');
-  return behind_name != std::string::npos && stat.compare(behind_name + 1, 2, " S") == 0;
-}
-
 TEST_F(store_transaction, a_writer_waits_for_readers) {
   std::optional<read_transaction> reading = s().begin_read();
-  std::atomic<pid_t> id = 0;
-  std::atomic<bool> is_in = false;
-  std::thread writer([&] {
-    id = ::gettid();
-    s().transact([&] {
-      is_in = true;
-      ++first->balance;
-    });
-  });
-  while (!is_in && (id == 0 || !is_waiting(id))) std::this_thread::yield();
-  EXPECT_FALSE(is_in);
-  EXPECT_EQ(first->balance, 0);
-  reading.reset();
-  writer.join();
+  EXPECT_TRUE(waits_for([&] { reading.reset(); },
+                        [&](std::atomic<bool>& is_in) {
+                          s().transact([&] {
+                            is_in = true;
+                            ++first->balance;
+                          });
+                        }));
   EXPECT_EQ(first->balance, 1);
 }
 

@@ -431,7 +431,7 @@ MUTATIONS = HEAP_MUTATIONS + [
      [("use_last(); throw; }", "throw; }")],
      "each/short_memory.*", "what the kernel has told once is not put back"),
     ("table_not_searched_for_want_of_memory", "regions/region_tracker.cpp",
-     [("if (finders_.may_be_written(page) && !pages_[page].untracked) try_to_restore(page);", "")],
+     [("if (finders_.may_be_written(page) && !pages_[page].untracked) try_to_restore(page);", "static_cast<void>(page);")],
      "each/short_memory.*", "an abort leaves changes where lists could not be made"),
     ("closed_without_lists_stay_marked", "regions/page_traps.cpp",
      [("p.hot = false; p.open = p.untracked.load(); }",
@@ -451,7 +451,7 @@ MUTATIONS = HEAP_MUTATIONS + [
      "stray_write.on_a_hot_*", "a stray write is committed by the next transaction"),
     ("automatic_transactions_overlap", "regions/automatic_right.hpp",
      [("free_.wait(lock, [&] { return holder_ == holder::nobody; });", "")],
-     "tracking.automatic_transactions_wait_*", "two automatic transactions log each other's changes"),
+     "tracking.an_automatic_transaction_waits_*", "two automatic transactions log each other's changes"),
 
     # --- The system ---
     ("files_get_descriptors_of_standard_streams", "os/file.cpp",

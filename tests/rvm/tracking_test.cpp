@@ -5,6 +5,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -17,6 +18,7 @@
 #include "support/expect_error.hpp"
 #include "support/small_memory.hpp"
 #include "support/temp_dir.hpp"
+#include "support/waiting_thread.hpp"
 
 namespace tenure::rvm {
 namespace {
@@ -186,6 +188,19 @@ TEST_F(tracking, any_thread_may_write_in_an_automatic_transaction) {
 }
 
 // [rvm.tracking.right]
+TEST_F(tracking, an_automatic_transaction_waits_for_another) {
+  transaction tx = m->begin_automatic();
+  ++r.at<std::uint64_t>(0);
+  EXPECT_TRUE(support::waits_for([&] { tx.commit(); },
+                                 [&](std::atomic<bool>& is_in) {
+                                   m->transact_automatically([&](transaction&) {
+                                     is_in = true;
+                                     ++r.at<std::uint64_t>(0);
+                                   });
+                                 }));
+  EXPECT_EQ(r.at<std::uint64_t>(0), 2U);
+}
+
 TEST_F(tracking, automatic_transactions_wait_for_each_other) {
   constexpr std::uint64_t threads = 4, times = 50;
   region beside = m->map(dir / "beside", {.create_length = mib});

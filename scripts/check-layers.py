@@ -46,6 +46,7 @@ PUBLIC_LAYERS = {
     "tenure/rvm/segment_options.hpp": "segments",
     "tenure/rvm/commit.hpp": "records",
     "tenure/rvm/statistics.hpp": "replay",
+    "tenure/rvm/backup.hpp": "replay",
     "tenure/rvm/map_options.hpp": "regions",
     "tenure/rvm/options.hpp": "regions",
     "tenure/rvm/participant.hpp": "regions",

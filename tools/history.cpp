@@ -22,7 +22,7 @@ named_segment named_segment::look_at(os::disk& disk, const std::string& path, bo
   try {
     const segment_header header = read_segment_header(disk, found.path);
     found.id = header.segment_id;
-    found.data_offset = header.data_offset;
+    found.layout = segment_layout(header);
     found.length = header.length;
     found.log_path.assign(header.log_path.data(),
                           std::min<std::size_t>(header.log_path_length, header.log_path.size()));
@@ -63,7 +63,7 @@ void history::walk(const wanted_changes& which, const group_visitor& visit) {
     if (!walk_log(visit, behind) || !behind) return;
     // Truncated since the archive was looked at; or not in it.
     if (started_ && at_ != before) continue;
-    const lsn head = log_file::open_unlocked(disk_, log_path_)->status().head;
+    const lsn head = log_files::open_unlocked(disk_, log_path_)->status().head;
     if (head <= at_) continue;
     note_gap(at_, head,
              !damage_at_end_.empty() ? damage_at_end_ : "it was truncated while the log was open without its archive");
@@ -72,7 +72,7 @@ void history::walk(const wanted_changes& which, const group_visitor& visit) {
 }
 
 bool history::walk_archive(const wanted_changes& which, const group_visitor& visit) {
-  const identity id = log_file::open_unlocked(disk_, log_path_)->status().log_id;
+  const identity id = log_files::open_unlocked(disk_, log_path_)->status().log_id;
   const archive_reader archive(disk_, archive_path_, id);
   damage_at_end_ = archive.damage_at_end();
   if (!started_ && !archive.empty()) {
@@ -100,14 +100,13 @@ bool history::walk_archive(const wanted_changes& which, const group_visitor& vis
 }
 
 bool history::walk_log(const group_visitor& visit, bool& behind) {
-  const auto log = log_file::open_unlocked(disk_, log_path_);
+  const auto log = log_files::open_unlocked(disk_, log_path_);
   if (!started_) {
     begin_ = at_ = log->status().head;
     started_ = true;
   }
-  // A log's first LSN is the length of its area then.
-  const status_block& status = log->status();
-  complete_ = begin_ == status.area_length && status.totals[static_cast<std::size_t>(log_total::grown)] == 0;
+  const manifest& status = log->status();
+  complete_ = begin_ == status.first;
   if (log->status().head > at_) {
     behind = true;
     return true;
@@ -116,7 +115,7 @@ bool history::walk_log(const group_visitor& visit, bool& behind) {
   const survey found = survey_log(disk_, log_path_, [&](const group_view& group, os::const_bytes bytes) {
     if (group.header().lsn < at_) return true;
     // A head that moved on meanwhile; holes in the log itself are known when the walk ends.
-    behind = group.header().lsn > at_ && log_file::open_unlocked(disk_, log_path_)->status().head > at_;
+    behind = group.header().lsn > at_ && log_files::open_unlocked(disk_, log_path_)->status().head > at_;
     if (behind) return false;
     at_ = group.header().lsn + padded_length(group.header(), log->block());
     show_progress(status.tail);

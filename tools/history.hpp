@@ -15,6 +15,7 @@
 #include "progress_line.hpp"
 #include "records/archive_reader.hpp"
 #include "segments/page_bytes.hpp"
+#include "segments/segment_layout.hpp"
 
 namespace tenure::tools {
 
@@ -23,8 +24,9 @@ struct named_segment {
   std::string path;  // absolute
   bool raw = false;
   rvm::identity id{};
-  std::uint64_t data_offset = 0, length = 0;  // in the file; of data
-  std::string log_path;                       // from its header; empty if raw, or never used
+  rvm::segment_layout layout{};
+  std::uint64_t length = 0;  // of data
+  std::string log_path;      // from its header; empty if raw, or never used
 
   // Looks at the file. Raw if it has no header and `may_be_raw`.
   static named_segment look_at(os::disk& disk, const std::string& path, bool may_be_raw);

@@ -373,8 +373,10 @@ int replay_history(os::disk& disk, const history_place& where, const std::string
     const auto part = os::bytes(buffer).first(std::min(at_once, whole - at));
     std::ranges::fill(part, std::byte{0});
     if (at < source.length)
-      (void)from->read_at(source.data_offset + at,
-                          part.first(std::min<std::uint64_t>(part.size(), source.length - at)));
+      source.layout.for_each_part(at, std::min<std::uint64_t>(part.size(), source.length - at),
+                                  [&](const segment_layout::part& of_file, std::uint64_t done) {
+                                    (void)from->read_at(of_file.at, part.subspan(done, of_file.length));
+                                  });
     to.write_pages(at / redo_page, part);
   }
   known_bytes before, after;
@@ -450,7 +452,7 @@ int replay_history(os::disk& disk, const history_place& where, const std::string
 int forget_history(os::disk& disk, const history_place& where, const std::string& at, bool as_json, std::FILE* out) {
   const moment end = moment::parse(at);
   // Its lock keeps everybody from adding to the archive.
-  const auto log = log_file::open(disk, os::absolute_path(where.log), os::access::read_write);
+  const auto log = log_files::open(disk, os::absolute_path(where.log), os::access::read_write);
   const std::string archive = archive_path(log->path(), where.archive);
   const auto frames = archive_reader(disk, archive, log->status().log_id).frames();
   // The frame that the moment lies in stays, and all behind it.

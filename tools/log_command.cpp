@@ -11,6 +11,7 @@
 #include <tenure/rvm.hpp>
 
 #include "json_text.hpp"
+#include "log/log_hold.hpp"
 #include "log_survey.hpp"
 #include "log_text.hpp"
 #include "os/process.hpp"
@@ -23,17 +24,17 @@ using json = nlohmann::ordered_json;
 
 namespace {
 
-json damage_json(const survey& found, const log_file& log) {
+json damage_json(const survey& found, const log_files& log) {
   json all = json::array();
   for (const damage& d : found.damaged)
-    all.push_back({{"from", d.from}, {"to", d.to}, {"offset", log.file_offset(d.from)}, {"reason", d.reason}});
+    all.push_back({{"from", d.from}, {"to", d.to}, {"place", log.place(d.from)}, {"reason", d.reason}});
   return all;
 }
 
-void print_damage(std::FILE* out, const survey& found, const log_file& log) {
+void print_damage(std::FILE* out, const survey& found, const log_files& log) {
   for (const damage& d : found.damaged)
-    fmt::print(out, "DAMAGED        LSN {} to {}, {} bytes at offset {} of the file: {}\n", d.from, d.to, d.to - d.from,
-               log.file_offset(d.from), d.reason);
+    fmt::print(out, "DAMAGED        LSN {} to {}, {} bytes from {} on: {}\n", d.from, d.to, d.to - d.from,
+               log.place(d.from), d.reason);
 }
 
 // What the live records of a log amount to.
@@ -87,21 +88,31 @@ constexpr const char* total_names[] = {"opened",
                                        "damaged_pages"};
 static_assert(std::size(total_names) == static_cast<std::size_t>(log_total::end));
 
-json status_json(const log_file& log, const std::vector<status_copy>& copies, const survey& found,
-                 const contents& live) {
-  const status_block& s = log.status();
-  json j{{"path", log.path()},         {"identity", identity_text(s.log_id)},
-         {"version", s.version},       {"block_size", s.block_size},
-         {"area", s.area_length},      {"max_area", s.max_area},
-         {"created", s.created},       {"written", s.written},
-         {"generation", s.generation}, {"sequence", s.sequence},
+json status_json(const log_files& log, const std::vector<manifest_copy>& copies, const survey& found,
+                 const contents& live, const std::vector<found_hold>& holds) {
+  const manifest& s = log.status();
+  json j{{"path", log.path()},
+         {"identity", identity_text(s.log_id)},
+         {"version", s.version},
+         {"block_size", s.block_size},
+         {"size", s.size},
+         {"max_size", s.max_size},
+         {"created", s.created},
+         {"written", s.written},
+         {"generation", s.generation},
+         {"sequence", s.sequence},
          {"clean", s.clean != 0}};
   for (std::size_t i = 0; i < copies.size(); ++i)
     j["copies"].push_back(
-        {{"offset", i * status_copy_size}, {"valid", copies[i].is_valid}, {"sequence", copies[i].block.sequence}});
+        {{"offset", i * manifest_copy_size}, {"valid", copies[i].is_valid}, {"sequence", copies[i].read.sequence}});
+  j["holds"] = json::array();
+  for (const found_hold& h : holds)
+    j["holds"].push_back({{"path", h.path}, {"position", h.position}, {"purpose", h.purpose}});
+  j["files"] = json::array();
+  for (const log_file_entry& f : s.files) j["files"].push_back({{"number", f.number}, {"length", f.length}});
   j["head"] = s.head;
   j["tail"] = found.tail;
-  j["tail_in_status"] = s.tail;
+  j["tail_in_manifest"] = s.tail;
   j["used"] = found.tail - found.head;
   j["groups"] = found.groups;
   j["batches"] = found.batches;
@@ -121,28 +132,31 @@ json status_json(const log_file& log, const std::vector<status_copy>& copies, co
   return j;
 }
 
-void print_status(std::FILE* out, const log_file& log, const std::vector<status_copy>& copies, const survey& found,
-                  const contents& live) {
-  const status_block& s = log.status();
+void print_status(std::FILE* out, const log_files& log, const std::vector<manifest_copy>& copies, const survey& found,
+                  const contents& live, const std::vector<found_hold>& holds) {
+  const manifest& s = log.status();
   fmt::print(out, "log            {}\n", log.path());
   fmt::print(out, "identity       {}, format version {}, blocks of {} bytes\n", identity_text(s.log_id), s.version,
              s.block_size);
   for (std::size_t i = 0; i < copies.size(); ++i)
-    fmt::print(out, "status block   copy {} at offset {}: {}\n", i, i * status_copy_size,
-               copies[i].is_valid ? fmt::format("valid, sequence {}", copies[i].block.sequence) : "DAMAGED");
+    fmt::print(out, "manifest       copy {} at offset {}: {}\n", i, i * manifest_copy_size,
+               copies[i].is_valid ? fmt::format("valid, sequence {}", copies[i].read.sequence) : "DAMAGED");
   fmt::print(out, "created        {}\n", time_text(s.created));
-  fmt::print(out, "last status    {}, opening number {}\n", time_text(s.written), s.generation);
-  fmt::print(out, "size           {} bytes for records from offset {} on; may grow to {}\n", s.area_length,
-             log_area_offset, s.max_area);
+  fmt::print(out, "last written   {}, opening number {}\n", time_text(s.written), s.generation);
+  fmt::print(out, "size           {} bytes in {} files; usually up to {}, may grow to {}\n", log.length(),
+             s.files.size(), s.size, s.max_size);
+  for (const found_hold& h : holds)
+    fmt::print(out, "held           from LSN {}, {} bytes before the head, by {} for {}\n", h.position,
+               s.head - std::min(s.head, h.position), h.holder, h.purpose.empty() ? h.path : h.purpose);
   fmt::print(out, "state          {}\n",
              s.clean != 0 ? "closed cleanly" : "not closed: it is open now, or will be recovered when it is opened");
-  fmt::print(out, "head           LSN {} (offset {})\n", s.head, log.file_offset(s.head));
-  fmt::print(out, "tail           LSN {} (offset {}), {}\n", found.tail, log.file_offset(found.tail),
-             s.clean != 0 ? "from the status block"
-                          : fmt::format("found by looking; the status block says {} or later", s.tail));
+  fmt::print(out, "head           LSN {} ({})\n", s.head, log.place(s.head));
+  fmt::print(
+      out, "tail           LSN {} ({}), {}\n", found.tail, log.place(found.tail),
+      s.clean != 0 ? "from the manifest" : fmt::format("found by looking; the manifest says {} or later", s.tail));
   const std::uint64_t used = found.tail - found.head;
   fmt::print(out, "live           {} bytes ({:.1f} %) in {} groups, {} batches\n", used,
-             100.0 * static_cast<double>(used) / static_cast<double>(s.area_length), found.groups, found.batches);
+             100.0 * static_cast<double>(used) / static_cast<double>(s.size), found.groups, found.batches);
   fmt::print(out, "               {} transactions, {} ranges, {} bytes of new values\n", live.transactions, live.ranges,
              live.bytes);
   if (live.runs != 0)
@@ -269,30 +283,31 @@ class record_printer {
 }  // namespace
 
 int show_log_status(os::disk& disk, const std::string& path, bool as_json, std::FILE* out) {
-  const auto copies = read_status_copies(disk, path);
+  const auto copies = read_manifest_copies(disk, path);
   contents live;
   const survey found = survey_log(disk, path, [&](const group_view& group, os::const_bytes) {
     live.add(group);
     return true;
   });
-  const auto log = log_file::open_unlocked(disk, path);
+  const auto log = log_files::open_unlocked(disk, path);
+  const std::vector<found_hold> holds = find_holds(disk, path);
   if (as_json)
-    fmt::print(out, "{}\n", json_text(status_json(*log, copies, found, live), 2));
+    fmt::print(out, "{}\n", json_text(status_json(*log, copies, found, live, holds), 2));
   else
-    print_status(out, *log, copies, found, live);
+    print_status(out, *log, copies, found, live, holds);
   const bool copies_valid = copies[0].is_valid && copies[1].is_valid;
   return found.damaged.empty() && copies_valid ? exit_ok : exit_damaged;
 }
 
 int show_log_records(os::disk& disk, const std::string& path, const record_selection& which, bool as_json,
                      std::FILE* out, std::optional<lsn>* last) {
-  const auto log = log_file::open_unlocked(disk, path);
+  const auto log = log_files::open_unlocked(disk, path);
   record_printer printer(log->path(), which, as_json, out);
   const auto show = [&](const group_view& group, os::const_bytes bytes) { return printer.show(group, bytes); };
   if (as_json) fmt::print(out, "{{\n  \"records\": [");
   bool more = true;
   // What lies before the head has been truncated: it can be read until it is overwritten.
-  const lsn head = log->status().head, oldest = head > log->area() ? head - log->area() : 0;
+  const lsn head = log->status().head, oldest = log->begin();
   if (which.from && *which.from < head) {
     const lsn from = round_down(std::max({*which.from, oldest, std::uint64_t{max_group}}) - max_group, log->block());
     scan_groups(*log, std::max(from, oldest), head, [&](const group_header& header, os::const_bytes bytes) {
@@ -312,7 +327,7 @@ int show_log_records(os::disk& disk, const std::string& path, const record_selec
 }
 
 void show_log_totals(os::disk& disk, const std::string& path, std::FILE* out) {
-  const auto log = log_file::open_unlocked(disk, path);
+  const auto log = log_files::open_unlocked(disk, path);
   for (std::size_t i = 0; i < std::size(total_names); ++i)
     fmt::print(out, "{:26} {}\n", total_names[i], log->status().totals[i]);
 }

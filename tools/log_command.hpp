@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "log/log_file.hpp"
+#include "log/log_files.hpp"
 #include "os/file.hpp"
 
 namespace tenure::tools {

@@ -2,6 +2,7 @@
 #include "log_repair.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -21,6 +22,7 @@
 #include "log_text.hpp"
 #include "records/log_reader.hpp"
 #include "segments/segment.hpp"
+#include "segments/segment_table.hpp"
 
 namespace tenure::tools {
 
@@ -32,12 +34,10 @@ namespace {
 constexpr std::size_t at_once = 1 << 20;
 constexpr const char* replaced = ".replaced";
 
-std::string replaced_path(os::disk& disk, const std::string& path) {
-  std::string kept = path + replaced;
+void require_unused(os::disk& disk, const std::string& kept) {
   if (disk.exists(kept))
     throw error(std::make_error_code(std::errc::file_exists),
                 kept + ": is there already, from an earlier repair; move it away first. Nothing was changed");
-  return kept;
 }
 
 bool have_same_bytes(os::disk& disk, const std::string& first, const std::string& second) {
@@ -50,14 +50,19 @@ bool have_same_bytes(os::disk& disk, const std::string& first, const std::string
   }
 }
 
+// Whether the file begins with this mark, or has it where the second copy of its header is.
+bool has_mark(os::disk& disk, const std::string& path, std::uint64_t mark, std::uint64_t second) {
+  const auto file = disk.open(path, os::access::read_only);
+  return std::ranges::any_of(std::array{std::uint64_t{0}, second}, [&](std::uint64_t at) {
+    std::uint64_t magic = 0;
+    return file->read_at(at, std::as_writable_bytes(std::span(&magic, 1))) == sizeof magic && magic == mark;
+  });
+}
+
 // Whether the file may be what is left of a log: the mark of one, or nothing.
 bool may_have_been_a_log(os::disk& disk, const std::string& path) {
+  if (has_mark(disk, path, log_magic, manifest_copy_size)) return true;
   const auto file = disk.open(path, os::access::read_only);
-  for (const std::uint64_t copy : {std::uint64_t{0}, std::uint64_t{status_copy_size}}) {
-    std::uint64_t magic = 0;
-    if (file->read_at(copy, std::as_writable_bytes(std::span(&magic, 1))) == sizeof magic && magic == log_magic)
-      return true;
-  }
   std::vector<std::byte> buffer(at_once);
   for (std::uint64_t at = 0;; at += at_once) {
     const std::size_t got = file->read_at(at, buffer);
@@ -88,6 +93,25 @@ void copy_file(os::disk& disk, const std::string& from, const std::string& to) {
   making.publish();
 }
 
+// The files of the log, the manifest last, and the paths under which they are kept.
+std::vector<std::pair<std::string, std::string>> files_to_keep(os::disk& disk, const std::string& path,
+                                                               const manifest& of) {
+  std::vector<std::pair<std::string, std::string>> all;
+  for (const log_file_entry& f : of.files)
+    all.emplace_back(log_file_path(disk, path, f.number), path + replaced + "." + std::to_string(f.number));
+  all.emplace_back(path, path + replaced);
+  return all;
+}
+
+// Copies the log. There may be copies already, and the same, if an earlier cut was interrupted.
+void keep_copies(os::disk& disk, const std::string& path, const manifest& of) {
+  for (const auto& [from, to] : files_to_keep(disk, path, of)) {
+    if (disk.exists(to) && have_same_bytes(disk, from, to)) continue;
+    require_unused(disk, to);
+    copy_file(disk, from, to);
+  }
+}
+
 std::vector<std::unique_ptr<segment>> open_segments(os::disk& disk, const std::vector<std::string>& paths) {
   std::vector<std::unique_ptr<segment>> all;
   all.reserve(paths.size());
@@ -96,35 +120,57 @@ std::vector<std::unique_ptr<segment>> open_segments(os::disk& disk, const std::v
   return all;
 }
 
-// A file in the log's place that is the log up to `end`, and has nothing behind it.
-void write_shortened(os::disk& disk, const log_file& log, lsn end) {
-  status_block status = log.status();
+// A new log belongs to what the members belong to. One that was never changed may be what a crash left.
+void list_members(log_files& log, const std::vector<std::unique_ptr<segment>>& opened) {
+  manifest status = log.status();
+  status.segments.clear();
+  for (const auto& s : opened) {
+    if (!s->is_member()) continue;
+    const os::file_id on_disk = s->file().id();
+    listed_segment& entry = status.segments.emplace_back();
+    entry.id = s->id();
+    entry.device = on_disk.device;
+    entry.inode = on_disk.inode;
+    entry.membership = s->was_changed() ? full_member : pending_member;
+    entry.path_text = logged_path(log.path(), s->path());
+  }
+  log.write_status(status);
+}
+
+// The log ends at `end` then.
+void shorten(log_files& log, lsn end) {
+  manifest status = log.status();
   status.clean = 0;
   status.tail = status.head;
-  ++status.sequence;
-  for (segment_mark& mark : status.marks) mark.applied = std::min(mark.applied, status.head);
-  status.checksum = header_checksum(status, offsetof(status_block, checksum));
-  new_file making(disk, log.path(), status.permissions != 0 ? status.permissions : 0600);
-  os::file& file = making.file();
-  file.allocate(0, log_area_offset + log.area());
-  const std::vector<std::byte> zeros(at_once);
-  for (std::uint64_t at = 0; at < log.area(); at += zeros.size())
-    file.write_at(log_area_offset + at,
-                  os::const_bytes(zeros).first(std::min<std::uint64_t>(zeros.size(), log.area() - at)));
-  std::vector<std::byte> block(log.block());
-  for (lsn at = status.head; at < end; at += block.size()) {
-    log.read(at, block);
-    file.write_at(log.file_offset(at), block);
+  for (listed_segment& s : status.segments) s.applied = std::min(s.applied, status.head);
+  log.cut(end, status);
+}
+
+// Renames what there is of the old log. The manifest goes last: without it, an interrupted renewal looks as if the log
+// were lost, and is repeated. Returns the manifest's new path; "" if there was none.
+std::string put_away(os::disk& disk, const std::string& path, const manifest* old) {
+  std::vector<std::pair<std::string, std::string>> all;
+  if (old != nullptr) {
+    all = files_to_keep(disk, path, *old);
+  } else {
+    // Nobody knows which files it has. They are numbered, with few gaps.
+    for (std::uint32_t number = 1, missing = 0; missing < 100; ++number) {
+      std::string file = log_file_path(disk, path, number);
+      const bool is_of_a_log = disk.exists(file) && has_mark(disk, file, log_file_magic, log_file_copy_size) &&
+                               !is_left_over_log_file(disk, file, identity{});
+      missing = is_of_a_log ? 0 : missing + 1;
+      if (missing == 0) all.emplace_back(std::move(file), path + replaced + "." + std::to_string(number));
+    }
+    if (disk.exists(path)) all.emplace_back(path, path + replaced);
   }
-  std::vector<std::byte> copy(status_copy_size);
-  std::memcpy(copy.data(), &status, sizeof status);
-  for (const int n : {0, 1}) file.write_at(static_cast<std::uint64_t>(n) * status_copy_size, copy);
-  file.sync();
-  making.replace();
+  for (const auto& [from, to] : all) require_unused(disk, to);
+  for (const auto& [from, to] : all) disk.rename(from, to);
+  disk.sync_directory_of(path);
+  return disk.exists(path + replaced) ? path + replaced : "";
 }
 
 // Why recovery refuses the log; "": it does not.
-std::string why_refused(const log_file& log) {
+std::string why_refused(const log_files& log) {
   if (log.status().clean != 0) return "";
   try {
     const log_tail end = find_tail(log, log.status());
@@ -218,7 +264,7 @@ std::vector<std::string> segments_beside(const std::string& log_path) {
 
 int cut_log(os::disk& disk, const std::string& path, lsn at, const std::vector<std::string>& segments, bool as_json,
             std::FILE* out) {
-  auto log = log_file::open(disk, path, os::access::read_write);
+  const auto log = log_files::open(disk, path, os::access::read_write);
   const lsn head = log->status().head;
   std::vector<committed> all;
   const survey found = survey_log(disk, path, [&](const group_view& group, os::const_bytes) {
@@ -242,12 +288,9 @@ int cut_log(os::disk& disk, const std::string& path, lsn at, const std::vector<s
                             refused.empty() ? "missing end" : "damage", refused.empty() ? "" : "; " + refused));
   cut_result result;
   result.damaged = found.damaged;
-  // There is one already, and the same, if an earlier cut was interrupted.
   result.old_file = path + replaced;
-  if (!disk.exists(result.old_file) || !have_same_bytes(disk, path, result.old_file))
-    copy_file(disk, path, replaced_path(disk, path));
-  write_shortened(disk, *log, at);
-  log = log_file::open(disk, path, os::access::read_write);
+  keep_copies(disk, path, log->status());
+  shorten(*log, at);
   result.end = find_tail(*log, log->status()).tail;
   for (const auto& s : opened) {
     if (!is_ahead(s, result.end)) continue;
@@ -269,12 +312,12 @@ int cut_log(os::disk& disk, const std::string& path, lsn at, const std::vector<s
 
 int renew_log(os::disk& disk, const std::string& path, const std::vector<std::string>& segments, bool give_up,
               bool as_json, std::FILE* out) {
-  std::unique_ptr<log_file> old;
+  std::unique_ptr<log_files> old;
   const bool exists = disk.exists(path);
   std::string unreadable;
   if (exists) {
     try {
-      old = log_file::open(disk, path, os::access::read_write);
+      old = log_files::open(disk, path, os::access::read_write);
     } catch (const error& e) {
       if (e.code() != errc::damaged && e.code() != errc::not_a_log) throw;
       if (!may_have_been_a_log(disk, path))
@@ -309,21 +352,18 @@ int renew_log(os::disk& disk, const std::string& path, const std::vector<std::st
                     "one moment; or, to go on with what is there, use --give-up. Nothing was changed",
                     path, waiting.front()));
   std::string kept;
-  std::unique_ptr<log_file> made;
+  std::unique_ptr<log_files> made;
   if (old != nullptr && old->status().totals[static_cast<std::size_t>(log_total::opened)] == 0) {
     made = std::move(old);  // of an earlier renewal that was interrupted
   } else {
-    if (exists) {
-      kept = replaced_path(disk, path);
-      disk.rename(path, kept);
-      disk.sync_directory_of(path);
-    }
-    made = log_file::create(disk, path, log_options{}, {});
-    // Not where new logs begin: it has a past, though nobody knows it.
-    status_block status = made->status();
-    status.head = status.tail = 2 * made->area();
+    kept = put_away(disk, path, old != nullptr ? &old->status() : nullptr);
+    old.reset();
+    made = log_files::create(disk, path, log_options{}, {});
+    manifest status = made->status();
+    status.first = 0;  // it has a past, though nobody knows it
     made->write_status(status);
   }
+  list_members(*made, opened);
   if (as_json) {
     fmt::print(out, "{}\n",
                json_text({{"log", path}, {"segments", segments}, {"given_up", waiting}, {"old_file", kept}}));

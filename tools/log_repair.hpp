@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "log/log_file.hpp"
+#include "log/log_files.hpp"
 #include "os/file.hpp"
 
 namespace tenure::tools {

@@ -126,7 +126,7 @@ void log_shell::init_log(const arguments& words, std::FILE* out) {
   if (!length) throw std::runtime_error(words[1] + ": no length");
   const std::string path = os::absolute_path(words[0]);
   // As rvm_create_log does it: a log that never grows.
-  rvm::memory::create_log(path, {.size = *length, .max_size = *length}, {}, &disk_);
+  rvm::memory::create_log(path, {.size = *length, .max_size = *length, .allocate_all = true}, {}, &disk_);
   log_ = path;
   shown_ = {};
   fmt::print(out, "{} is a log\n", path);
@@ -135,7 +135,7 @@ void log_shell::init_log(const arguments& words, std::FILE* out) {
 void log_shell::open_log(const arguments& words, std::FILE* out) {
   if (words.size() != 1) throw std::runtime_error("usage: open_log LOG");
   const std::string path = os::absolute_path(words[0]);
-  (void)rvm::log_file::open_unlocked(disk_, path);  // throws if it is none
+  (void)rvm::log_files::open_unlocked(disk_, path);  // throws if it is none
   log_ = path;
   shown_ = {};
   fmt::print(out, "{}\n", path);

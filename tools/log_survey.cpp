@@ -7,21 +7,20 @@
 
 #include <tenure/error.hpp>
 
-#include "log/checksum.hpp"
 #include "records/log_reader.hpp"
 
 namespace tenure::tools {
 
 using namespace rvm;
 
-std::vector<status_copy> read_status_copies(os::disk& disk, const std::string& path) {
+std::vector<manifest_copy> read_manifest_copies(os::disk& disk, const std::string& path) {
   const auto file = disk.open(path, os::access::read_only);
-  std::vector<status_copy> copies(2);
+  std::vector<manifest_copy> copies(2);
   for (std::size_t i = 0; i < copies.size(); ++i) {
-    const auto into = std::as_writable_bytes(std::span{&copies[i].block, 1});
-    const status_block& s = copies[i].block;
-    copies[i].is_valid = file->read_at(i * status_copy_size, into) == into.size() && s.magic == log_magic &&
-                         s.checksum == header_checksum(s, offsetof(status_block, checksum));
+    std::vector<std::byte> bytes(manifest_copy_size);
+    bytes.resize(file->read_at(i * manifest_copy_size, bytes));
+    std::string flaw;
+    if (auto found = decode(bytes, flaw)) copies[i] = {std::move(*found), true};
   }
   return copies;
 }
@@ -34,7 +33,7 @@ class surveyor {
       : disk_(disk), path_(path), visit_(visit), log_(open()) {}
 
   survey run() {
-    const status_block& status = log_->status();
+    const manifest& status = log_->status();
     found_.head = found_.tail = at_ = batch_ = status.head;
     if (status.clean != 0) return std::move(found_);
     // Each turn ends at the end of the log, or at a hole that the log's growth since may have filled.
@@ -45,11 +44,11 @@ class surveyor {
   }
 
  private:
-  std::unique_ptr<log_file> open() { return log_file::open_unlocked(disk_, path_); }
+  std::unique_ptr<log_files> open() { return log_files::open_unlocked(disk_, path_); }
 
   // Walks on from at_. True if it is worth another look.
   bool look_on() {
-    const lsn limit = log_->status().head + log_->area();
+    const lsn limit = log_->end();
     found_.torn_groups = found_.torn_bytes = 0;
     std::optional<group_header> next;    // the first one behind what is missing at at_
     std::optional<group_header> beyond;  // the first of a later batch: it proves that something is missing
@@ -67,6 +66,12 @@ class surveyor {
     });
     if (stopped_) return false;
     if (!beyond) {
+      // The log's files may have become more since they were opened.
+      if (auto later = open(); later->end() > limit) {
+        log_ = std::move(later);
+        restart(std::max(batch_, log_->status().head));
+        return true;
+      }
       for (const auto& [header, bytes] : pending_) count_torn(header);
       return false;
     }
@@ -127,24 +132,24 @@ class surveyor {
     found_.torn_bytes += header.length;
   }
 
+  // Goes on with the group at `at`, which begins a batch.
   void restart(lsn at) {
     found_.tail = at_ = batch_ = at;
     pending_.clear();
   }
 
-  // The status block gives a lower bound of the tail.
+  // The manifest gives a lower bound of the tail.
   void compare_with_status() {
-    const status_block& status = log_->status();
+    const manifest& status = log_->status();
     if (status.tail <= found_.tail) return;
-    found_.damaged.push_back(
-        {found_.tail, status.tail,
-         "the status block says that the log was durable up to LSN " + std::to_string(status.tail)});
+    found_.damaged.push_back({found_.tail, status.tail,
+                              "the manifest says that the log was durable up to LSN " + std::to_string(status.tail)});
   }
 
   os::disk& disk_;
   const std::string& path_;
   const group_visitor& visit_;
-  std::unique_ptr<log_file> log_;
+  std::unique_ptr<log_files> log_;
   survey found_;
   lsn at_ = 0, batch_ = 0;
   std::vector<std::pair<group_header, std::vector<std::byte>>> pending_;

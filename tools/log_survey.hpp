@@ -9,15 +9,15 @@
 #include <string>
 #include <vector>
 
-#include "log/log_file.hpp"
+#include "log/log_files.hpp"
 #include "os/file.hpp"
 #include "records/group.hpp"
 
 namespace tenure::tools {
 
-// One of the two status blocks.
-struct status_copy {
-  rvm::status_block block{};
+// One of the two copies of the manifest.
+struct manifest_copy {
+  rvm::manifest read{};
   bool is_valid = false;
 };
 
@@ -37,8 +37,8 @@ struct survey {
   std::vector<damage> damaged;
 };
 
-// Reads the status blocks; throws only if the file cannot be read.
-[[nodiscard]] std::vector<status_copy> read_status_copies(os::disk& disk, const std::string& path);
+// Reads both copies; throws only if the file cannot be read.
+[[nodiscard]] std::vector<manifest_copy> read_manifest_copies(os::disk& disk, const std::string& path);
 
 using group_visitor = std::function<bool(const rvm::group_view&, os::const_bytes)>;
 

@@ -14,6 +14,8 @@
 
 #include <tenure/error.hpp>
 
+#include "adopt_command.hpp"
+#include "backup_command.hpp"
 #include "command_line.hpp"
 #include "command_names.hpp"
 #include "history_command.hpp"
@@ -186,6 +188,31 @@ int main(int argc, char** argv) try {
   dump.option("--type", objects.type, "Show only objects with this in their type's name").value_name("NAME");
   dump.flag("--dot", as_dot, "Write a graph for Graphviz").excludes(dump.find("--json"));
   const auto verify_all = add_store_command("verify", "Everything that is wrong in a store");
+  tools::wanted_backup backed_up;
+  const auto backup = app.subcommand("backup", "Copy a store, or a log with its segments, which may be in use");
+  backup.option("PATH", path, "The store's directory, or a log").required();
+  backup.option("TO", backed_up.to, "The directory to make").required();
+  backup.option("--since", backed_up.since, "Only what was committed since this earlier backup").value_name("BACKUP");
+  backup.option("--archive", backed_up.archive, "The archive's path; default: the log's and \".archive\"")
+      .value_name("PATH");
+  backup.flag("--verify", backed_up.check, "Check everything in the copy");
+  backup.flag("--json", as_json, "Write JSON");
+  tools::wanted_restore restored;
+  const auto restore = app.subcommand("restore", "Make a store, or a log with its segments, from backups");
+  restore.option("BACKUP", restored.backups, "A full backup, incremental ones after it; last, the directory to make")
+      .required()
+      .value_name("DIR");
+  restore.option("--log", restored.log, "Go on with the original's log, or store").value_name("PATH");
+  restore
+      .option("--archive", restored.archive, "Go on with the original's archive; default: the log's and \".archive\"")
+      .value_name("PATH");
+  const auto until = restore.option("--until", restored.until, moment_help).value_name("MOMENT");
+  restore.option("--transaction", restored.transaction, "Up to this transaction").value_name("ID").excludes(until);
+  restore.flag("--verify", restored.check, "Check everything in what is made");
+  restore.flag("--json", as_json, "Write JSON");
+  const auto adopt = app.subcommand("adopt", "Check a copy that was made while a store was in use, and go on with it");
+  adopt.option("PATH", path, "The store's directory, or a log; nobody may have it open").required();
+  adopt.flag("--json", as_json, "Write JSON");
 
   // Its thread ends before anything that it may use.
   tools::progress_line progress(os::is_terminal(stderr) ? stderr : nullptr, std::chrono::steady_clock::now, "tenure");
@@ -202,6 +229,13 @@ int main(int argc, char** argv) try {
     if (diff.chosen()) return tools::show_difference(disk, where, range, from, to, as_json, out);
     if (replay.chosen()) return tools::replay_history(disk, where, segment, moment, made, base, as_json, out);
     if (forget.chosen()) return tools::forget_history(disk, where, moment, as_json, out);
+    if (restore.chosen()) {
+      if (restored.backups.size() < 2)
+        throw error(errc::bad_option, "name a backup, and then the directory to make; --help says more");
+      restored.to = os::absolute_path(restored.backups.back());
+      restored.backups.pop_back();
+      return tools::restore_backup(restored, as_json, out, &progress);
+    }
     const std::string absolute = os::absolute_path(path);
     if (cut.chosen() || renew.chosen()) {
       for (std::string& s : its_segments) s = os::absolute_path(s);
@@ -218,6 +252,12 @@ int main(int argc, char** argv) try {
                                  : as_json ? tools::dump_form::json
                                            : tools::dump_form::text,
                                  out, stderr);
+    if (backup.chosen()) {
+      backed_up.path = absolute;
+      backed_up.to = os::absolute_path(backed_up.to);
+      return tools::make_backup(backed_up, as_json, out, &progress);
+    }
+    if (adopt.chosen()) return tools::adopt_copy(absolute, as_json, out, &progress);
     if (verify_all.chosen()) return tools::verify_store(absolute, as_json, out, &progress);
     if (status.chosen()) return tools::show_log_status(disk, absolute, as_json, out);
     if (records.chosen()) return tools::show_log_records(disk, absolute, which, as_json, out);

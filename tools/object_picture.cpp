@@ -57,7 +57,7 @@ void object_picture::add(const reached_object& which, const shown_value& value) 
 
 void object_picture::draw_references(std::FILE* out, const node& from) const {
   const sound_object& o = from.which.object;
-  for_each_reference(*o.type, o.at, [&](const reference_field& r) {
+  for_each_reference(*o.type, o.facts(), [&](const reference_field& r) {
     if (is_text_pointer(*o.type->of, r.offset % o.type->of->size)) return;
     const sound_object to = in_.find(r.to);
     if (!to || !drawn_.contains(to.at)) return;

@@ -5,7 +5,7 @@
 
 #include <tenure/error.hpp>
 
-#include "log/log_file.hpp"
+#include "log/log_files.hpp"
 #include "log_survey.hpp"
 #include "log_text.hpp"
 #include "object_values.hpp"
@@ -17,8 +17,9 @@ using namespace heap;
 
 namespace {
 
-store_options for_reading(const rvm::progress_callback& progress) {
+store_options for_reading(const rvm::progress_callback& progress, rvm::copied_files copied) {
   store_options how;
+  how.memory.copied = copied;
   how.mode = rvm::open_mode::read_only;
   how.memory.background = false;
   how.memory.on_progress = progress;
@@ -45,6 +46,13 @@ void count_blocks(const database_state& d, database_facts& facts) {
     switch (e.kind) {
       case block_kind::small:
         facts.bytes += e.used * granule;
+        ++facts.used_blocks;
+        break;
+      case block_kind::typed:
+        for (std::size_t n = 0; n < pages_in_block; ++n) {
+          const block_record& r = d.map->record(b);
+          facts.bytes += r.starts.count_in_page(n) * r.pages[n].stride();
+        }
         ++facts.used_blocks;
         break;
       case block_kind::large:
@@ -84,8 +92,9 @@ database_facts facts_of(const database_state& d) {
 
 }  // namespace
 
-surveyed_store::surveyed_store(const std::string& directory, const rvm::progress_callback& progress) try
-    : state_(std::make_unique<store_state>(directory, for_reading(progress))) {
+surveyed_store::surveyed_store(const std::string& directory, const rvm::progress_callback& progress,
+                               rvm::copied_files copied) try
+    : state_(std::make_unique<store_state>(directory, for_reading(progress, copied))) {
 } catch (const error& e) {
   if (e.code() != errc::in_use) throw;
   throw error(errc::in_use, directory + ": the store is in use: " + e.what());
@@ -95,13 +104,13 @@ log_facts surveyed_store::log() const {
   log_facts facts;
   facts.path = state_->directory + "/log";
   const rvm::recovery_report& recovery = state_->memory->recovery();
-  const auto log = rvm::log_file::open_unlocked(os::real_disk(), facts.path);
+  const auto log = rvm::log_files::open_unlocked(os::real_disk(), facts.path);
   const survey found = survey_log(os::real_disk(), facts.path, [&](const rvm::group_view& group, os::const_bytes) {
     for (const rvm::transaction_view& tx : group.transactions())
       facts.transactions += (tx.flags & rvm::record_last) != 0;
     return true;
   });
-  facts.size = log->status().area_length;
+  facts.size = log->length();
   facts.used = found.tail - found.head;
   facts.recovery_needed = recovery.needed || log->status().clean == 0;
   return facts;
@@ -173,7 +182,7 @@ void reaching::begin_at(const sound_object& object, std::string root) {
 
 template <class F>
 void reaching::for_each_new(const reached_object& from, F&& f) const {
-  for_each_reference(*from.object.type, from.object.at, [&](const reference_field& r) {
+  for_each_reference(*from.object.type, from.object.facts(), [&](const reference_field& r) {
     const std::uint64_t stride = from.object.type->of->size;
     if (is_text_pointer(*from.object.type->of, r.offset % stride)) return;
     const sound_object to = in_.find(r.to);

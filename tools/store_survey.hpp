@@ -62,7 +62,8 @@ struct reached_object {
 class surveyed_store {
  public:
   // Opens it for reading. `progress` may be empty. Throws tenure::error: in use, damaged, of another version.
-  explicit surveyed_store(const std::string& directory, const rvm::progress_callback& progress = {});
+  explicit surveyed_store(const std::string& directory, const rvm::progress_callback& progress = {},
+                          rvm::copied_files copied = rvm::copied_files::refuse);
 
   [[nodiscard]] const database_set& set() const { return *state_->databases; }
   [[nodiscard]] log_facts log() const;

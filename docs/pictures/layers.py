@@ -18,7 +18,7 @@ ROWS = [
     (48, [(1, "replay", "moving changes from the log to segments: redo, recovery, truncation", "disk")]),
     (48, [(1, "records", "commits as bytes: batches, groups, writing and parsing; the archive", "disk")]),
     (48, [(1, "segments", "files of data: pages, headers, tables of checksums", "disk")]),
-    (48, [(1, "log", "the ring of blocks: files, head and tail, status, growth", "disk")]),
+    (48, [(1, "log", "blocks in files: head and tail, manifest, growth", "disk")]),
     (48, [(1, "os", "files, virtual memory, faults, process: the only layer with system calls", "plain")]),
 ]
 LEFT, WIDTH, GAP = 20, 860, 8

@@ -50,6 +50,8 @@ enum class errc {
   wrong_tracking,     // the region's changes are found in another way
   stray_write,        // an automatically tracked region was written outside of any automatic transaction
   bad_type,           // a class's description of itself does not fit the class
+  copied,             // the files were copied while they were in use
+  no_history,         // the log and its archive do not have that part of the past
 };
 
 [[nodiscard]] const std::error_category& category() noexcept;

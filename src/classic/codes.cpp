@@ -16,7 +16,9 @@ rvm_return_t code_of(errc what) {
   switch (what) {
     case errc::damaged:
     case errc::not_a_log:
-    case errc::wrong_log: return RVM_ELOG;
+    case errc::wrong_log:
+    case errc::copied:
+    case errc::no_history: return RVM_ELOG;
     case errc::wrong_version: return RVM_ELOG_VERSION_SKEW;
     case errc::not_a_segment:
     case errc::segment_missing:

@@ -35,6 +35,7 @@ rvm_return_t create_log(const char* path, rvm_offset_t length, long mode) {
   rvm::log_options how;
   how.size = how.max_size = length.low / 512 * 512;
   how.permissions = static_cast<unsigned>(mode) & 0777;
+  how.allocate_all = true;
   if (how.size > std::uint64_t{1} << 50) return RVM_ETOO_BIG;
   rvm::memory::create_log(path, how, {}, the_library().disk);
   return RVM_SUCCESS;

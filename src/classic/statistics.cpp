@@ -24,7 +24,7 @@ timeval time_of(std::uint64_t ns) {
 
 rvm_length_t per_cent(std::uint64_t part, std::uint64_t whole) { return whole == 0 ? 0 : part * 100 / whole; }
 
-// LSNs are never used twice. So an LSN tells how often the ring was passed. This is wrong once the log has grown.
+// LSNs are never used twice. So an LSN tells how often all of the log was used. This is wrong once the log has grown.
 std::uint64_t laps(std::uint64_t at, std::uint64_t area) { return area == 0 ? 0 : at / area; }
 
 void fill_current(rvm_statistics_t& s, const rvm::memory& log, const rvm::statistics& now) {
@@ -40,8 +40,8 @@ void fill_current(rvm_statistics_t& s, const rvm::memory& log, const rvm::statis
   s.n_flush = now.batches;
   s.n_rvm_flush = done.flush_calls.load(std::memory_order_relaxed);
   if (now.log_grown == 0)
-    s.n_wrap =
-        laps(log.recovery().tail + now.log_bytes_written, now.log_size) - laps(log.recovery().tail, now.log_size);
+    s.n_wrap = laps(log.recovery().tail - log.recovery().first + now.log_bytes_written, now.log_size) -
+               laps(log.recovery().tail - log.recovery().first, now.log_size);
   s.log_dev_cur = per_cent(now.log_used, now.log_size);
   s.log_written = offset_of(now.log_bytes_written);
   s.range_overlap = offset_of(now.intra_bytes_saved);
@@ -55,14 +55,13 @@ void fill_current(rvm_statistics_t& s, const rvm::memory& log, const rvm::statis
   add_range_lengths(s.range_lengths);
 }
 
-void fill_totals(rvm_statistics_t& s, const rvm::log_totals& all, std::uint64_t log_size, std::uint64_t tail) {
+void fill_totals(rvm_statistics_t& s, const rvm::log_totals& all, std::uint64_t log_size, std::uint64_t length) {
   s.tot_abort = all.aborts + the_activity().aborts_without_restore.load(std::memory_order_relaxed);
   s.tot_flush_commit = all.transactions - all.no_flush_commits;
   s.tot_no_flush_commit = all.no_flush_commits;
   s.tot_flush = all.batches;
   s.tot_rvm_flush = all.flush_calls;
-  // A new log's LSNs begin with the second lap.
-  if (all.log_grown == 0) s.tot_wrap = std::max<std::uint64_t>(laps(tail, log_size), 1) - 1;
+  if (all.log_grown == 0) s.tot_wrap = laps(length, log_size);
   s.log_dev_max = per_cent(all.log_used_max, log_size);
   s.tot_log_written = offset_of(all.log_bytes_written);
   s.tot_range_overlap = offset_of(all.intra_bytes_saved);
@@ -151,7 +150,8 @@ rvm_return_t rvm_statistics(const char* version, rvm_statistics_t* statistics) {
     statistics->from_heap = from_heap;
     const rvm::statistics now = log()->stats();
     fill_current(*statistics, *log(), now);
-    fill_totals(*statistics, log()->totals(), now.log_size, log()->recovery().tail + now.log_bytes_written);
+    fill_totals(*statistics, log()->totals(), now.log_size,
+                log()->recovery().tail - log()->recovery().first + now.log_bytes_written);
     return RVM_SUCCESS;
   });
 }

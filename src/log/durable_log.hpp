@@ -1,13 +1,12 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// The interface between the parts that write records and the part that keeps the log. A log is a ring of whole blocks,
-// addressed by LSN. Its users append blocks at a tail that they name, read from a position, and free what lies before a
-// position. The log does not know what the blocks contain or who needs them. `local_log` is the log in a file of this
+// The interface between the parts that write records and the part that keeps the log. A log is a sequence of whole
+// blocks, addressed by LSN. Its users append blocks at a tail that they name, read from a position, and free what lies before a
+// position. The log does not know what the blocks contain or who needs them. `local_log` is the log in files of this
 // machine. A log on another machine would implement the same functions.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <string>
 
@@ -39,10 +38,10 @@ class readable_log {
   [[nodiscard]] virtual const std::string& path() const = 0;
   // The size of a block in bytes. Positions and lengths of appended data are multiples of it.
   [[nodiscard]] virtual std::uint32_t block() const = 0;
-  // The number of bytes that the log has room for.
-  [[nodiscard]] virtual std::uint64_t area() const = 0;
-  // The offset in the file at which an LSN is stored, for messages.
-  [[nodiscard]] virtual std::uint64_t file_offset(lsn at) const = 0;
+  // Bytes from here on have no place yet.
+  [[nodiscard]] virtual lsn end() const = 0;
+  // Where an LSN is stored, for messages: "/bank/log.2, offset 4711".
+  [[nodiscard]] virtual std::string place(lsn at) const = 0;
   // Reads [at, at+into.size()).
   virtual void read(lsn at, os::bytes into) const = 0;
   // Advice: these bytes will be read soon.
@@ -58,23 +57,35 @@ class durable_log : public readable_log {
   // The head may be older than the true one, but never newer.
   [[nodiscard]] virtual log_window window() const noexcept = 0;
   [[nodiscard]] virtual const log_stamp& stamp() const noexcept = 0;
-  // The largest size, in bytes, that its area may grow to.
-  [[nodiscard]] virtual std::uint64_t max_area() const noexcept = 0;
+  // The bytes of all its space, or of the space that it usually takes if that is more.
+  [[nodiscard]] virtual std::uint64_t capacity() const noexcept = 0;
+  // The largest capacity that it may have.
+  [[nodiscard]] virtual std::uint64_t max_capacity() const noexcept = 0;
+  // The number of bytes that can be appended now.
+  [[nodiscard]] virtual std::uint64_t room() const noexcept = 0;
+  // The head at which there is room for this many bytes; at most the tail.
+  [[nodiscard]] virtual lsn head_for(std::uint64_t bytes) const = 0;
 
-  // Called before the first append: the log's file says durably that the log is in use. A process that opens a log
-  // which was closed cleanly, and closes it again without appending, does not write to the file.
+  // Called before the first append or extension: the manifest says durably that the log is in use. A process that opens a log
+  // which was closed cleanly, and closes it again without appending, writes nothing.
   virtual void note_use() = 0;
   // Appends whole blocks if the tail is still `seen`. There must be room. Returns true when the blocks are durable.
   // Returns false if another user has appended in between; then nothing was written. If it throws, the blocks may be
   // durable or not.
   [[nodiscard]] virtual bool append(lsn seen, std::span<const os::const_bytes> blocks) = 0;
   // Frees the log before `head`, which is not beyond the tail. Durable on return. The space is used again only after
-  // that.
+  // that, and only if nobody holds it.
   virtual void free_up_to(lsn head) = 0;
+  // Whether somebody reads the log from a position on, and needs every change since (log_hold.hpp).
+  [[nodiscard]] virtual bool is_held() const = 0;
   // From now on readers must know this feature of the format (format.hpp). Durable on return.
   virtual void require_feature(std::uint32_t feature) = 0;
-  // Makes room for `needed` bytes, at most max_area(). The log must be empty.
-  virtual void grow(std::uint64_t needed) = 0;
+  // Makes all space free from the tail on, unless somebody holds some of it. The log is empty, and nobody appends
+  // meanwhile.
+  virtual void rewind() = 0;
+  // Takes more space, unless what it has is enough for this capacity. Returns whether it did. If it throws, nothing has
+  // changed, except after errc::outcome_unknown.
+  virtual bool extend(std::uint64_t capacity) = 0;
 
  protected:
   ~durable_log() = default;
@@ -87,8 +98,6 @@ class log_space {
   virtual void make_room(std::uint64_t bytes) = 0;
   // Called after an append.
   virtual void appended() = 0;
-  // Empties the log, and calls f before anything else can be freed.
-  virtual void empty(const std::function<void()>& f) = 0;
 
  protected:
   ~log_space() = default;

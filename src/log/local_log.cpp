@@ -5,20 +5,37 @@
 #include <cassert>
 
 #include "log/invariant.hpp"
+#include "log/log_hold.hpp"
 
 namespace tenure::rvm {
 
-local_log::local_log(os::disk& disk, const std::string& path, os::access access, counters& count)
-    : disk_(disk), count_(count), path_(path), file_(log_file::open(disk, path, access)) {
-  const status_block& status = file_->status();
+local_log::local_log(os::disk& disk, const std::string& path, os::access access, counters& count, copied_files copied)
+    : disk_(disk),
+      count_(count),
+      path_(path),
+      files_(log_files::open(disk, path, access)),
+      size_(files_->status().size),
+      max_size_(files_->status().max_size) {
+  if (const std::string copy = files_->find_copy(); !copy.empty() && copied == copied_files::refuse)
+    throw error(errc::copied, copy +
+                                  ": is a copy, and the log was in use when it was made, so that its files may be of "
+                                  "several moments; make a copy of a closed log, or a backup; or use `tenure adopt " +
+                                  path + "`, which checks everything, and then goes on with the files as they are");
+  if (copied == copied_files::adopt) {
+    manifest adopted = files_->status();
+    files_->note_places(adopted);
+    files_->set_status(adopted);
+  }
+  const manifest& status = files_->status();
   stamp_ = {status.log_id, status.generation, status.block_size};
-  max_area_ = status.max_area;
-  area_ = file_->area();
+  head_ = tail_ = status.head;
+  const guard lock(status_mutex_);
+  note_space(lock);
 }
 
-status_block local_log::status() const {
+manifest local_log::status() const {
   const guard lock(status_mutex_);
-  return file_->status();
+  return files_->status();
 }
 
 log_window local_log::window() const noexcept {
@@ -27,15 +44,21 @@ log_window local_log::window() const noexcept {
   return {head, tail_.load(std::memory_order_acquire)};
 }
 
+void local_log::note_space(const guard&) {
+  length_ = files_->length();
+  end_ = files_->end();
+}
+
 void local_log::look(lsn tail) {
-  head_ = file_->status().head;
+  head_ = files_->status().head;
   tail_ = tail;
 }
 
 void local_log::start(lsn end, const total_slots& totals, const status_notes& notes) {
   const guard lock(status_mutex_);
-  status_block status = file_->status();
+  manifest status = files_->status();
   const bool clean = status.clean != 0;
+  files_->note_places(status);
   notes(status);
   status.head = status.tail = end;
   status.clean = 0;
@@ -43,50 +66,79 @@ void local_log::start(lsn end, const total_slots& totals, const status_notes& no
   // Groups left from a torn batch have an older generation than the groups written now [rvm.log.generation].
   stamp_.generation = ++status.generation;
   status.totals = totals;
-  if (clean) {
-    file_->set_status(status);
-  } else {
-    // The process that made the log may have been killed, or have failed, before the log's name was durable.
-    file_->sync_name();
-    file_->write_status(status);
-  }
-  status_is_stale_ = clean;
   head_ = tail_ = end;
+  status_is_stale_ = clean;
+  if (clean) {
+    files_->set_status(status);
+    return note_space(lock);
+  }
+  // The process that had the files may have been killed, or have failed, before their names and headers were durable.
+  files_->make_names_durable();
+  files_->write_status(status);
+  files_->remove_left_overs();
+  remove_dead_holds(disk_, path_);
+  reclaim(lock);
 }
 
-void local_log::write_status(const guard&, lsn head) {
+manifest local_log::next_status(const guard&, lsn head) const {
   assert(head <= tail_);
-  status_block status = file_->status();
+  manifest status = files_->status();
   status.head = head;
   status.tail = tail_;
   status.clean = 0;
   status.incompatible |= features_;
   if (notes_) notes_(status);
+  return status;
+}
+
+void local_log::write_status(const guard& lock, lsn head) {
   try {
     // See start().
-    if (status_is_stale_) file_->sync_name();
-    file_->write_status(status);
+    if (status_is_stale_) files_->make_names_durable();
+    files_->write_status(next_status(lock, head));
     status_is_stale_.store(false, std::memory_order_release);
   } catch (const error& e) {
     throw error(
         errc::outcome_unknown,
-        std::string("the log's status block could not be written; close this memory and open it again: ") + e.what());
+        std::string("the log's manifest could not be written; close this memory and open it again: ") + e.what());
   }
   ++count_.status_writes;
+}
+
+template <class F>
+void local_log::change_files(const guard& lock, F&& f) {
+  try {
+    f();
+  } catch (const error& e) {
+    note_space(lock);
+    throw error(
+        errc::outcome_unknown,
+        std::string("a file of the log could not be written; close this memory and open it again: ") + e.what());
+  }
+  note_space(lock);
+}
+
+void local_log::reclaim(const guard& lock) {
+  change_files(lock, [&] {
+    if (files_->may_reclaim(head_))
+      files_->reclaim(std::min<lsn>(head_, held_from(disk_, path_)), size_, next_status(lock, head_));
+  });
 }
 
 void local_log::note_use() {
   if (!status_is_stale_.load(std::memory_order_acquire)) return;
   const guard lock(status_mutex_);
-  if (status_is_stale_) write_status(lock, head_);
+  if (!status_is_stale_) return;
+  write_status(lock, head_);
+  reclaim(lock);
 }
 
 bool local_log::append(lsn seen, std::span<const os::const_bytes> blocks) {
   if (tail_ != seen) return false;
   std::uint64_t length = 0;
   for (const os::const_bytes part : blocks) length += part.size();
-  assert(!status_is_stale_ && length % block() == 0 && length <= area() - window().used());
-  file_->write_durably(seen, blocks);
+  assert(!status_is_stale_ && length % block() == 0 && length <= room());
+  files_->write_durably(seen, blocks);
   tail_.store(seen + length, std::memory_order_release);
   return true;
 }
@@ -96,6 +148,15 @@ void local_log::free_up_to(lsn head) {
   assert(head >= head_);
   write_status(lock, head);
   head_.store(head, std::memory_order_release);
+  reclaim(lock);
+}
+
+bool local_log::is_held() const { return held_from(disk_, path_) != ~lsn{0}; }
+
+std::uint64_t local_log::held() const {
+  const lsn from = held_from(disk_, path_), head = head_;
+  const guard lock(status_mutex_);
+  return from < head && files_ != nullptr ? head - std::min(std::max(from, files_->begin()), head) : 0;
 }
 
 void local_log::require_feature(std::uint32_t feature) {
@@ -105,58 +166,68 @@ void local_log::require_feature(std::uint32_t feature) {
   write_status(lock, head_);
 }
 
-void local_log::grow(std::uint64_t needed) {
+lsn local_log::head_for(std::uint64_t bytes) const {
   const guard lock(status_mutex_);
-  assert(window().used() == 0 && needed <= max_area_);
-  status_block status = file_->status();
-  status.head = status.tail = tail_;
-  status.clean = 0;
-  status.area_length = std::min(round_up(std::max(needed + needed / 4, 2 * area_), block()), max_area_);
-  ++status.totals[static_cast<std::size_t>(log_total::grown)];
-  // The old log is empty, so after a crash either file is right. The name moves to the new one atomically.
-  try {
-    file_ = log_file::create(disk_, path_, status);
-  } catch (const error& e) {
-    if (file_->has_its_name()) throw;
-    // The new log has the name already, durably or not. Appends to the old file could be lost.
-    throw error(
-        errc::outcome_unknown,
-        std::string(
-            "the log grew, but the new file's name could not be made durable; close this memory and open it again: ") +
-            e.what());
-  }
-  area_ = file_->area();
-  status_is_stale_.store(false, std::memory_order_release);
+  return files_->head_for(bytes, tail_);
+}
+
+void local_log::change_list(const std::function<void(manifest&)>& change) {
+  const guard lock(status_mutex_);
+  manifest next = files_->status();
+  change(next);
+  files_->set_status(next);
+  write_status(lock, head_);
+}
+
+void local_log::rewind() {
+  const guard lock(status_mutex_);
+  assert(window().used() == 0 && !status_is_stale_);
+  change_files(lock, [&] {
+    // Until now the manifest may have an older head.
+    write_status(lock, tail_);
+    head_ = tail_.load();
+    if (held_from(disk_, path_) < tail_) return;  // looked for when the manifest has the head: see log_hold::take
+    files_->rewind(tail_);
+  });
+}
+
+bool local_log::extend(std::uint64_t capacity) {
+  const guard lock(status_mutex_);
+  assert(!status_is_stale_);
+  if (length_ >= capacity) return false;
+  files_->extend(capacity, next_status(lock, head_));
+  note_space(lock);
+  return true;
 }
 
 void local_log::check() const {
   const guard lock(status_mutex_);
-  const log_window now = window();
-  require_invariant(now.head <= now.tail && now.used() <= area(), "the log's live part fits into its area");
-  require_invariant(now.head % block() == 0 && now.tail % block() == 0, "head and tail are at the borders of blocks");
-  if (file_ == nullptr) return;
-  const status_block& said = file_->status();
+  if (files_ == nullptr) return;
+  const log_window live = window();
+  require_invariant(live.head <= live.tail && live.tail <= end_, "the log's live part is in its files");
+  require_invariant(live.head % block() == 0 && live.tail % block() == 0, "head and tail are at the borders of blocks");
+  require_invariant(live.head == live.tail || files_->begin() <= live.head, "the files begin before the head");
+  const manifest& said = files_->status();
   // A crash finds everything that is live, because the stored window begins no later than the real one.
-  require_invariant(said.head <= now.head && said.tail <= now.tail, "the status is not ahead of the log");
-  require_invariant(file_->area() == area() && area() <= max_area_, "the area is that of the file");
+  require_invariant(said.head <= live.head && said.tail <= live.tail, "the manifest is not ahead of the log");
+  require_invariant(end_ == files_->end() && length_ == files_->length(), "the space is that of the files");
+  files_->check();
 }
 
 void local_log::let_go() noexcept {
   const guard lock(status_mutex_);
-  file_.reset();
+  files_.reset();
 }
 
 void local_log::close(const total_slots& totals) {
   const guard lock(status_mutex_);
   assert(window().used() == 0);
   if (status_is_stale_) return;
-  status_block status = file_->status();
-  status.head = status.tail = tail_;
+  manifest status = next_status(lock, tail_);
   status.clean = 1;
   status.incompatible = 0;
   status.totals = totals;
-  if (notes_) notes_(status);
-  file_->write_status(status);
+  files_->write_status(status);
 }
 
 }  // namespace tenure::rvm

@@ -1,9 +1,10 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// The log in a file of this machine. It owns the file, the window (head and tail), the status, the growth and the clean
-// close.
+// The log in files of this machine. It owns the files, the window (head and tail), the manifest, the growth and the
+// clean close.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -11,33 +12,38 @@
 
 #include "log/counters.hpp"
 #include "log/durable_log.hpp"
-#include "log/log_file.hpp"
+#include "log/log_files.hpp"
 
 namespace tenure::rvm {
 
 class local_log final : public durable_log {
  public:
-  // Adds to the status what the layers above keep there. Called with the status lock held.
-  using status_notes = std::function<void(status_block&)>;
+  // Adds to the manifest what the layers above keep there. Called with the status lock held.
+  using status_notes = std::function<void(manifest&)>;
 
-  // Opens, validates and locks the file. The live part is not known before start() or look().
-  local_log(os::disk& disk, const std::string& path, os::access access, counters& count);
+  // Opens, validates and locks the files. The live part is not known before start() or look(). Refuses a copy of files
+  // that were in use, unless `adopt` says that somebody has looked at them.
+  local_log(os::disk& disk, const std::string& path, os::access access, counters& count, copied_files copied);
 
-  // The status that the file has, or will have at the first append.
-  [[nodiscard]] status_block status() const;
+  // The manifest that the file has, or will have at the first append.
+  [[nodiscard]] manifest status() const;
+  // The bytes of all files.
+  [[nodiscard]] std::uint64_t length() const { return length_; }
   // The last batch may be in the page cache only, if its writer was killed before the sync. Writes it once more,
   // durably.
-  void make_durable(lsn from, lsn to) { file_->make_durable(from, to); }
+  void make_durable(lsn from, lsn to) { files_->make_durable(from, to); }
   // Recovery needs nothing before `end` any more. Starts a new, empty generation of the log there, with these totals.
-  // Durable on return; if the file was closed cleanly, durable at the first append.
+  // Durable on return; if the log was closed cleanly, durable at the first append.
   void start(lsn end, const total_slots& totals, const status_notes& notes);
   // Opens the window for reading only. The window ends at this tail.
   void look(lsn tail);
+  // Changes the manifest's list of segments. Durable on return.
+  void change_list(const std::function<void(manifest&)>& change);
   // From now on each status gets these notes.
   void keep_notes(status_notes notes) { notes_ = std::move(notes); }
-  // Makes the file say that the log was closed cleanly. The log must be empty.
+  // Makes the manifest say that the log was closed cleanly. The log must be empty.
   void close(const total_slots& totals);
-  // Closes the file and so releases its lock. Nothing may be called afterwards.
+  // Closes the files and so releases the lock. Nothing may be called afterwards.
   void let_go() noexcept;
   // Throws if an invariant does not hold.
   void check() const;
@@ -45,34 +51,49 @@ class local_log final : public durable_log {
   [[nodiscard]] const identity& id() const override { return stamp_.log_id; }
   [[nodiscard]] const std::string& path() const override { return path_; }
   [[nodiscard]] std::uint32_t block() const override { return stamp_.block_size; }
-  [[nodiscard]] std::uint64_t area() const override { return area_.load(std::memory_order_relaxed); }
-  [[nodiscard]] std::uint64_t file_offset(lsn at) const override { return file_->file_offset(at); }
-  void read(lsn at, os::bytes into) const override { file_->read(at, into); }
-  void read_ahead(lsn at, std::uint64_t length) const noexcept override { file_->read_ahead(at, length); }
+  [[nodiscard]] lsn end() const override { return end_; }
+  [[nodiscard]] std::string place(lsn at) const override { return files_->place(at); }
+  void read(lsn at, os::bytes into) const override { files_->read(at, into); }
+  void read_ahead(lsn at, std::uint64_t length) const noexcept override { files_->read_ahead(at, length); }
 
   [[nodiscard]] log_window window() const noexcept override;
   [[nodiscard]] const log_stamp& stamp() const noexcept override { return stamp_; }
-  [[nodiscard]] std::uint64_t max_area() const noexcept override { return max_area_; }
+  [[nodiscard]] std::uint64_t capacity() const noexcept override { return std::max(size_, length_.load()); }
+  [[nodiscard]] std::uint64_t max_capacity() const noexcept override { return max_size_; }
+  [[nodiscard]] std::uint64_t room() const noexcept override { return end_ - tail_; }
+  [[nodiscard]] lsn head_for(std::uint64_t bytes) const override;
   void note_use() override;
   [[nodiscard]] bool append(lsn seen, std::span<const os::const_bytes> blocks) override;
   void free_up_to(lsn head) override;
+  [[nodiscard]] bool is_held() const override;
+  // The bytes before the head that are kept because somebody holds them.
+  [[nodiscard]] std::uint64_t held() const;
   void require_feature(std::uint32_t feature) override;
-  void grow(std::uint64_t needed) override;
+  void rewind() override;
+  bool extend(std::uint64_t capacity) override;
 
  private:
   using guard = std::scoped_lock<std::mutex>;
+  [[nodiscard]] manifest next_status(const guard&, lsn head) const;
   void write_status(const guard&, lsn head);
+  // Runs f, which changes the chain. What cannot be written makes the log unusable.
+  template <class F>
+  void change_files(const guard&, F&& f);
+  // Moves freed files to the end of the chain.
+  void reclaim(const guard&);
+  void note_space(const guard&);
 
   os::disk& disk_;
   counters& count_;
   const std::string path_;
   log_stamp stamp_;
-  std::uint64_t max_area_;
-  std::atomic<std::uint64_t> area_;
-  std::atomic<lsn> head_{0}, tail_{0};  // the head is stored with the status lock held
+  std::unique_ptr<log_files> files_;
+  const std::uint64_t size_, max_size_;  // of the manifest
+  std::atomic<lsn> head_{0}, tail_{0};   // the head is stored with the status lock held
+  // How far there are files, and the bytes of all files.
+  std::atomic<std::uint64_t> end_{0}, length_{0};
 
-  mutable std::mutex status_mutex_;  // the status lock; guards the members below
-  std::unique_ptr<log_file> file_;   // replaced by grow(), which excludes readers
+  mutable std::mutex status_mutex_;  // the status lock; guards the manifest, the list of files, and the members below
   status_notes notes_;
   std::atomic<bool> status_is_stale_{false};  // the file says that it was closed cleanly, which is no longer true
   std::uint32_t features_ = 0;                // the features that the live part needs

@@ -1,6 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// A log's file: its status block, and its area, a ring that is addressed by LSN.
+// One file of a log: consecutive bytes of it, from a base LSN on.
 #pragma once
 
 #include <memory>
@@ -9,74 +9,62 @@
 #include <tenure/error.hpp>
 #include <tenure/rvm/log_options.hpp>
 
-#include "log/durable_log.hpp"
+#include "log/format.hpp"
+#include "os/file.hpp"
 
 namespace tenure::rvm {
 
-// Thread-safe, except for the status: writing, setting and reading it has one user at a time.
-class log_file final : public readable_log {
+// The path of a log's file. Files lie beside the manifest; if the log's path is a symbolic link, beside its target.
+[[nodiscard]] std::string log_file_path(os::disk& disk, const std::string& log_path, std::uint32_t number);
+
+// Any thread may read and write bytes of the log. The base changes only while the file has none that are needed.
+class log_file {
  public:
-  // Makes a new log. There must be no file at the path (std::errc::file_exists). The file appears whole or not at all.
-  // It is returned locked.
-  static std::unique_ptr<log_file> create(os::disk& disk, const std::string& path, const log_options& how,
-                                          const progress_callback& progress);
-  // Makes a log that continues another one and replaces it. `status` is that log's status, with another area.
-  static std::unique_ptr<log_file> create(os::disk& disk, const std::string& path, const status_block& status);
+  // Makes the file; it appears whole or not at all, and replaces one that has the name. Bytes of the log are zeros.
+  static std::unique_ptr<log_file> create(os::disk& disk, const std::string& path, log_file_header header,
+                                          unsigned permissions, const progress_callback& progress);
+  // Opens and validates it. It must be this file of this log.
+  static std::unique_ptr<log_file> open(os::disk& disk, const std::string& path, os::access access,
+                                        const identity& log_id, const log_file_entry& listed);
 
-  // Opens, locks and validates.
-  static std::unique_ptr<log_file> open(os::disk& disk, const std::string& path, os::access access);
-  // The same without a lock, for looking at a log that may be in use. Reads only.
-  static std::unique_ptr<log_file> open_unlocked(os::disk& disk, const std::string& path);
+  [[nodiscard]] const std::string& path() const { return file_->path(); }
+  [[nodiscard]] std::uint32_t number() const { return header_.number; }
+  [[nodiscard]] std::uint64_t sequence() const { return header_.sequence; }
+  [[nodiscard]] std::uint64_t length() const { return header_.length; }
+  [[nodiscard]] lsn base() const { return header_.base; }
+  [[nodiscard]] lsn end() const { return header_.base + header_.length; }
+  // What a manifest says about the file.
+  [[nodiscard]] log_file_entry entry() const;
 
-  [[nodiscard]] const identity& id() const override { return status_.log_id; }
-  [[nodiscard]] const std::string& path() const override { return path_; }
-  [[nodiscard]] const status_block& status() const { return status_; }
-  // Whether this copy of the status was valid when the log was opened.
-  [[nodiscard]] bool copy_valid(int copy) const { return copy_valid_[copy]; }
-  [[nodiscard]] std::uint64_t area() const override { return area_; }
-  [[nodiscard]] std::uint32_t block() const override { return block_; }
-  // Whether the path still names this file.
-  [[nodiscard]] bool has_its_name() const { return file_->is_current(); }
+  // From now on the file has other bytes of the log: those from `base` on. Durable in both copies of the header on
+  // return, so that no damage of one of them can make the file look free [rvm.log.file-header].
+  void rebase(lsn base, std::uint64_t sequence);
+
+  // After a crash: the copy of the header that holds may be in the page cache only. Writes both once more, unless they
+  // are the same.
+  void make_header_durable();
+
+  // Reads from `at` on, not beyond the file's end.
+  void read(lsn at, os::bytes into) const;
+  void read_ahead(lsn at, std::uint64_t length) const noexcept;
+  // Durable after sync().
+  void write(lsn at, std::span<const os::const_bytes> from) { file_->write_all_at(offset_of(at), from); }
+  void write_durably(lsn at, std::span<const os::const_bytes> from) { file_->write_durably_at(offset_of(at), from); }
+  void sync() { file_->sync(); }
   void sync_name() { file_->sync_name(); }
-  [[nodiscard]] std::uint64_t file_offset(lsn at) const override { return log_area_offset + at % area_; }
-
-  void read(lsn at, os::bytes into) const override;
-  void read_ahead(lsn at, std::uint64_t length) const noexcept override;
-  // Writes the pieces one after the other, from a block boundary on. All are whole blocks. Durable on return.
-  void write_durably(lsn at, std::span<const os::const_bytes> from);
-  // Writes the stored bytes once more. They are durable then, even if the first write was not.
-  void make_durable(lsn from, lsn to);
-
-  // Makes `status` durable in both copies, one after the other, so that one is whole at every moment
-  // [rvm.log.status-twice]. The sequence number is set here.
-  void write_status(const status_block& status);
-  // Sets the status in memory until the next write_status(). The file keeps its own.
-  void set_status(const status_block& status) { status_ = status; }
+  [[nodiscard]] std::uint64_t offset_of(lsn at) const { return log_file_data + (at - header_.base); }
 
  private:
-  enum class existing_file { refuse, replace };
-  template <class F>
-  static std::unique_ptr<log_file> create(os::disk& disk, const std::string& path, unsigned permissions,
-                                          existing_file old, const progress_callback& progress, F&& status_for);
-  static std::unique_ptr<log_file> validate(std::unique_ptr<os::file> file, const std::string& path, os::access access);
-  log_file(std::unique_ptr<os::file> file, std::string path, const status_block& status)
-      : file_(std::move(file)),
-        path_(std::move(path)),
-        area_(status.area_length),
-        block_(status.block_size),
-        status_(status),
-        written_(status) {}
+  log_file(std::unique_ptr<os::file> file, const log_file_header& header) : file_(std::move(file)), header_(header) {}
 
   std::unique_ptr<os::file> file_;
-  std::string path_;
-  // Kept outside of the status, because truncation changes the status while other threads read and write the area.
-  std::uint64_t area_;
-  std::uint32_t block_;
-  status_block status_, written_;  // written_: the contents of the current copy in the file
-  bool copy_valid_[2] = {true, true};
-  // The current copy. The other one is written first, because it may be torn or older.
-  int held_ = 1;
-  bool held_is_durable_ = true;  // if false, the held copy is written again before the other one is changed
+  log_file_header header_;
+  int held_ = 0;                // the copy that holds
+  bool copies_differ_ = false;  // the other one is older, or damaged
 };
+
+// Whether the file at this path may be replaced when a log makes its file there: it has no groups of a log, because a
+// crash has left it while the log was made, or it is a file of this log that no manifest names any more.
+[[nodiscard]] bool is_left_over_log_file(os::disk& disk, const std::string& path, const identity& log_id);
 
 }  // namespace tenure::rvm

@@ -25,7 +25,8 @@ error made_elsewhere(const std::string& path) {
 bool may_be_left_over(os::file& file) {
   std::uint64_t magic = 0;
   (void)file.read_at(0, std::as_writable_bytes(std::span{&magic, 1}));
-  constexpr std::array<std::uint64_t, 4> known = {0, log_magic, segment_magic, archive_magic};
+  constexpr std::array<std::uint64_t, 6> known = {0,           log_magic, log_file_magic, segment_magic, archive_magic,
+                                                  backup_magic};
   return std::ranges::find(known, magic) != known.end();
 }
 

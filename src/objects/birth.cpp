@@ -18,6 +18,8 @@ constexpr address up(address at, std::uint64_t to) { return (at + to - 1) & ~(to
 
 }  // namespace
 
+// --- Making ---------------------------------------------------------------------------------------------------------------
+
 birth::birth(block_map& map, rvm::region& region, const store_tuning& tune, grower grow)
     : map_(map),
       region_(region),
@@ -47,9 +49,8 @@ birth::counts birth::made() const {
 
 // The segment grows, and pages are opened, without the lock: a commit takes the lock while it keeps other threads from
 // growing the segment.
-address birth::make(std::uint32_t type, std::uint64_t size, std::uint64_t alignment, maker who) {
-  alignment = std::max(alignment, granule);
-  size = std::max<std::uint64_t>(size, 1);
+address birth::make(const new_object& what, maker who) {
+  const std::uint64_t alignment = std::max(what.alignment, granule), size = std::max<std::uint64_t>(what.size, 1);
   // An object that is aligned to a block would begin in the block behind its header, where no search finds it.
   if (size > map_.capacity() / 2 || alignment > block_size / 2)
     throw error(errc::out_of_memory, "an object of " + std::to_string(size) + " bytes, aligned to " +
@@ -58,8 +59,11 @@ address birth::make(std::uint32_t type, std::uint64_t size, std::uint64_t alignm
   const bool mine = who == maker::writer && in_transaction_;
   const bool is_small = size + alignment <= largest_small;
   area& in = mine ? transaction_area_ : other_area_;
-  address at = is_small ? try_allocate_small(in, size, alignment, mine) : 0;
-  bool zeroed = in.blocks.zeroed;
+  object_class* const of = find_class(what, mine);
+  const auto try_allocate = [&] {
+    return of != nullptr ? try_allocate_typed(in, *of, mine) : try_allocate_small(in, size, alignment, mine);
+  };
+  address at = is_small ? try_allocate() : 0;
   while (at == 0) {
     const std::uint64_t blocks = (up(header_bytes(size), alignment) + size + block_size - 1) / block_size;
     in_hand_.reserve(in_hand_.size() + 1);
@@ -80,19 +84,19 @@ address birth::make(std::uint32_t type, std::uint64_t size, std::uint64_t alignm
       if (in.spare.blocks != 0) give_back(in.spare);  // another thread was as fast
       in.spare = got;
       in.wanted = std::min(2 * in.wanted, std::max<std::uint64_t>(tune_.most_blocks, 1));
-      at = try_allocate_small(in, size, alignment, mine);
-      zeroed = in.blocks.zeroed;
+      at = try_allocate();
     } else {
       at = allocate_large(got, size, alignment, mine);
-      zeroed = got.zeroed;
     }
   }
-  assert(at % alignment == 0 && map_.contains(at) && map_.contains(at + size - 1));
-  if (!zeroed) std::memset(reinterpret_cast<void*>(at), 0, size);
-  if (size >= huge_size) std::memcpy(reinterpret_cast<void*>(at - 16), &size, sizeof size);
-  header_of(at) = {type, size >= huge_size ? huge_size : static_cast<std::uint32_t>(size)};
+  assert(at % what.alignment == 0 && map_.contains(at) && map_.contains(at + size - 1));
   ++made_.objects;
-  made_.bytes += size + header_bytes(size);
+  made_.bytes += size;
+  if (of != nullptr) return at;
+  if (size >= huge_size) std::memcpy(reinterpret_cast<void*>(at - 16), &size, sizeof size);
+  *reinterpret_cast<object_header*>(at - sizeof(object_header)) = {
+      what.type, size >= huge_size ? huge_size : static_cast<std::uint32_t>(size)};
+  made_.bytes += header_bytes(size);
   return at;
 }
 
@@ -103,12 +107,12 @@ address birth::try_allocate_small(area& in, std::uint64_t size, std::uint64_t al
     at = up(in.next + sizeof(object_header), alignment);
   }
   // Space between objects is logged with them, so it is always zero.
-  if (!in.blocks.zeroed) std::memset(reinterpret_cast<void*>(in.next), 0, at - in.next);
+  if (!in.is_zeroed) std::memset(reinterpret_cast<void*>(in.next), 0, at + size - in.next);
   in.next = at + size;
   if (inside)
     touch(*in.within);
   else
-    in.within->is_shared = true;
+    share(*in.within);
   assert(map_.block_of(at) == in.within->first && map_.block_of(at + size - 1) == in.within->first);
   in.within->starts.set((at - map_.start_of(in.within->first)) / granule);
   return at;
@@ -117,33 +121,44 @@ address birth::try_allocate_small(area& in, std::uint64_t size, std::uint64_t al
 address birth::allocate_large(const run& in, std::uint64_t size, std::uint64_t alignment, bool inside) {
   const std::uint64_t before = up(header_bytes(size), alignment);
   assert(before + size <= in.blocks * block_size);
+  for (std::uint64_t z = in.first / blocks_in_zone + 1; z * blocks_in_zone < in.first + in.blocks; ++z)
+    covered_.insert(z);
   transient_block& y = make_transient_block(in.first, in.blocks, block_kind::large);
   assert(y.starts.empty());
   if (inside)
     touch(y);
   else
-    y.is_shared = true;
+    share(y);
   y.starts.set(before / granule);
-  return map_.start_of(in.first) + before;
+  const address object = map_.start_of(in.first) + before;
+  if (!in.zeroed) std::memset(reinterpret_cast<void*>(object), 0, size);
+  return object;
 }
 
 void birth::touch(transient_block& y) {
+  if (y.is_quiet) map_.set_quiet(y, false);
   if (y.touched) return;
   y.touched = true;
   y.starts_at_begin = y.starts;
+  y.pages_at_begin = y.pages;
   touched_.push_back(&y);
 }
 
+void birth::share(transient_block& y) {
+  if (y.is_quiet) map_.set_quiet(y, false);
+  y.is_shared = true;
+}
+
 transient_block& birth::make_transient_block(std::uint64_t block, std::uint64_t span, block_kind kind) {
-  assert(kind == block_kind::large || (kind == block_kind::small && span == 1));
+  assert(kind == block_kind::large || span == 1);
   if (transient_block* const known = map_.find_transient_block(block)) {
-    assert(kind == block_kind::small && !known->is_large);
+    assert(kind != block_kind::large && known->kind == kind);
     return *known;
   }
   auto made = std::make_unique<transient_block>();
   made->first = block;
   made->span = static_cast<std::uint32_t>(span);
-  made->is_large = kind == block_kind::large;
+  made->kind = kind;
   all_.insert(made.get());
   map_.set_transient_block(block, span, made.get());
   return *made.release();
@@ -166,46 +181,54 @@ void birth::close_block(area& in, bool inside) {
     release_if_empty(*last);
 }
 
+bool birth::take_ahead(area& in, run& one) {
+  if (in.ahead.blocks == 0) in.ahead = std::exchange(in.spare, {});
+  if (in.ahead.blocks == 0) return false;
+  one = {in.ahead.first++, 1, in.ahead.zeroed};
+  --in.ahead.blocks;
+  return true;
+}
+
 bool birth::next_block(area& in, bool inside) {
   close_block(in, inside);
-  if (in.blocks.blocks > 1) {
-    ++in.blocks.first;
-    --in.blocks.blocks;
-  } else {
-    in.blocks = {};
-    if (inside && take_sparse_block(in)) return true;
-    if (in.spare.blocks == 0) return false;
-    in.blocks = std::exchange(in.spare, {});
-  }
-  in.within = &make_transient_block(in.blocks.first, 1, block_kind::small);
-  in.next = map_.start_of(in.blocks.first);
+  if (inside && in.ahead.blocks == 0 && take_sparse_block(in)) return true;
+  run block;
+  if (!take_ahead(in, block)) return false;
+  in.within = &make_transient_block(block.first, 1, block_kind::small);
+  in.is_zeroed = block.zeroed;
+  in.next = map_.start_of(block.first);
   in.limit = in.next + block_size;
   return true;
+}
+
+std::optional<std::uint64_t> birth::take_last(std::set<std::uint64_t>& sparse, block_kind kind) const {
+  while (!sparse.empty()) {
+    const std::uint64_t block = *sparse.rbegin();
+    sparse.erase(block);
+    // The zone may have been emptied since. Then a large object may lie where its bookkeeping was.
+    if (map_.kind_of_zone(block / blocks_in_zone) != zone_kind::ordinary) continue;
+    if (map_.entry(block).kind == kind && map_.find_transient_block(block) == nullptr) return block;
+  }
+  return std::nullopt;
 }
 
 // Finds the gaps between the persistent objects of a mostly empty block.
 bool birth::take_sparse_block(area& in) {
   scan_old_blocks();
-  while (!sparse_.empty()) {
-    const std::uint64_t block = *sparse_.rbegin();
-    sparse_.erase(block);
-    // The zone may have been emptied since. Then a large object may lie where its bookkeeping was.
-    if (map_.kind_of_zone(block / blocks_in_zone) != zone_kind::ordinary) continue;
-    const block_entry& e = map_.entry(block);
-    if (e.kind != block_kind::small || e.used > worth_filling_ || map_.find_transient_block(block) != nullptr) continue;
+  while (const std::optional<std::uint64_t> found = take_last(sparse_, block_kind::small)) {
+    const std::uint64_t block = *found;
+    if (map_.entry(block).used > worth_filling_) continue;
     in.holes.clear();
     address free_from = map_.start_of(block);
     map_.starts(block).for_each([&](std::uint64_t g) {
-      const address object = map_.start_of(block) + g * granule;
-      const std::uint64_t size = size_of_object(object);
-      if (object - header_bytes(size) >= free_from + tune_.least_hole)
-        in.holes.emplace_back(free_from, object - header_bytes(size));
-      free_from = object + size;
+      const object_facts object = facts_of_headed(map_.start_of(block) + g * granule);
+      if (object.begin >= free_from + tune_.least_hole) in.holes.emplace_back(free_from, object.begin);
+      free_from = object.end;
     });
     if (const address end = map_.start_of(block) + block_size; end >= free_from + tune_.least_hole)
       in.holes.emplace_back(free_from, end);
     if (in.holes.empty()) continue;
-    in.blocks = {block, 1, false};
+    in.is_zeroed = false;
     in.within = &make_transient_block(block, 1, block_kind::small);
     std::ranges::reverse(in.holes);
     return next_hole(in);
@@ -295,12 +318,20 @@ void birth::scan_old_blocks() {
       scan_from_ = (block / blocks_in_zone + 1) * blocks_in_zone - 1;
       continue;
     }
-    if (block % blocks_in_zone < bookkeeping_blocks || map_.find_transient_block(block) != nullptr) continue;
-    const block_entry& e = map_.entry(block);
-    if (map_.kind_of_zone(block / blocks_in_zone) == zone_kind::unused || e.kind == block_kind::unused)
-      give_back(block, 1);
-    else if (e.kind == block_kind::small && e.used <= worth_filling_)
-      sparse_.insert(block);
+    if (block % blocks_in_zone >= bookkeeping_blocks && map_.find_transient_block(block) == nullptr) offer(block);
+  }
+}
+
+void birth::offer(std::uint64_t block) {
+  if (!map_.holds_persistent(block)) return give_back(block, 1);
+  const block_record& r = map_.record(block);
+  if (r.entry.kind == block_kind::small && r.entry.used <= worth_filling_) sparse_.insert(block);
+  if (r.entry.kind != block_kind::typed) return;
+  for (std::size_t n = 0; n < pages_in_block; ++n) {
+    if (!r.pages[n].is_typed())
+      sparse_typed_.insert(block);
+    else if (is_worth_filling(r, n))
+      class_of(r.pages[n]).sparse_pages.insert(map_.start_of(block) + n * typed_page_size);
   }
 }
 
@@ -324,30 +355,32 @@ void birth::forget(address object) {
   assert(y->starts.test(bit));
   y->starts.reset(bit);
   if (y->touched) y->starts_at_begin.reset(bit);  // an abort does not bring the object back
-  y->is_shared = true;
+  share(*y);
   release_if_empty(*y);
 }
 
 // [heap.transient.shared]: the tracker asks which bytes of a page are recoverable. Transient objects may have left
 // other bytes beside persistent ones since the tracker compared the page last. Then the block counts as one with
 // transient objects until the page was compared again.
-void birth::release_if_empty(transient_block& y) {
-  if (!y.starts.empty() || y.touched || y.is_emptied || &y == transaction_area_.within || &y == other_area_.within)
-    return;
+bool birth::release_if_empty(transient_block& y) {
+  if (!y.starts.empty() || y.touched || y.is_emptied || y.cursors != 0) return false;
+  for (const area* in : {&transaction_area_, &other_area_})
+    if (&y == in->within || &y == in->typed) return false;
   if (y.is_shared && map_.holds_persistent(y.first)) {
     y.is_emptied = true;
     emptied_.push_back(&y);
-  } else {
-    drop(y);
+    return false;
   }
+  drop(y);
+  return true;
 }
 
 void birth::drop(transient_block& y) {
-  assert(!y.touched && !y.has_promoted && all_.contains(&y));
+  assert(!y.touched && !y.has_promoted && y.cursors == 0 && all_.contains(&y));
   if (!map_.holds_persistent(y.first))
     give_back(y.first, y.span);
-  else if (const block_entry& e = map_.entry(y.first); e.kind == block_kind::small && e.used <= worth_filling_)
-    sparse_.insert(y.first);
+  else
+    offer(y.first);
   map_.set_transient_block(y.first, y.span, nullptr);
   all_.erase(&y);
   delete &y;
@@ -368,23 +401,25 @@ void birth::abort() {
   // Gives back everything that the transaction has taken. The area returns to the block that it had at begin(), and the
   // memory behind that position is no longer zero. Each block that the area has had since begin() is either the
   // transaction's or was there before, never both [heap.blocks.once].
+  restore_cursors();
   std::vector<transient_block*> touched = std::exchange(touched_, {});
-  if (transient_block* const last = transaction_area_.within;
-      last != nullptr && last != area_at_begin_.within && !last->touched)
-    touched.push_back(last);
+  for (const auto& [last, before] : {std::pair(transaction_area_.within, area_at_begin_.within),
+                                     std::pair(transaction_area_.typed, area_at_begin_.typed)})
+    if (last != nullptr && last != before && !last->touched) touched.push_back(last);
   for (transient_block* y : touched) {
-    if (y->touched) y->starts = y->starts_at_begin;
+    if (y->touched) {
+      y->starts = y->starts_at_begin;
+      y->pages = y->pages_at_begin;
+    }
     y->touched = false;
   }
-  if (transaction_area_.blocks.blocks > 1)
-    give_back(transaction_area_.blocks.first + 1, transaction_area_.blocks.blocks - 1);
+  give_back(transaction_area_.ahead);
   give_back(transaction_area_.spare);
   const std::uint64_t wanted = transaction_area_.wanted;
   transaction_area_ = std::exchange(area_at_begin_, {});
   transaction_area_.wanted = wanted;
-  transaction_area_.spare = {};
-  transaction_area_.blocks.blocks = std::min<std::uint64_t>(transaction_area_.blocks.blocks, 1);
-  transaction_area_.blocks.zeroed = false;
+  transaction_area_.ahead = transaction_area_.spare = {};
+  transaction_area_.is_zeroed = transaction_area_.typed_is_zeroed = false;
   for (transient_block* y : touched) release_if_empty(*y);
 }
 
@@ -392,6 +427,7 @@ void birth::committed(const std::unordered_set<address>& retired, const std::vec
   const std::scoped_lock lock(mutex_);
   in_transaction_ = false;
   area_at_begin_ = {};
+  keep_cursors();
   std::vector<transient_block*> changed = std::exchange(touched_, {});
   for (transient_block* y : changed) y->touched = false;
   for (transient_block* y : promoted_) {
@@ -410,15 +446,12 @@ void birth::committed(const std::unordered_set<address>& retired, const std::vec
   }
   std::ranges::sort(changed);
   changed.erase(std::unique(changed.begin(), changed.end()), changed.end());
-  for (transient_block* y : changed) release_if_empty(*y);
+  for (transient_block* y : changed)
+    if (!release_if_empty(*y) && y->starts.empty() && !y->is_shared) map_.set_quiet(*y, true);
   for (const std::uint64_t block : freed) {
     // scan_old_blocks() finds the blocks that it has not scanned yet.
     if (map_.find_transient_block(block) != nullptr || (block >= scan_from_ && block < scan_end_)) continue;
-    const block_entry& e = map_.entry(block);
-    if (map_.kind_of_zone(block / blocks_in_zone) == zone_kind::unused || e.kind == block_kind::unused)
-      give_back(block, 1);
-    else if (e.kind == block_kind::small && e.used <= worth_filling_)
-      sparse_.insert(block);
+    offer(block);
   }
 }
 
@@ -433,7 +466,7 @@ void birth::forget_promoted() {
 void birth::for_each_transient(const std::function<void(address)>& f) const {
   const std::scoped_lock lock(mutex_);
   for (const transient_block* y : all_)
-    y->starts.for_each([&](std::uint64_t g) { f(map_.start_of(y->first) + g * granule); });
+    y->starts.for_each([&](std::uint64_t g) { f(object_of_bit(map_.start_of(y->first), y->pages, g)); });
 }
 
 // --- Invariants ---------------------------------------------------------------------------------------------------------
@@ -464,8 +497,7 @@ std::vector<std::string> birth::find_wrong_owners() const {
   });
   for (const transient_block* y : all_) take(y->first, y->span, "those with transient objects");
   for (const area* in : {&transaction_area_, &other_area_}) {
-    if (in->blocks.blocks > 1)
-      take_unused({in->blocks.first + 1, in->blocks.blocks - 1, false}, "those to be used next");
+    take_unused(in->ahead, "those to be used next");
     take_unused(in->spare, "those to be used then");
   }
   for (const run& r : in_hand_) take_unused(r, "those for which a thread gets memory");
@@ -499,10 +531,12 @@ void birth::check() const {
   require_invariant(unused_from_ >= map_.header().blocks_end && unused_from_ % blocks_in_zone >= bookkeeping_blocks,
                     "space that was never used begins behind all blocks");
   require_invariant(scan_end_ <= unused_from_, "only blocks that were used are scanned");
-  require_invariant(sparse_.empty() || *sparse_.rbegin() < unused_from_, "only blocks with objects are filled again");
+  for (const auto* sparse : {&sparse_, &sparse_typed_})
+    require_invariant(sparse->empty() || *sparse->rbegin() < unused_from_, "only blocks with objects are filled again");
   check_transient_blocks();
   check_area(transaction_area_);
   check_area(other_area_);
+  check_classes();
 }
 
 void birth::check_transient_blocks() const {
@@ -517,14 +551,20 @@ void birth::check_transient_blocks() const {
     for (std::uint64_t b = y->first; b < y->first + y->span; ++b)
       require_invariant(map_.find_transient_block(b) == y, "transient objects are found by their block");
     require_invariant(!y->has_promoted && y->promoted.empty(), "what was promoted is persistent after the commit");
-    require_invariant(!y->is_large || y->starts.count() <= 1, "a large object has its blocks for itself");
-    require_invariant(y->is_large || y->span == 1, "small objects lie in single blocks");
+    const bool is_large = y->kind == block_kind::large;
+    require_invariant(!is_large || y->starts.count() <= 1, "a large object has its blocks for itself");
+    require_invariant(is_large || y->span == 1, "small objects lie in single blocks");
+    require_invariant(y->kind == block_kind::typed || (y->cursors == 0 && y->pages == page_words{}),
+                      "only blocks of typed pages have words for them");
+    require_invariant(!y->is_quiet || (y->starts.empty() && !y->is_shared), "a quiet block has nothing transient");
+    require_invariant(y->is_quiet != map_.may_have_transients(y->first), "it is known which blocks are quiet");
     touched += y->touched;
     // [heap.transient.shared]
     require_invariant(y->is_emptied == emptied.contains(y), "a block that counts as emptied is listed");
     known_emptied += y->is_emptied;
-    const bool is_used = y->touched || y->is_emptied || y == transaction_area_.within || y == other_area_.within ||
-                         y == area_at_begin_.within;
+    bool is_used = y->touched || y->is_emptied || y->cursors != 0;
+    for (const area* in : {&transaction_area_, &other_area_, &area_at_begin_})
+      is_used = is_used || y == in->within || y == in->typed;
     require_invariant(is_used || !y->starts.empty(), "a block without transient objects is given back");
   }
   require_invariant(touched == touched_.size(), "an abort knows all blocks that the transaction has touched");
@@ -533,13 +573,14 @@ void birth::check_transient_blocks() const {
 
 void birth::check_area(const area& in) const {
   using rvm::require_invariant;
+  require_invariant(in.typed == nullptr || (all_.contains(in.typed) && in.typed->kind == block_kind::typed),
+                    "the next typed page lies in a block for them");
   if (in.within == nullptr) {
     require_invariant(in.next == in.limit, "free memory of an area lies in its block");
     return;
   }
   const transient_block& y = *in.within;
-  require_invariant(all_.contains(in.within) && !y.is_large && y.first == in.blocks.first && in.blocks.blocks != 0,
-                    "the block of an area is its own");
+  require_invariant(all_.contains(in.within) && y.kind == block_kind::small, "the block of an area is its own");
   const address begin = map_.start_of(y.first), end = begin + block_size;
   const auto check_hole = [&](address from, address to) {
     require_invariant(from >= begin && from <= to && to <= end, "free memory of an area lies in its block");

@@ -6,15 +6,20 @@
 // The open write transaction has its own area, so that an abort can take back what it made. A second area is for
 // objects that other threads make meanwhile, and for objects that are made outside of transactions. Within an area
 // addresses only grow. Blocks come from runs that were given back, then from blocks that earlier processes left unused,
-// then from space that was never used. Mostly empty blocks are filled again, but only by the transaction's area,
-// because their pages are tracked.
+// then from space that was never used. Mostly empty blocks and typed pages are filled again, but only by the
+// transaction's area, because their pages are tracked.
+//
+// Objects of one type and size get typed pages of their own when there are enough of them. Eight such pages lie in a
+// block, in the order in which they were needed: what is made together lies together.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -29,6 +34,13 @@ namespace tenure::heap {
 // The thread that makes an object: the writer has the open write transaction.
 enum class maker { writer, other };
 
+struct new_object {
+  std::uint32_t type;  // index
+  std::uint64_t size, alignment;
+  bool may_be_typed = false;  // the size is exactly known
+  bool is_pointer_free = false;
+};
+
 class birth {
  public:
   // Makes sure that the segment has space up to this offset from home, in bytes. Throws if it cannot.
@@ -39,8 +51,8 @@ class birth {
   birth(const birth&) = delete;
   birth& operator=(const birth&) = delete;
 
-  // Allocates an object: zeroed memory behind a header. May be called by any thread.
-  [[nodiscard]] address make(std::uint32_t type, std::uint64_t size, std::uint64_t alignment, maker who);
+  // Allocates an object: zeroed memory behind a header or in a typed page. May be called by any thread.
+  [[nodiscard]] address make(const new_object& what, maker who);
   // Takes back a transient object that no thread uses any more. May be called by any thread.
   void discard(address object);
   // Takes back the object at the address if it is transient. Returns whether it was.
@@ -60,6 +72,9 @@ class birth {
     promoted_.push_back(&in);
   }
   [[nodiscard]] const std::vector<transient_block*>& promoted() const { return promoted_; }
+  // Whether an object of this process has lain where the zone has its bookkeeping. If it never became persistent, memory
+  // there differs from the file. Called in with_lock().
+  [[nodiscard]] bool has_covered(std::uint64_t zone) const { return covered_.contains(zone); }
   void forget_promoted();
 
   struct counts {
@@ -87,12 +102,36 @@ class birth {
     bool zeroed = false;  // never used
   };
   struct area {
-    address next = 0, limit = 0;                     // free memory in the current block, or in a hole of it
-    run blocks;                                      // the current block and those behind it
-    transient_block* within = nullptr;               // the current block's
-    run spare;                                       // memory is there; used next
-    std::uint64_t wanted = 4;                        // number of blocks to take next time
-    std::vector<std::pair<address, address>> holes;  // its other holes, if the current block is filled again
+    // The block for objects with headers.
+    address next = 0, limit = 0;                     // free memory in it, or in a hole of it
+    std::vector<std::pair<address, address>> holes;  // the other holes, if it is filled again
+    transient_block* within = nullptr;
+    bool is_zeroed = false;
+    // The block in which the next typed page will be.
+    transient_block* typed = nullptr;
+    std::size_t next_page = 0;
+    bool typed_is_zeroed = false;
+    // Blocks to be used next. Their memory is there.
+    run ahead, spare;
+    std::uint64_t wanted = 4;  // number of blocks to take next time
+  };
+  // Where the next objects of one type and size are made: the free slots of a typed page.
+  struct cursor {
+    address next = 0, limit = 0;
+    transient_block* within = nullptr;
+    bool is_zeroed = false;
+    bool is_refilled = false;  // some slots are taken
+  };
+  // Objects of one type and size.
+  struct object_class {
+    page_word word;
+    std::uint64_t with_headers = 0;  // bytes of those that were made before there was a page
+    cursor transaction, other;
+    // Set if the open transaction uses the class: what it was before.
+    bool is_used = false;
+    cursor at_begin;
+    std::uint64_t with_headers_at_begin = 0;
+    std::set<address> sparse_pages;  // may be worth filling again
   };
 
   // Called with the lock held. They return 0 if there is no room.
@@ -101,7 +140,27 @@ class birth {
   bool next_hole(area& in);
   bool next_block(area& in, bool inside);
   bool take_sparse_block(area& in);
+  // Removes blocks until one is still of this kind, and has nothing transient.
+  std::optional<std::uint64_t> take_last(std::set<std::uint64_t>& sparse, block_kind kind) const;
   void close_block(area& in, bool inside);
+  bool take_ahead(area& in, run& one);
+  // typed_birth.cpp
+  object_class* find_class(const new_object& what, bool inside);
+  object_class& class_of(page_word word);
+  address try_allocate_typed(area& in, object_class& of, bool inside);
+  void skip_taken(const object_class& of, cursor& at) const;
+  void note_use(object_class& of);
+  bool next_page(area& in, object_class& of, bool inside);
+  bool take_sparse_page(object_class& of);
+  bool take_page(area& in, object_class& of, bool inside);
+  bool take_sparse_typed(area& in);
+  void close_typed(area& in, bool inside);
+  void enter(cursor& at, const cursor& where) noexcept;
+  void leave(cursor& at);
+  void restore_cursors();
+  void keep_cursors();
+  [[nodiscard]] bool is_worth_filling(const block_record& r, std::size_t page) const;
+  void check_classes() const;
   // Take blocks that have no owner. The caller owns them then.
   run take_blocks(std::uint64_t least, std::uint64_t most);
   run take_zones(std::uint64_t blocks);
@@ -113,10 +172,15 @@ class birth {
   // Scans some more of the blocks that earlier processes have left.
   void scan_old_blocks();
   transient_block& make_transient_block(std::uint64_t block, std::uint64_t span, block_kind kind);
+  // Before an object is made there, by the transaction or by somebody else.
   void touch(transient_block& y);
+  void share(transient_block& y);
   void forget(address object);
-  void release_if_empty(transient_block& y);
+  // Returns whether the block is gone.
+  bool release_if_empty(transient_block& y);
   void drop(transient_block& y);
+  // Nothing is transient in the block any more, or its persistent objects have become fewer: it may be used again.
+  void offer(std::uint64_t block);
   void check_transient_blocks() const;
   void check_area(const area& in) const;
 
@@ -135,8 +199,13 @@ class birth {
   // [heap.transient.shared].
   std::vector<transient_block*> emptied_, compared_;
   free_runs free_;
-  std::vector<run> in_hand_;                // threads are getting memory for them, without the lock
-  std::set<std::uint64_t> sparse_;          // small blocks that may be worth filling again
+  std::set<std::uint64_t> covered_;       // zones into which large objects have continued
+  std::vector<run> in_hand_;              // threads are getting memory for them, without the lock
+  std::set<std::uint64_t> sparse_;        // small blocks that may be worth filling again
+  std::set<std::uint64_t> sparse_typed_;  // typed blocks that may have pages without objects
+  std::unordered_map<std::uint64_t, std::unique_ptr<object_class>> classes_;  // by type and size
+  std::vector<object_class*> last_class_;                                     // of each type
+  std::vector<object_class*> used_classes_;                                   // by the open transaction
   std::uint64_t unused_from_;               // no commit has used the blocks from here on
   std::uint64_t scan_from_ = 0, scan_end_;  // old blocks that were not scanned yet
   // Blocks from here on are zero, because the segment did not reach them when it was opened. In blocks before, a crash

@@ -29,8 +29,16 @@ void block_map::check() const {
   }
 }
 
+bool block_map::is_unused(std::uint64_t zone) const {
+  for (std::uint64_t n = bookkeeping_blocks; n < blocks_in_zone; ++n)
+    if (entry(zone * blocks_in_zone + n).kind != block_kind::unused) return false;
+  return true;
+}
+
 std::uint64_t block_map::check_block(std::uint64_t block) const {
   const block_entry& e = entry(block);
+  if (e.kind != block_kind::typed)
+    require_invariant(record(block).pages == page_words{}, "only blocks of typed pages have words for them");
   const bool is_bookkeeping = block % blocks_in_zone < bookkeeping_blocks;
   require_invariant((e.kind == block_kind::bookkeeping) == is_bookkeeping, "a zone begins with its bookkeeping");
   if (is_bookkeeping) return block + 1;
@@ -38,7 +46,11 @@ std::uint64_t block_map::check_block(std::uint64_t block) const {
   if (const transient_block* const y = find_transient_block(block); y != nullptr && y->first == block) {
     // [heap.object.once]
     require_invariant(here.is_disjoint_from(y->starts), "an object is persistent or transient, never both");
-    require_invariant(!y->is_large || e.kind != block_kind::small, "a large object shares no block");
+    require_invariant(e.kind == block_kind::unused || e.kind == y->kind, "a block has objects of one kind");
+    for (std::size_t n = 0; n < pages_in_block; ++n)
+      require_invariant(!record(block).pages[n].is_typed() || record(block).pages[n] == y->pages[n],
+                        "a typed page has one type");
+    check_typed_starts(y->pages, y->starts);
   }
   switch (e.kind) {
     case block_kind::unused:
@@ -51,9 +63,28 @@ std::uint64_t block_map::check_block(std::uint64_t block) const {
       require_invariant(objects <= e.used && e.used <= granules_in_block, "the granules in use fit the objects");
       return block + 1;
     }
+    case block_kind::typed:
+      require_invariant(here.count() != 0 && here.count() == e.used, "the objects of a typed block are counted");
+      check_typed_starts(record(block).pages, here);
+      for (std::size_t n = 0; n < pages_in_block; ++n)
+        require_invariant(record(block).pages[n].is_typed() == !here.empty_in_page(n),
+                          "a typed page without objects is free for any type");
+      return block + 1;
     case block_kind::large: return check_large(block);
     default: require_invariant(false, "a continued block follows those of its large object"); return block + 1;
   }
+}
+
+void block_map::check_typed_starts(const page_words& pages, const start_bits& starts) {
+  for (const page_word page : pages)
+    require_invariant(!page.is_typed() || page.is_sound(), "a typed page has objects of some type and size");
+  starts.for_each([&](std::uint64_t g) {
+    const page_word page = pages[g * granule / typed_page_size];
+    if (!page.is_typed()) return;
+    const address object = object_of_bit(0, pages, g);
+    require_invariant(object / granule == g && object % typed_page_size + page.stride() <= typed_page_size,
+                      "an object of a typed page lies in a slot");
+  });
 }
 
 std::uint64_t block_map::check_large(std::uint64_t first) const {

@@ -47,6 +47,16 @@ class start_bits {
       if (bits != 0) return false;
     return true;
   }
+  // Whether no object starts in this one of the block's typed pages.
+  [[nodiscard]] bool empty_in_page(std::size_t page) const { return count_in_page(page) == 0; }
+  [[nodiscard]] std::uint64_t count_in_page(std::size_t page) const {
+    constexpr std::size_t in_page = granules_in_block / pages_in_block;
+    static_assert(in_page % 64 == 0);
+    std::uint64_t set = 0;
+    for (std::size_t n = page * in_page / 64; n < (page + 1) * in_page / 64; ++n)
+      set += static_cast<std::uint64_t>(std::popcount(bits_[n]));
+    return set;
+  }
   [[nodiscard]] std::uint64_t count() const {
     std::uint64_t set = 0;
     for (const auto bits : bits_) set += static_cast<std::uint64_t>(std::popcount(bits));
@@ -79,18 +89,36 @@ class start_bits {
 };
 static_assert(sizeof(start_bits) == granules_in_block / 8);
 
+// The typed pages of a block. All words are zero if it has none.
+using page_words = std::array<page_word, pages_in_block>;
+
+// Stored for each block of a zone, those of the bookkeeping too.
+struct block_record {
+  block_entry entry;
+  page_words pages;
+  std::uint64_t freed_at;  // 0. For the LSN of the commit that has emptied the block
+  std::uint64_t reserved;
+  start_bits starts;
+};
+static_assert(sizeof(block_record) == record_size);
+
 // The transient objects of a block, or of the run of blocks of one large object.
 struct transient_block {
   start_bits starts;           // transient objects
   start_bits starts_at_begin;  // their state when the open transaction made its first object here
   start_bits promoted;         // the objects of `starts` that the current commit has promoted
+  page_words pages;            // of transient and persistent objects
+  page_words pages_at_begin;   // as starts_at_begin
   std::uint64_t first = 0;     // block number
   std::uint32_t span = 1;      // blocks
-  bool touched = false;        // by the open transaction
-  bool is_large = false;
+  block_kind kind = block_kind::small;
+  std::uint32_t cursors = 0;  // typed: places where the next objects of some type will be made
+  bool touched = false;       // by the open transaction
   bool has_promoted = false;
   bool is_shared = false;  // threads other than the writer have had objects here
   bool is_emptied = false;
+  // Nothing was made here since a commit, after which all that was made here was persistent.
+  bool is_quiet = false;
 };
 
 struct found_object {
@@ -100,21 +128,36 @@ struct found_object {
   [[nodiscard]] explicit operator bool() const { return at != 0; }
 };
 
-[[nodiscard]] inline object_header& header_of(address object) {
-  return *reinterpret_cast<object_header*>(object - sizeof(object_header));
-}
-[[nodiscard]] inline std::uint64_t size_of_object(address object) {
-  const object_header& h = header_of(object);
-  if (h.size != huge_size) [[likely]]
-    return h.size;
-  std::uint64_t size;
-  std::memcpy(&size, reinterpret_cast<const void*>(object - 16), sizeof size);
-  return size;
-}
-// The number of bytes before the object that belong to it.
+// What is known of an object without its type.
+struct object_facts {
+  address at = 0;
+  std::uint32_t type = 0;  // index
+  std::uint64_t size = 0;  // bytes
+  // Everything that belongs to it: the header, or what is left of a slot.
+  address begin = 0, end = 0;
+};
+
+// The number of bytes before an object with a header.
 [[nodiscard]] constexpr std::uint64_t header_bytes(std::uint64_t size) { return size >= huge_size ? 16 : 8; }
 // The number of granules that a small object takes, header included.
 [[nodiscard]] constexpr std::uint64_t granules_of(std::uint64_t size) { return (size + 8 + granule - 1) / granule; }
+[[nodiscard]] inline object_facts facts_of_headed(address object) {
+  const object_header& h = *reinterpret_cast<const object_header*>(object - sizeof(object_header));
+  std::uint64_t size = h.size;
+  if (size == huge_size) [[unlikely]]
+    std::memcpy(&size, reinterpret_cast<const void*>(object - 16), sizeof size);
+  return {object, h.type & (most_types - 1), size, object - header_bytes(size), object + size};
+}
+[[nodiscard]] inline object_facts facts_of_typed(address object, page_word page) {
+  return {object, page.type(), page.size(), object, object + page.stride()};
+}
+// The address of the object whose start bit is the granule's, in a block with these pages.
+[[nodiscard]] inline address object_of_bit(address block, const page_words& pages, std::uint64_t at_granule) {
+  const page_word page = pages[at_granule * granule / typed_page_size];
+  if (!page.is_typed()) return block + at_granule * granule;
+  const std::uint64_t in_page = at_granule * granule % typed_page_size, stride = page.stride();
+  return block + at_granule * granule - in_page + (in_page + stride - 1) / stride * stride;
+}
 
 class block_map {
  public:
@@ -122,9 +165,9 @@ class block_map {
       : home_(reinterpret_cast<address>(home)),
         capacity_(capacity),
         blocks_(capacity / block_size),
-        table_length_(static_cast<std::size_t>((blocks_ * sizeof(transient_block*) + os::page_size() - 1) /
+        table_length_(static_cast<std::size_t>((blocks_ * sizeof(std::uintptr_t) + os::page_size() - 1) /
                                                os::page_size() * os::page_size())),
-        transient_blocks_(static_cast<transient_block**>(os::map_anonymous(nullptr, table_length_))) {}
+        transient_blocks_(static_cast<std::uintptr_t*>(os::map_anonymous(nullptr, table_length_))) {}
   ~block_map() { os::unmap(transient_blocks_, table_length_); }
   block_map(const block_map&) = delete;
   block_map& operator=(const block_map&) = delete;
@@ -143,25 +186,38 @@ class block_map {
   [[nodiscard]] zone_kind& kind_of_zone(std::uint64_t zone) const {
     return *reinterpret_cast<zone_kind*>(home_ + zone_kinds_at + zone);
   }
-  [[nodiscard]] block_entry& entry(std::uint64_t block) const {
+  [[nodiscard]] block_record& record(std::uint64_t block) const {
     assert(block < blocks_);
-    return reinterpret_cast<block_entry*>(zone_start(block / blocks_in_zone) + entries_at)[block % blocks_in_zone];
+    return *reinterpret_cast<block_record*>(zone_start(block / blocks_in_zone) + record_offset(block % blocks_in_zone));
   }
-  [[nodiscard]] start_bits& starts(std::uint64_t block) const {
-    assert(block < blocks_);
-    return reinterpret_cast<start_bits*>(zone_start(block / blocks_in_zone) + starts_at)[block % blocks_in_zone];
-  }
+  [[nodiscard]] block_entry& entry(std::uint64_t block) const { return record(block).entry; }
+  [[nodiscard]] start_bits& starts(std::uint64_t block) const { return record(block).starts; }
 
   // Other threads may be setting the entry. Only the thread with the lock of births may use what the entry refers to.
   [[nodiscard]] transient_block* find_transient_block(std::uint64_t block) const {
     assert(block < blocks_);
-    return std::atomic_ref(transient_blocks_[block]).load(std::memory_order_relaxed);
+    const auto entry = std::atomic_ref(transient_blocks_[block]).load(std::memory_order_relaxed);
+    return reinterpret_cast<transient_block*>(entry & ~quiet);
+  }
+  // Whether the block may have transient objects, or bytes that such have left. Thread-safe.
+  [[nodiscard]] bool may_have_transients(std::uint64_t block) const {
+    assert(block < blocks_);
+    const auto entry = std::atomic_ref(transient_blocks_[block]).load(std::memory_order_relaxed);
+    return entry != 0 && (entry & quiet) == 0;
+  }
+  void set_quiet(transient_block& y, bool yes) {
+    y.is_quiet = yes;
+    for (std::uint64_t b = y.first; b < y.first + y.span; ++b)
+      std::atomic_ref(transient_blocks_[b])
+          .store(reinterpret_cast<std::uintptr_t>(&y) | (yes ? quiet : 0), std::memory_order_relaxed);
   }
   void set_transient_block(std::uint64_t first, std::uint64_t span, transient_block* to) {
     assert(span != 0 && first + span <= blocks_);
     for (std::uint64_t b = first; b < first + span; ++b)
-      std::atomic_ref(transient_blocks_[b]).store(to, std::memory_order_relaxed);
+      std::atomic_ref(transient_blocks_[b]).store(reinterpret_cast<std::uintptr_t>(to), std::memory_order_relaxed);
   }
+  // Whether no block of an ordinary zone has objects.
+  [[nodiscard]] bool is_unused(std::uint64_t zone) const;
   // Whether a persistent object, or a part of one, may lie in the block. Not for blocks of bookkeeping.
   [[nodiscard]] bool holds_persistent(std::uint64_t block) const {
     const zone_kind kind = kind_of_zone(block / blocks_in_zone);
@@ -172,6 +228,17 @@ class block_map {
   [[nodiscard]] found_object find(address at) const;
   // The object that starts exactly at the address.
   [[nodiscard]] found_object find_start(address at) const;
+  // Of an object that starts at the address. Nothing is checked: the store may be damaged.
+  [[nodiscard]] object_facts facts(const found_object& found) const {
+    return found.is_persistent ? facts(found.at) : transient_facts(*found.within, found.at);
+  }
+  [[nodiscard]] object_facts facts(address persistent) const {
+    const std::uint64_t block = block_of(persistent);
+    return facts_in(record(block).pages, start_of(block), persistent);
+  }
+  [[nodiscard]] object_facts transient_facts(const transient_block& y, address object) const {
+    return facts_in(y.pages, start_of(y.first), object);
+  }
 
   // Calls f(address) for each persistent object from block `first` to before block `end`, in the order of addresses.
   template <class F>
@@ -181,9 +248,9 @@ class block_map {
         b = (b / blocks_in_zone + 1) * blocks_in_zone - 1;
         continue;
       }
-      const block_kind kind = entry(b).kind;
-      if (kind == block_kind::small || kind == block_kind::large)
-        starts(b).for_each([&](std::uint64_t g) { f(start_of(b) + g * granule); });
+      const block_record& r = record(b);
+      if (has_objects(r.entry.kind))
+        r.starts.for_each([&](std::uint64_t g) { f(object_of_bit(start_of(b), r.pages, g)); });
     }
   }
 
@@ -192,13 +259,40 @@ class block_map {
   template <class F>
   void for_each_persistent_in(address from, address to, F&& f) const;
 
+  // Calls f(begin, end) for stretches of persistent objects, one behind the other, in the typed pages of the block that
+  // have a byte in [from, to).
+  template <class F>
+  void for_each_typed_run(std::uint64_t block, address from, address to, F&& f) const;
+
   // Throws if an invariant of the bookkeeping does not hold. Looks at no object. Not during a commit.
   void check() const;
 
+  // Whether objects start in blocks of this kind.
+  [[nodiscard]] static constexpr bool has_objects(block_kind kind) {
+    return kind == block_kind::small || kind == block_kind::typed || kind == block_kind::large;
+  }
+
  private:
+  [[nodiscard]] static object_facts facts_in(const page_words& pages, address block, address object) {
+    const page_word page = pages[(object - block) / typed_page_size];
+    return page.is_typed() ? facts_of_typed(object, page) : facts_of_headed(object);
+  }
+  // The object in whose slot the address lies; 0: none.
+  [[nodiscard]] static address find_typed(const page_words& pages, const start_bits& starts, address block,
+                                          address at) {
+    const page_word page = pages[(at - block) / typed_page_size];
+    if (!page.is_typed()) return 0;
+    const std::uint64_t stride = page.stride(), in_page = (at - block) % typed_page_size;
+    const address object = at - in_page % stride;
+    if (in_page - in_page % stride + stride > typed_page_size || !starts.test((object - block) / granule)) return 0;
+    return object;
+  }
   // Return the block to go on with.
   [[nodiscard]] std::uint64_t check_block(std::uint64_t block) const;
   [[nodiscard]] std::uint64_t check_large(std::uint64_t first) const;
+  static void check_typed_starts(const page_words& pages, const start_bits& starts);
+  template <class F>
+  static void for_each_typed_in(const block_record& r, address block, address from, address to, F&& f);
   // A byte of this block may belong to an object that begins in another block. Returns that block: this one, or the
   // first of a run.
   [[nodiscard]] std::uint64_t head_of(std::uint64_t block) const;
@@ -206,7 +300,8 @@ class block_map {
   address home_;
   std::uint64_t capacity_, blocks_;
   std::size_t table_length_;
-  transient_block** transient_blocks_;
+  static constexpr std::uintptr_t quiet = 1;
+  std::uintptr_t* transient_blocks_;  // addresses, with a bit for those that are quiet
 };
 
 inline std::uint64_t block_map::head_of(std::uint64_t block) const {
@@ -219,6 +314,7 @@ inline std::uint64_t block_map::head_of(std::uint64_t block) const {
   const block_entry& e = entry(block);
   switch (e.kind) {
     case block_kind::small:
+    case block_kind::typed:
     case block_kind::large: return block;
     case block_kind::continued: return e.span <= block % blocks_in_zone ? block - e.span : start_bits::none;
     default: return start_bits::none;
@@ -229,24 +325,34 @@ inline found_object block_map::find(address at) const {
   if (!contains(at)) return {};
   const std::uint64_t block = block_of(at);
   if (const transient_block* const y = find_transient_block(block); y != nullptr) [[unlikely]] {
-    const std::uint64_t in = y->is_large ? granules_in_block - 1 : (at - start_of(block)) / granule;
-    if (const std::uint64_t start = y->starts.find_last(in); start != start_bits::none) {
-      const address object = start_of(y->first) + start * granule;
-      if (at >= object && at - object < size_of_object(object)) return {object, false, const_cast<transient_block*>(y)};
+    if (y->kind == block_kind::typed) {
+      if (const address object = find_typed(y->pages, y->starts, start_of(block), at); object != 0)
+        return {object, false, const_cast<transient_block*>(y)};
+    } else {
+      const std::uint64_t in = y->kind == block_kind::large ? granules_in_block - 1 : (at - start_of(block)) / granule;
+      if (const std::uint64_t start = y->starts.find_last(in); start != start_bits::none) {
+        const address object = start_of(y->first) + start * granule;
+        if (at >= object && at < facts_of_headed(object).end) return {object, false, const_cast<transient_block*>(y)};
+      }
     }
   }
   const std::uint64_t head = head_of(block);
   if (head == start_bits::none) return {};
+  const block_record& r = record(head);
+  if (r.entry.kind == block_kind::typed) {
+    const address object = find_typed(r.pages, r.starts, start_of(block), at);
+    return object != 0 ? found_object{object, true, nullptr} : found_object{};
+  }
   const std::uint64_t in = head == block ? (at - start_of(block)) / granule : granules_in_block - 1;
-  const std::uint64_t start = starts(head).find_last(in);
+  const std::uint64_t start = r.starts.find_last(in);
   if (start == start_bits::none) return {};
   const address object = start_of(head) + start * granule;
-  if (at < object || at - object >= size_of_object(object)) return {};
+  if (at < object || at >= facts_of_headed(object).end) return {};
   return {object, true, nullptr};
 }
 
 inline found_object block_map::find_start(address at) const {
-  if (at % granule != 0) return {};
+  if (at % 8 != 0) return {};
   const found_object there = find(at);
   return there.at == at ? there : found_object{};
 }
@@ -255,12 +361,14 @@ template <class F>
 void block_map::for_each_persistent_in(address from, address to, F&& f) const {
   const std::uint64_t head = head_of(block_of(from));
   if (head == start_bits::none) return;
-  const start_bits& bits = starts(head);
-  if (head != block_of(from) || entry(head).kind == block_kind::large) {
+  const block_record& r = record(head);
+  const start_bits& bits = r.starts;
+  if (r.entry.kind == block_kind::typed) return for_each_typed_in(r, start_of(head), from, to, f);
+  if (head != block_of(from) || r.entry.kind == block_kind::large) {
     const std::uint64_t start = bits.find_last(granules_in_block - 1);
     if (start == start_bits::none) return;
-    const address object = start_of(head) + start * granule;
-    if (object < to + 16 && object + size_of_object(object) > from) f(object);
+    const object_facts object = facts_of_headed(start_of(head) + start * granule);
+    if (object.begin < to && object.end > from) f(object.at);
     return;
   }
   // The header of the next object may lie in the range although the object begins behind it.
@@ -274,9 +382,41 @@ void block_map::for_each_persistent_in(address from, address to, F&& f) const {
     for (; mask != 0; mask &= mask - 1) {
       const std::uint64_t at = word * 64 + static_cast<std::uint64_t>(std::countr_zero(mask));
       if (at > last) return;
-      const address object = base + at * granule;
-      if (object + size_of_object(object) > from && object - 8 < to) f(object);
+      const object_facts object = facts_of_headed(base + at * granule);
+      if (object.end > from && object.begin < to) f(object.at);
     }
+  }
+}
+
+template <class F>
+void block_map::for_each_typed_run(std::uint64_t block, address from, address to, F&& f) const {
+  const block_record& r = record(block);
+  const address start = start_of(block);
+  for (std::uint64_t n = (from - start) / typed_page_size; n <= (to - 1 - start) / typed_page_size; ++n) {
+    if (!r.pages[n].is_typed()) continue;
+    const std::uint64_t stride = r.pages[n].stride();
+    const address page = start + n * typed_page_size, limit = page + typed_page_size;
+    for (address at = page; at + stride <= limit;) {
+      const address begin = at;
+      while (at + stride <= limit && r.starts.test((at - start) / granule)) at += stride;
+      if (at != begin)
+        f(begin, at);
+      else
+        at += stride;
+    }
+  }
+}
+
+template <class F>
+void block_map::for_each_typed_in(const block_record& r, address block, address from, address to, F&& f) {
+  for (std::uint64_t n = (from - block) / typed_page_size; n < pages_in_block; ++n) {
+    const address page = block + n * typed_page_size;
+    if (page >= to) return;
+    if (!r.pages[n].is_typed()) continue;
+    const std::uint64_t stride = r.pages[n].stride();
+    address object = from > page ? from - (from - page) % stride : page;
+    for (; object < to && object + stride <= page + typed_page_size; object += stride)
+      if (r.starts.test((object - block) / granule)) f(object);
   }
 }
 

@@ -46,6 +46,11 @@ class database_set {
   [[nodiscard]] database_state& front() const { return *all_.front(); }
   [[nodiscard]] database_state& operator[](std::size_t n) const { return *all_[n]; }
   [[nodiscard]] std::size_t size() const { return all_.size(); }
+  // Runs f while no thread makes or takes back objects in any of the databases.
+  template <class F>
+  void with_births_locked(F&& f) const {
+    with_births_locked(f, 0);
+  }
   [[nodiscard]] auto begin() const { return all_.begin(); }
   [[nodiscard]] auto end() const { return all_.end(); }
 
@@ -58,6 +63,13 @@ class database_set {
   void clear() noexcept;
 
  private:
+  template <class F>
+  void with_births_locked(F& f, std::size_t from) const {
+    if (from == all_.size()) return f();
+    if (all_[from]->birth == nullptr) return with_births_locked(f, from + 1);
+    all_[from]->birth->with_lock([&] { with_births_locked(f, from + 1); });
+  }
+
   store_state& store_;
   rvm::memory& memory_;
   const std::string directory_;

@@ -9,6 +9,7 @@
 #include <tenure/error.hpp>
 
 #include "log/checksum.hpp"
+#include "log/format.hpp"
 #include "log/invariant.hpp"
 #include "objects/database_set.hpp"
 #include "objects/table_check.hpp"
@@ -39,7 +40,7 @@ std::uint32_t header_checksum(const database_header& h) {
 
 }  // namespace
 
-void database_state::create_file(rvm::memory& memory, const std::string& file, const database_options& how) {
+void database_state::create_file(const database_set& beside, const std::string& file, const database_options& how) {
   if (!std::has_single_bit(how.reservation) || how.reservation < smallest_reservation ||
       how.reservation > largest_reservation)
     throw error(errc::bad_option, file + ": a reservation of " + std::to_string(how.reservation) +
@@ -48,11 +49,23 @@ void database_state::create_file(rvm::memory& memory, const std::string& file, c
   if (how.home % how.reservation != 0)
     throw error(errc::misaligned, file + ": the home " + os::hexadecimal(reinterpret_cast<void*>(how.home)) +
                                       " is not a multiple of the reservation");
-  const std::uint64_t slot = how.home != 0 ? how.home : random_home(how.reservation);
-  memory.create_segment(file, {.length = first_length,
-                               .max_length = how.reservation - vtable_area,
-                               .home = slot + vtable_area,
-                               .tag = database_tag});
+  // Of the same store: before the file is made.
+  const auto taken_by = [&](std::uint64_t from) -> const database_state* {
+    for (const auto& other : beside)
+      if (from < other->home - vtable_area + other->reservation && other->home - vtable_area < from + how.reservation)
+        return other.get();
+    return nullptr;
+  };
+  std::uint64_t slot = how.home != 0 ? how.home : random_home(how.reservation);
+  for (int tries = 0; how.home == 0 && taken_by(slot) != nullptr && tries < 10000; ++tries)
+    slot = random_home(how.reservation);
+  if (const database_state* const other = taken_by(slot))
+    throw error(errc::address_taken, file + ": its home addresses are those of " + other->file);
+  beside.memory().create_segment(file, {.length = first_length,
+                                        .max_length = how.reservation - vtable_area,
+                                        .home = slot + vtable_area,
+                                        .tag = database_tag,
+                                        .member = true});
 }
 
 database_state::database_state(database_set& of, std::string its_name, std::string its_file)
@@ -103,7 +116,7 @@ void database_state::unmapped::operator()(std::byte* area) const noexcept { os::
 
 bool database_state::is_blank() const {
   const auto* const bytes = region.data();
-  return std::all_of(bytes, bytes + starts_at, [](std::byte b) { return b == std::byte{}; });
+  return std::all_of(bytes, bytes + records_at + record_page, [](std::byte b) { return b == std::byte{}; });
 }
 
 void database_state::read() {
@@ -111,12 +124,13 @@ void database_state::read() {
   if (h.magic != database_header::right_magic)
     throw error(errc::damaged,
                 file +
-                    ": its header is no database header; a crash while it was created leaves such a file: "
-                    "remove it if the store does not need it");
+                    ": its header is no database header: it is damaged, or not the file that the store had there; put "
+                    "the right one back, or restore the store from a backup, with all its files");
   if (h.version != database_header::right_version || h.abi != database_header::this_abi)
     throw error(errc::wrong_version, file + ": was written by version " + std::to_string(h.version) +
                                          " of the format, or on a machine of another kind; this program has version " +
-                                         std::to_string(database_header::right_version));
+                                         std::to_string(database_header::right_version) +
+                                         "; open it with a program of the version that wrote it");
   if (h.checksum != header_checksum(h)) throw error(errc::damaged, file + ": its header fails its checksum");
   if (h.incompatible != 0 || (h.read_only_compatible != 0 && !owner.is_read_only()))
     throw error(errc::wrong_version, file + ": uses features that this version does not know");
@@ -125,9 +139,10 @@ void database_state::read() {
   require_sound_tables(*this);
   birth = std::make_unique<heap::birth>(*map, region, owner.how().tune, [this](std::uint64_t bytes) {
     if (bytes <= region.size()) return;
-    const std::uint64_t step = std::clamp<std::uint64_t>(region.size() / 4, 1 << 20, 64 << 20);
-    owner.memory().grow_segment(file,
-                                std::min<std::uint64_t>(std::max(bytes, region.size() + step), region.capacity()));
+    // In steps of a quarter, so that little space is unused. Each takes one sync.
+    const std::uint64_t step = std::clamp<std::uint64_t>(region.size() / 4, least_growth, most_growth);
+    const std::uint64_t length = rvm::round_up(std::max(bytes, region.size() + step), growth_unit);
+    owner.memory().grow_segment(file, std::min<std::uint64_t>(length, region.capacity()));
   });
   if (h.types != stored_address::none) types->read(type_table());
 }
@@ -163,7 +178,24 @@ found_object database_state::find_start(const void* at) const {
 }
 
 address database_state::make(const type& of, std::uint64_t bytes, maker who) {
-  return birth->make(types->index_of(of), bytes, of.alignment, who);
+  new_object made{types->index_of(of), bytes, of.alignment};
+  const bool is_array = bytes != of.size;
+  made.may_be_typed = !of.is_conservative && (!is_array || (bytes <= largest_typed_array && of.size % 8 == 0));
+  made.is_pointer_free = !types->at(made.type).words->has_pointers();
+  return birth->make(made, who);
+}
+
+address database_state::make_internal(const type& of, std::uint64_t bytes) {
+  return birth->make({types->index_of(of), bytes, of.alignment}, maker::writer);
+}
+
+object_facts database_state::describe(const void* object) const {
+  object_facts facts;
+  birth->with_lock([&] {
+    const found_object found = map->find_start(reinterpret_cast<address>(object));
+    if (found) facts = map->facts(found);
+  });
+  return facts;
 }
 
 void database_state::retire(const void* object) {
@@ -209,10 +241,9 @@ void database_state::recoverable_parts(const rvm::memory_range& page, std::vecto
   const std::uint64_t block = map->block_of(from);
   if (from < home + zone_kinds_at)
     return kept.push_back({page.address, std::min<std::size_t>(page.length, zone_kinds_at)});
-  if (map->kind_of_zone(block / blocks_in_zone) != zone_kind::continued && block % blocks_in_zone < bookkeeping_blocks)
-    return;
+  if (is_bookkeeping(block)) return;
   if (!map->holds_persistent(block)) return;
-  if (map->find_transient_block(block) == nullptr && !types->has_transients()) {
+  if (!map->may_have_transients(block) && !types->has_transients()) {
     kept.push_back(page);
     return;
   }
@@ -225,20 +256,24 @@ void database_state::recoverable_parts(const rvm::memory_range& page, std::vecto
     else
       kept.push_back({reinterpret_cast<std::byte*>(begin), end - begin});
   };
-  map->for_each_persistent_in(from, to, [&](address object) {
-    const std::uint64_t size = size_of_object(object);
-    const known_type& type = types->at(header_of(object).type);
-    address begin = object - header_bytes(size);
+  // A page to which objects are added is compared by each of these transactions.
+  if (!types->has_transients() && map->kind_of_zone(block / blocks_in_zone) == zone_kind::ordinary &&
+      map->entry(block).kind == block_kind::typed)
+    return map->for_each_typed_run(block, from, to, keep);
+  map->for_each_persistent_in(from, to, [&](address at) {
+    const object_facts object = map->facts(at);
+    const known_type& type = types->at(object.type);
+    address begin = object.begin;
     if (type.words->has_transients()) {
-      const std::uint64_t first = from > object ? (from - object) / type.of->size * type.of->size : 0;
-      for (std::uint64_t element = first; element < size && object + element < to; element += type.of->size)
+      const std::uint64_t first = from > at ? (from - at) / type.of->size * type.of->size : 0;
+      for (std::uint64_t element = first; element < object.size && at + element < to; element += type.of->size)
         for (const pointer_map::word& w : type.words->words()) {
           if (w.kind != field_kind::transient) continue;
-          keep(begin, object + element + w.offset);
-          begin = object + element + w.offset + w.length;
+          keep(begin, at + element + w.offset);
+          begin = at + element + w.offset + w.length;
         }
     }
-    keep(begin, object + size);
+    keep(begin, object.end);
   });
 }
 
@@ -246,15 +281,24 @@ void database_state::recoverable_parts(const rvm::memory_range& page, std::vecto
 void database_state::restorable_parts(const rvm::memory_range& page, std::vector<rvm::memory_range>& kept) {
   const auto from = reinterpret_cast<address>(page.address), to = from + page.length;
   const std::uint64_t block = map->block_of(from);
-  const bool is_bookkeeping =
-      map->kind_of_zone(block / blocks_in_zone) != zone_kind::continued && block % blocks_in_zone < bookkeeping_blocks;
-  if (is_bookkeeping || (map->holds_persistent(block) && map->find_transient_block(block) == nullptr))
+  if (is_bookkeeping(block) || (map->holds_persistent(block) && !map->may_have_transients(block)))
     return kept.push_back(page);
-  map->for_each_persistent_in(from, to, [&](address object) {
-    const std::uint64_t size = size_of_object(object);
-    const address begin = std::max(object - header_bytes(size), from), end = std::min(object + size, to);
+  map->for_each_persistent_in(from, to, [&](address at) {
+    const object_facts object = map->facts(at);
+    const address begin = std::max(object.begin, from), end = std::min(object.end, to);
     if (begin < end) kept.push_back({reinterpret_cast<std::byte*>(begin), end - begin});
   });
+}
+
+bool database_state::is_bookkeeping(std::uint64_t block) const {
+  return map->kind_of_zone(block / blocks_in_zone) != zone_kind::continued &&
+         block % blocks_in_zone < bookkeeping_blocks;
+}
+
+// The stabilizer announces what it writes. The database's header is changed by the transaction that makes it, too.
+bool database_state::is_announced(const rvm::memory_range& page) const noexcept {
+  const auto from = reinterpret_cast<address>(page.address);
+  return from >= home + zone_kinds_at && is_bookkeeping(map->block_of(from));
 }
 
 // Runs in a signal handler.
@@ -264,9 +308,7 @@ bool database_state::allows_stray_write(const std::byte* at) const noexcept {
   if (map->kind_of_zone(block / blocks_in_zone) == zone_kind::ordinary && block % blocks_in_zone < bookkeeping_blocks)
     return false;
   bool recoverable = false;
-  map->for_each_persistent_in(where, where + 1, [&](address object) {
-    if (where >= object - 8 && where < object + size_of_object(object)) recoverable = true;
-  });
+  map->for_each_persistent_in(where, where + 1, [&](address) { recoverable = true; });
   return !recoverable;
 }
 

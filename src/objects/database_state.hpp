@@ -25,7 +25,7 @@ class database_set;
 
 struct database_state final : rvm::change_filter {
   // Makes the file of a new database, all zeros. The first transaction writes its header.
-  static void create_file(rvm::memory& memory, const std::string& file, const database_options& how);
+  static void create_file(const database_set& beside, const std::string& file, const database_options& how);
   // Maps the database. A new one is empty until initialize().
   database_state(database_set& of, std::string name, std::string file);
   ~database_state() override;
@@ -41,13 +41,12 @@ struct database_state final : rvm::change_filter {
   // The tables that the header refers to.
   [[nodiscard]] heap::type_table& type_table() const { return *heap::object_at<heap::type_table>(header().types); }
   [[nodiscard]] heap::root_table& root_table() const { return *heap::object_at<heap::root_table>(header().roots); }
-  [[nodiscard]] heap::database_table& database_table() const {
-    return *heap::object_at<heap::database_table>(header().databases);
-  }
 
   // The object in which the address lies, or that starts there. Safe while other threads make objects.
   [[nodiscard]] heap::found_object find(const void* at) const;
   [[nodiscard]] heap::found_object find_start(const void* at) const;
+  // Of the object that starts there; of none, nothing.
+  [[nodiscard]] heap::object_facts describe(const void* object) const;
 
   // The writer no longer uses the object that starts here, persistent or transient. The commit removes it.
   void retire(const void* object);
@@ -58,10 +57,13 @@ struct database_state final : rvm::change_filter {
   void remove_root(std::string_view root_name);
 
   // A new transient object of a type of the program, filled with zeros.
-  [[nodiscard]] heap::address make(const type& of, std::uint64_t bytes, heap::maker who = heap::maker::writer);
+  [[nodiscard]] heap::address make(const type& of, std::uint64_t bytes, heap::maker who);
+  // The same for the heap's own objects, made by the writer. They have headers: what damage to the bookkeeping leaves
+  // unknown, is said there once more.
+  [[nodiscard]] heap::address make_internal(const type& of, std::uint64_t bytes);
   template <class T>
   T* make_array(std::uint64_t count) {
-    return reinterpret_cast<T*>(make(type_of<T>(), count * sizeof(T)));
+    return reinterpret_cast<T*>(make_internal(type_of<T>(), count * sizeof(T)));
   }
   [[nodiscard]] heap::stored_text make_text(std::string_view text);
 
@@ -71,7 +73,9 @@ struct database_state final : rvm::change_filter {
   // rvm::change_filter
   void recoverable_parts(const rvm::memory_range& page, std::vector<rvm::memory_range>& kept) override;
   void restorable_parts(const rvm::memory_range& page, std::vector<rvm::memory_range>& kept) override;
+  [[nodiscard]] bool is_announced(const rvm::memory_range& page) const noexcept override;
   [[nodiscard]] bool allows_stray_write(const std::byte* at) const noexcept override;
+  [[nodiscard]] bool is_bookkeeping(std::uint64_t block) const;
 
   database_set& owner;
   const std::string name, file;  // file: the path

@@ -9,26 +9,35 @@ namespace tenure::heap {
 
 namespace {
 
-const known_type* type_at(const database_set& store, address object) {
+// nullptr: it is unknown.
+const known_type* type_at(const database_set& store, address object, std::uint64_t& size) {
   const database_state* const in = store.at(reinterpret_cast<const void*>(object));
-  return in != nullptr ? in->types->find(header_of(object).type) : nullptr;
+  if (in == nullptr) return nullptr;
+  const found_object found = in->map->find_start(object);
+  if (!found && in->map->kind_of_zone(in->map->block_of(object) / blocks_in_zone) != zone_kind::ordinary)
+    return nullptr;
+  const object_facts facts = found ? in->map->facts(found) : in->map->facts(object);
+  size = facts.size;
+  return in->types->find(facts.type);
 }
 
 }  // namespace
 
 std::string object_text(const database_set& store, address object) {
   const std::string where = " at " + os::hexadecimal(reinterpret_cast<const void*>(object));
-  const known_type* const type = type_at(store, object);
+  std::uint64_t size = 0;
+  const known_type* const type = type_at(store, object, size);
   if (type == nullptr) return "an object of no known type" + where;
-  const std::uint64_t count = type->of->size == 0 ? 1 : size_of_object(object) / type->of->size;
+  const std::uint64_t count = type->of->size == 0 ? 1 : size / type->of->size;
   return (count > 1 ? std::to_string(count) + " x " : "") + type->of->name + where;
 }
 
 std::string field_text(const database_set& store, address object, std::uint64_t offset) {
-  const known_type* const type = type_at(store, object);
+  std::uint64_t size = 0;
+  const known_type* const type = type_at(store, object, size);
   if (type == nullptr || type->of->size == 0) return "[byte " + std::to_string(offset) + "]";
   std::string text;
-  if (size_of_object(object) > type->of->size) text = "[" + std::to_string(offset / type->of->size) + "]";
+  if (size > type->of->size) text = "[" + std::to_string(offset / type->of->size) + "]";
   const std::string field = pointer_map::path_of(*type->of, offset % type->of->size);
   return field.empty() ? text : text + "." + field;
 }

@@ -7,13 +7,21 @@
 
 namespace tenure::heap {
 
-sound_object sound_at(const database_state& in, address object) {
-  const std::uint64_t offset = object - in.map->home(), end = in.region.size();
+namespace {
+
+sound_object sound_if(const database_state& in, const object_facts& object) {
+  const std::uint64_t offset = object.at - in.map->home(), end = in.region.size();
   if (offset < bookkeeping_size || offset >= end) return {};
-  const std::uint64_t size = size_of_object(object);
-  const known_type* const type = in.types->find(header_of(object).type);
-  if (size == 0 || size > end - offset || type == nullptr || type->words == nullptr) return {};
-  return {&in, object, size, type, true};
+  const known_type* const type = in.types->find(object.type);
+  if (object.size == 0 || object.size > end - offset || type == nullptr || type->words == nullptr) return {};
+  return {&in, object.at, object.size, type, true};
+}
+
+}  // namespace
+
+sound_object sound_at(const database_state& in, address object) {
+  if (object - in.map->home() >= in.region.size()) return {};
+  return sound_if(in, in.map->facts(object));
 }
 
 sound_object find_sound(const database_set& store, const void* at) {
@@ -22,7 +30,7 @@ sound_object find_sound(const database_set& store, const void* at) {
   if (in == nullptr || address_of - in->map->home() >= in->region.size()) return {};
   const found_object found = in->map->find(address_of);
   if (!found) return {};
-  sound_object object = sound_at(*in, found.at);
+  sound_object object = sound_if(*in, in->map->facts(found));
   object.is_persistent = found.is_persistent;
   return object;
 }
@@ -33,7 +41,7 @@ namespace {
 bool is_damaged_object(const database_set& store, const void* at) {
   const database_state* const in = store.at(at);
   const auto object = reinterpret_cast<address>(at);
-  if (in == nullptr || object % granule != 0 || object - in->map->home() >= in->region.size()) return false;
+  if (in == nullptr || object % 8 != 0 || object - in->map->home() >= in->region.size()) return false;
   const std::uint64_t block = in->map->block_of(object);
   if (in->map->kind_of_zone(block / blocks_in_zone) != zone_kind::ordinary ||
       block % blocks_in_zone < bookkeeping_blocks)
@@ -63,7 +71,6 @@ void reachable_objects::search(address wanted) {
             {0, 0, "root " + std::string(roots.entries[n].name.text, roots.entries[n].name.length)});
     add_internal(d->header().roots, "roots of ");
     add_internal(d->header().types, "types of ");
-    add_internal(d->header().databases, "databases of ");
   }
   follow_all(wanted);
 }
@@ -79,11 +86,13 @@ void reachable_objects::follow_all(address wanted) {
     if (object == wanted) return;
     const sound_object from = find_sound(store_, reinterpret_cast<const void*>(object));
     if (!from) continue;
-    for_each_reference(*from.type, object, [&](const reference_field& r) {
+    for_each_reference(*from.type, from.facts(), [&](const reference_field& r) {
       if (const sound_object to = find_sound(store_, r.to))
         add(to.at, {object, r.offset, {}});
       else if (is_damaged_object(store_, in_memory(r.to)))
         add(static_cast<address>(r.to), {object, r.offset, {}});
+      if (!r.may_be_end) return;
+      if (const sound_object to = find_sound(store_, byte_before(r.to))) add(to.at, {object, r.offset, {}});
     });
   }
 }

@@ -22,6 +22,7 @@ struct sound_object {
   const known_type* type = nullptr;
   bool is_persistent = false;
   [[nodiscard]] explicit operator bool() const { return in != nullptr; }
+  [[nodiscard]] object_facts facts() const { return {at, type->index, size, at, at + size}; }
   // The number of elements of the type.
   [[nodiscard]] std::uint64_t count() const { return type->of->size == 0 ? 1 : size / type->of->size; }
 };

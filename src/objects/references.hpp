@@ -18,6 +18,7 @@ struct reference_field {
   std::uint64_t offset;  // in the object
   stored_address to;     // not none
   bool is_ambiguous;     // of unknown layout, or possibly stale
+  bool may_be_end;       // of unknown layout: may point one past the end of the object that is meant
 };
 
 // Calls f(reference_field) for each reference that is not null and ends behind `from` and before `to`, offsets in the object,
@@ -29,9 +30,9 @@ void for_each_reference(const known_type& of, const std::byte* bytes, std::uint6
   const pointer_map& words = *of.words;
   const std::uint64_t stride = of.of->size;
   if (!words.has_pointers() || stride == 0) return;
-  const auto visit = [&](std::uint64_t at, bool is_ambiguous) {
+  const auto visit = [&](std::uint64_t at, bool is_ambiguous, bool may_be_end) {
     if (const stored_address target = stored_address_in(bytes + at); target != stored_address::none)
-      f(reference_field{at, target, is_ambiguous});
+      f(reference_field{at, target, is_ambiguous, may_be_end});
   };
   // Mostly whole objects are looked at: the division takes a fifth of the time of a small one.
   for (std::uint64_t element = from == 0 ? 0 : from / stride * stride; element < to && element + stride <= size;
@@ -41,9 +42,10 @@ void for_each_reference(const known_type& of, const std::byte* bytes, std::uint6
       if (at >= to) break;
       if (at + w.length <= from) continue;
       if (w.kind == field_kind::reference) {
-        if (w.guards == 0 || words.holds(w, bytes + element)) visit(at, of.of->tolerates_stale);
+        if (w.guards == 0 || words.holds(w, bytes + element)) visit(at, of.of->tolerates_stale, false);
       } else if (w.kind == field_kind::conservative) {
-        for (std::uint64_t each = at; each + sizeof(void*) <= at + w.length; each += sizeof(void*)) visit(each, true);
+        for (std::uint64_t each = at; each + sizeof(void*) <= at + w.length; each += sizeof(void*))
+          visit(each, true, true);
       }
     }
   }
@@ -51,9 +53,9 @@ void for_each_reference(const known_type& of, const std::byte* bytes, std::uint6
 
 // The same for a whole object that is mapped.
 template <class F>
-void for_each_reference(const known_type& of, address object, F&& f) {
-  const std::uint64_t size = size_of_object(object);
-  for_each_reference(of, reinterpret_cast<const std::byte*>(object), size, 0, size, std::forward<F>(f));
+void for_each_reference(const known_type& of, const object_facts& object, F&& f) {
+  for_each_reference(of, reinterpret_cast<const std::byte*>(object.at), object.size, 0, object.size,
+                     std::forward<F>(f));
 }
 
 }  // namespace tenure::heap

@@ -37,26 +37,19 @@ void stabilizer::run(std::span<const rvm::memory_range> changes) {
     destroyed_.insert(d->destroyed.begin(), d->destroyed.end());
     destroyed_.insert(d->retired.begin(), d->retired.end());
   }
-  const auto with_births_locked = [&](auto&& f) {
-    const auto lock_from = [&](auto&& self, std::size_t n) -> void {
-      if (n == store_.size()) return f();
-      store_[n].birth->with_lock([&] { self(self, n + 1); });
-    };
-    lock_from(lock_from, 0);
-  };
-  with_births_locked([&] {
+  store_.with_births_locked([&] {
     trace_changes(changes);
     trace_pending();
     refuse_destroyed_references();
   });
   while (!undescribed_.empty() || !grown_.empty()) {
     describe_types();
-    with_births_locked([&] {
+    store_.with_births_locked([&] {
       trace_pending();
       if (undescribed_.empty()) promote_tables();
     });
   }
-  with_births_locked([&] {
+  store_.with_births_locked([&] {
     for (const auto& d : store_) write_bookkeeping(*d);
   });
 }
@@ -69,25 +62,25 @@ void stabilizer::trace_changes(std::span<const rvm::memory_range> changes) {
     const auto from = reinterpret_cast<address>(range.address), to = from + range.length;
     if (from < in->home + zone_kinds_at) {
       const database_header& h = in->header();
-      for (const stored_address internal : {h.types, h.roots, h.databases})
-        follow({in->home, 0, internal}, if_nothing::refuse);
+      for (const stored_address internal : {h.types, h.roots}) follow({in->home, 0, internal}, if_nothing::refuse);
       continue;
     }
     in->map->for_each_persistent_in(from, to, [&](address object) {
       if (!destroyed_.empty() && destroyed_.contains(object)) return;
       const std::uint64_t begin = from > object ? from - object : 0;
-      trace_object(*in, object, begin, std::min(to - std::min(to, object), size_of_object(object)));
+      const object_facts facts = in->map->facts(object);
+      trace_object(*in, facts, begin, std::min(to - std::min(to, object), facts.size));
     });
   }
 }
 
-void stabilizer::trace_object(database_state& in, address object, std::uint64_t from, std::uint64_t to) {
-  const known_type& type = in.types->at(header_of(object).type);
-  auto* const bytes = reinterpret_cast<std::byte*>(object);
-  const std::uint64_t size = size_of_object(object);
-  if (type.words->has_vtables()) in.types->canonicalize(type, bytes, size, from, to);
-  for_each_reference(type, bytes, size, from, to, [&](const reference_field& r) {
-    follow({object, r.offset, r.to}, r.is_ambiguous ? if_nothing::ignore : if_nothing::refuse);
+void stabilizer::trace_object(database_state& in, const object_facts& object, std::uint64_t from, std::uint64_t to) {
+  const known_type& type = in.types->at(object.type);
+  auto* const bytes = reinterpret_cast<std::byte*>(object.at);
+  if (type.words->has_vtables()) in.types->canonicalize(type, bytes, object.size, from, to);
+  for_each_reference(type, bytes, object.size, from, to, [&](const reference_field& r) {
+    follow({object.at, r.offset, r.to}, r.is_ambiguous ? if_nothing::ignore : if_nothing::refuse);
+    if (r.may_be_end) follow({object.at, r.offset, byte_before(r.to)}, if_nothing::ignore);
   });
 }
 
@@ -114,7 +107,8 @@ void stabilizer::promote(database_state& in, transient_block& y, address object)
   in.birth->note_promoted(y);
   y.promoted.set(bit);
   pending_.emplace_back(&in, object);
-  known_type& type = *in.types->find(header_of(object).type);
+  const object_facts facts = in.map->transient_facts(y, object);
+  known_type& type = *in.types->find(facts.type);
   if (tallies_.empty() || tallies_.back().of != &type) {
     const auto known = std::ranges::find(tallies_, &type, &tally::of);
     if (known == tallies_.end())
@@ -123,7 +117,7 @@ void stabilizer::promote(database_state& in, transient_block& y, address object)
       std::swap(*known, tallies_.back());
   }
   ++tallies_.back().objects;
-  tallies_.back().bytes += size_of_object(object) + sizeof(object_header);
+  tallies_.back().bytes += facts.end - facts.begin;
   if (type.of->is_conservative) ++conservative_;
   if (type.stored == nullptr && std::ranges::find(undescribed_, std::pair(&in, &type)) == undescribed_.end())
     undescribed_.emplace_back(&in, &type);
@@ -134,7 +128,9 @@ void stabilizer::trace_pending() {
   while (!pending_.empty()) {
     const auto [in, object] = pending_.back();
     pending_.pop_back();
-    trace_object(*in, object, 0, size_of_object(object));
+    const object_facts facts =
+        in->map->transient_facts(*in->map->find_transient_block(in->map->block_of(object)), object);
+    trace_object(*in, facts, 0, facts.size);
   }
 }
 
@@ -155,7 +151,10 @@ void stabilizer::refuse_destroyed_references() {
   if (check == destroy_check::never) return;
 #endif
   std::vector<std::pair<address, address>> gone;  // begin and end
-  for (const address object : destroyed_) gone.emplace_back(object, object + size_of_object(object));
+  for (const address object : destroyed_) {
+    const block_map& map = *store_.at(reinterpret_cast<void*>(object))->map;
+    gone.emplace_back(object, object + map.facts(map.find_start(object)).size);
+  }
   if (gone.empty()) return;
   std::ranges::sort(gone);
   const auto is_gone = [&](stored_address to) {
@@ -165,7 +164,8 @@ void stabilizer::refuse_destroyed_references() {
   for (const auto& d : store_)
     d->map->for_each_persistent(0, d->header().blocks_end, [&](address object) {
       if (destroyed_.contains(object)) return;
-      for_each_reference(d->types->at(header_of(object).type), object, [&](const reference_field& r) {
+      const object_facts facts = d->map->facts(object);
+      for_each_reference(d->types->at(facts.type), facts, [&](const reference_field& r) {
         if (!r.is_ambiguous && is_gone(r.to)) refuse({object, r.offset, r.to}, destroyed);
       });
     });
@@ -287,17 +287,18 @@ void stabilizer::write_bookkeeping(database_state& in) {
 void stabilizer::open_zone(database_state& in, std::uint64_t zone) {
   if (in.map->kind_of_zone(zone) == zone_kind::ordinary) return;
   write(in.map->kind_of_zone(zone)) = zone_kind::ordinary;
-  // The zone's bookkeeping may have been in use before, or a large object may have covered it.
+  // The zone's bookkeeping may have been in use before, or a large object may have covered it. What memory shows then is
+  // not what the file has [heap.zone.covered].
+  const bool is_covered = in.birth->has_covered(zone);
   constexpr std::size_t piece = 4 << 10;
-  for (std::uint64_t at = entries_at; at < bookkeeping_size; at += piece) {
+  for (std::uint64_t at = records_at; at < bookkeeping_size; at += piece) {
     auto* const bytes = reinterpret_cast<std::byte*>(in.map->zone_start(zone) + at);
-    if (std::all_of(bytes, bytes + piece, [](std::byte b) { return b == std::byte{}; })) continue;
+    if (!is_covered && std::all_of(bytes, bytes + piece, [](std::byte b) { return b == std::byte{}; })) continue;
     declare_write(bytes, piece);
     std::memset(bytes, 0, piece);
   }
-  block_entry* const first = &in.map->entry(zone * blocks_in_zone);
-  declare_write(first, bookkeeping_blocks * sizeof *first);
-  for (std::uint64_t n = 0; n < bookkeeping_blocks; ++n) first[n] = {block_kind::bookkeeping, 0, 0, 0};
+  for (std::uint64_t n = 0; n < bookkeeping_blocks; ++n)
+    write(in.map->entry(zone * blocks_in_zone + n)) = {block_kind::bookkeeping, 0, 0, 0};
 }
 
 void stabilizer::write_block(database_state& in, transient_block& y) {
@@ -309,24 +310,31 @@ void stabilizer::write_block(database_state& in, transient_block& y) {
   assert(first <= last && stored.is_disjoint_from(y.promoted));  // [heap.object.once]
   declare_write(&stored.word(first), (last - first + 1) * sizeof(std::uint64_t));
   for (std::size_t n = first; n <= last; ++n) stored.word(n) |= y.promoted.word(n);
-  block_entry& entry = write(in.map->entry(y.first));
-  assert(entry.kind == block_kind::unused || (!y.is_large && entry.kind == block_kind::small));
-  if (!y.is_large) {
+  block_record& record = in.map->record(y.first);
+  block_entry& entry = write(record.entry);
+  assert(entry.kind == block_kind::unused || (y.kind != block_kind::large && entry.kind == y.kind));
+  if (y.kind == block_kind::typed) {
+    entry.kind = block_kind::typed;
+    entry.used = static_cast<std::uint16_t>(entry.used + y.promoted.count());
+    for (std::size_t n = 0; n < pages_in_block; ++n) {
+      assert(!record.pages[n].is_typed() || record.pages[n] == y.pages[n]);
+      if (!record.pages[n].is_typed() && !y.promoted.empty_in_page(n)) write(record.pages[n]) = y.pages[n];
+    }
+    return;
+  }
+  if (y.kind == block_kind::small) {
     entry.kind = block_kind::small;
     y.promoted.for_each([&](std::uint64_t g) {
-      entry.used =
-          static_cast<std::uint16_t>(entry.used + granules_of(size_of_object(in.map->start_of(y.first) + g * granule)));
+      entry.used = static_cast<std::uint16_t>(
+          entry.used + granules_of(facts_of_headed(in.map->start_of(y.first) + g * granule).size));
     });
     assert(entry.used <= granules_in_block);
     return;
   }
   entry = {block_kind::large, 0, 0, y.span};
   const std::uint64_t zone_end = (y.first / blocks_in_zone + 1) * blocks_in_zone, end = y.first + y.span;
-  if (const std::uint64_t here = std::min(zone_end, end); here > y.first + 1) {
-    declare_write(&in.map->entry(y.first + 1), (here - y.first - 1) * sizeof(block_entry));
-    for (std::uint64_t b = y.first + 1; b < here; ++b)
-      in.map->entry(b) = {block_kind::continued, 0, 0, static_cast<std::uint32_t>(b - y.first)};
-  }
+  for (std::uint64_t b = y.first + 1; b < std::min(zone_end, end); ++b)
+    write(in.map->entry(b)) = {block_kind::continued, 0, 0, static_cast<std::uint32_t>(b - y.first)};
   for (std::uint64_t b = zone_end; b < end; b += blocks_in_zone)
     write(in.map->kind_of_zone(b / blocks_in_zone)) = zone_kind::continued;
 }
@@ -338,14 +346,17 @@ void stabilizer::free_destroyed(database_state& in) {
   for (const address object : in.destroyed) {
     const std::uint64_t block = in.map->block_of(object);
     const std::uint64_t bit = (object - in.map->start_of(block)) / granule;
-    start_bits& starts = in.map->starts(block);
-    if (!starts.test(bit)) continue;
-    write(starts.word(bit / 64)) &= ~(std::uint64_t{1} << (bit % 64));
-    block_entry& entry = write(in.map->entry(block));
-    assert(entry.kind == block_kind::small || entry.kind == block_kind::large);
-    if (entry.kind == block_kind::small) {
-      assert(entry.used >= granules_of(size_of_object(object)));
-      entry.used = static_cast<std::uint16_t>(entry.used - granules_of(size_of_object(object)));
+    block_record& record = in.map->record(block);
+    if (!record.starts.test(bit)) continue;
+    write(record.starts.word(bit / 64)) &= ~(std::uint64_t{1} << (bit % 64));
+    block_entry& entry = write(record.entry);
+    assert(block_map::has_objects(entry.kind));
+    if (entry.kind != block_kind::large) {
+      const std::size_t page = (object - in.map->start_of(block)) / typed_page_size;
+      if (record.pages[page].is_typed() && record.starts.empty_in_page(page)) write(record.pages[page]) = {};
+      const std::uint64_t taken = entry.kind == block_kind::typed ? 1 : granules_of(facts_of_headed(object).size);
+      assert(entry.used >= taken);
+      entry.used = static_cast<std::uint16_t>(entry.used - taken);
       if (entry.used == 0) {
         entry = {};
         emptier.push_back(block / blocks_in_zone);
@@ -356,9 +367,8 @@ void stabilizer::free_destroyed(database_state& in) {
     emptier.push_back(block / blocks_in_zone);
     const std::uint64_t zone_end = (block / blocks_in_zone + 1) * blocks_in_zone;
     const std::uint64_t object_end = block + entry.span, end = std::min<std::uint64_t>(object_end, zone_end);
-    declare_write(&entry, (end - block) * sizeof entry);
     for (std::uint64_t b = block; b < end; ++b) {
-      in.map->entry(b) = {};
+      write(in.map->entry(b)) = {};
       freed.push_back(b);
     }
     for (std::uint64_t b = zone_end; b < object_end; b += blocks_in_zone) {
@@ -370,10 +380,7 @@ void stabilizer::free_destroyed(database_state& in) {
   std::ranges::sort(emptier);
   emptier.erase(std::unique(emptier.begin(), emptier.end()), emptier.end());
   for (const std::uint64_t zone : emptier) {
-    const block_entry* const entries = &in.map->entry(zone * blocks_in_zone);
-    if (zone != 0 && std::all_of(entries + bookkeeping_blocks, entries + blocks_in_zone,
-                                 [](const block_entry& e) { return e.kind == block_kind::unused; }))
-      write(in.map->kind_of_zone(zone)) = zone_kind::unused;
+    if (zone != 0 && in.map->is_unused(zone)) write(in.map->kind_of_zone(zone)) = zone_kind::unused;
   }
 }
 
@@ -381,20 +388,18 @@ void stabilizer::free_destroyed(database_state& in) {
 void stabilizer::declare_objects(database_state& in, transient_block& y) {
   address from = 0, to = 0;
   y.promoted.for_each([&](std::uint64_t g) {
-    const address object = in.map->start_of(y.first) + g * granule;
-    const std::uint64_t size = size_of_object(object);
+    const object_facts object = in.map->transient_facts(y, object_of_bit(in.map->start_of(y.first), y.pages, g));
     ++objects_;
-    bytes_ += size + header_bytes(size);
-    const known_type& type = in.types->at(header_of(object).type);
+    bytes_ += object.end - object.begin;
+    const known_type& type = in.types->at(object.type);
     if (type.words->has_transients()) hide_transients(type, object);
-    const address begin = object - header_bytes(size);
-    if (from != 0 && begin < to + granule) {
-      to = object + size;
+    if (from != 0 && object.begin < to + granule) {
+      to = object.end;
       return;
     }
     if (from != 0) tx_.set_range(reinterpret_cast<void*>(from), to - from);
-    from = begin;
-    to = object + size;
+    from = object.begin;
+    to = object.end;
   });
   if (from != 0) tx_.set_range(reinterpret_cast<void*>(from), to - from);
 }
@@ -405,11 +410,13 @@ bool stabilizer::worth_bulk(database_state& in, std::span<transient_block* const
   const std::uint64_t worth_it = store_.how().tune.bulk;
   std::uint64_t bytes = 0;
   for (const transient_block* y : blocks) {
-    if (y->is_large) {
+    if (y->kind == block_kind::large) {
       bytes += y->span * block_size;
       continue;
     }
-    y->promoted.for_each([&](std::uint64_t g) { bytes += size_of_object(in.map->start_of(y->first) + g * granule); });
+    y->promoted.for_each([&](std::uint64_t g) {
+      bytes += in.map->transient_facts(*y, object_of_bit(in.map->start_of(y->first), y->pages, g)).size;
+    });
     if (bytes >= worth_it) return true;
   }
   return bytes >= worth_it;
@@ -443,19 +450,17 @@ void stabilizer::write_in_bulk(database_state& in, transient_block& y) {
   }();
   address last_end = begin;
   y.promoted.for_each([&](std::uint64_t g) {
-    const address object = begin + g * granule;
-    const std::uint64_t size = size_of_object(object);
+    const object_facts object = in.map->transient_facts(y, object_of_bit(begin, y.pages, g));
     ++objects_;
-    bytes_ += size + header_bytes(size);
-    const known_type& type = in.types->at(header_of(object).type);
+    bytes_ += object.end - object.begin;
+    const known_type& type = in.types->at(object.type);
     if (type.words->has_transients()) hide_transients(type, object);
-    const address from = object - header_bytes(size);
     // Padding between objects is zero.
-    if (!(is_pure && from - last_end < granule)) {
+    if (!(is_pure && object.begin - last_end < granule)) {
       if (last_end > done) bulk_.pieces.push_back(whole(done, last_end)), done = last_end;
-      zeros_until(from);
+      zeros_until(object.begin);
     }
-    last_end = object + size;
+    last_end = object.end;
   });
   if (last_end > done) bulk_.pieces.push_back(whole(done, last_end)), done = last_end;
   zeros_until(end);
@@ -470,12 +475,11 @@ void stabilizer::flush_bulk() {
   bulk_ = {};
 }
 
-void stabilizer::hide_transients(const known_type& of, address object) {
-  const std::uint64_t size = size_of_object(object);
-  for (std::uint64_t element = 0; element < size; element += of.of->size)
+void stabilizer::hide_transients(const known_type& of, const object_facts& object) {
+  for (std::uint64_t element = 0; element < object.size; element += of.of->size)
     for (const pointer_map::word& w : of.words->words()) {
-      auto* const at = reinterpret_cast<std::byte*>(object + element + w.offset);
-      if (w.kind != field_kind::transient || !of.words->holds(w, reinterpret_cast<std::byte*>(object + element)))
+      auto* const at = reinterpret_cast<std::byte*>(object.at + element + w.offset);
+      if (w.kind != field_kind::transient || !of.words->holds(w, reinterpret_cast<std::byte*>(object.at + element)))
         continue;
       hidden_.hide(at, w.length);
     }

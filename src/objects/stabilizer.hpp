@@ -48,7 +48,7 @@ class stabilizer {
 
   void trace_changes(std::span<const rvm::memory_range> changes);
   // Follows those references of an object that lie in [from, to) of it.
-  void trace_object(database_state& in, address object, std::uint64_t from, std::uint64_t to);
+  void trace_object(database_state& in, const object_facts& object, std::uint64_t from, std::uint64_t to);
   // What becomes of a reference that leads to no object of the store: a word of unknown layout may be none.
   enum class if_nothing { refuse, ignore };
   void follow(const reference& r, if_nothing how);
@@ -71,7 +71,7 @@ class stabilizer {
   [[nodiscard]] bool worth_bulk(database_state& in, std::span<transient_block* const> blocks) const;
   void write_in_bulk(database_state& in, transient_block& y);
   void flush_bulk();
-  void hide_transients(const known_type& of, address object);
+  void hide_transients(const known_type& of, const object_facts& object);
   // The caller is about to write to the object: keeps the old bytes, and declares the new ones.
   template <class T>
   T& write(T& object) {

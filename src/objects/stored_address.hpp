@@ -29,6 +29,10 @@ enum class stored_address : std::uint64_t { none = 0 };
 [[nodiscard]] inline const void* in_memory(stored_address at) noexcept {
   return reinterpret_cast<const void*>(static_cast<std::uint64_t>(at));
 }
+// The address before it.
+[[nodiscard]] inline stored_address byte_before(stored_address at) noexcept {
+  return stored_address{static_cast<std::uint64_t>(at) - 1};
+}
 // The object that is there, which must have the type.
 template <class T>
 [[nodiscard]] T* object_at(stored_address at) noexcept {

@@ -36,6 +36,9 @@ struct stored_type {
   std::uint32_t first_slot, slots;  // of vtables
   stored_field* fields;
   std::uint64_t field_count;
+  std::uint64_t tail;       // 0. For the offset from which on the fields repeat
+  std::uint32_t same_name;  // 0. For the index of another layout of the same name
+  std::uint32_t reserved[3];
 };
 constexpr std::uint32_t stored_type_conservative = 1, stored_type_tolerates_stale = 2;
 
@@ -51,16 +54,6 @@ struct root_entry {
 };
 struct root_table {
   root_entry* entries;  // in no order
-  std::uint64_t count, capacity;
-};
-
-struct database_entry {
-  stored_text name;
-  std::uint64_t home, reservation;
-  std::uint8_t database_id[16];
-};
-struct database_table {
-  database_entry* entries;
   std::uint64_t count, capacity;
 };
 

@@ -85,8 +85,6 @@ class type_index {
   void make_vtables(known_type& of);
   void check_vtables(const known_type& of) const;
 
-  static constexpr std::uint32_t most_types = 1 << 20;
-
   const std::string database_;
   std::byte* const slots_;
   mutable std::mutex mutex_;

@@ -31,7 +31,7 @@ class verifier {
         });
     }
     for (const auto& d : store_) {
-      check_roots(*d);
+      store_.with_births_locked([&] { check_roots(*d); });
       check_objects(*d);
     }
     return std::move(found_);
@@ -83,59 +83,108 @@ class verifier {
         continue;
       }
       const block_entry& e = d.map->entry(b);
+      if (e.kind != block_kind::typed && d.map->record(b).pages != page_words{})
+        say(at(d, b) + ": has types for its pages, but is not of that kind");
       if (b % blocks_in_zone < bookkeeping_blocks) {
         if (e.kind != block_kind::bookkeeping) say(at(d, b) + ": is not marked as bookkeeping");
         continue;
       }
-      switch (e.kind) {
-        case block_kind::unused:
-        case block_kind::continued:
-          if (!d.map->starts(b).empty()) say(at(d, b) + ": objects start in a block that has none");
-          if (e.kind == block_kind::continued &&
-              (e.span == 0 || e.span > b % blocks_in_zone || d.map->entry(b - e.span).kind != block_kind::large))
-            say(at(d, b) + ": continues a large object that is not there");
-          break;
-        case block_kind::small: check_small(d, b, e); break;
-        case block_kind::large: check_large(d, b, e); break;
-        default: say(at(d, b) + ": is of unknown kind " + std::to_string(static_cast<int>(e.kind)));
-      }
+      // Other threads make objects meanwhile: the transient ones of the block change.
+      store_.with_births_locked([&] { check_block(d, b, e); });
     }
   }
 
-  bool check_header(database_state& d, std::uint64_t b, address object, std::uint64_t room) {
-    const object_header& h = header_of(object);
-    const known_type* const type = d.types->find(h.type);
+  void check_block(database_state& d, std::uint64_t b, const block_entry& e) {
+    switch (e.kind) {
+      case block_kind::unused:
+      case block_kind::continued:
+        if (!d.map->starts(b).empty()) say(at(d, b) + ": objects start in a block that has none");
+        if (e.kind == block_kind::continued &&
+            (e.span == 0 || e.span > b % blocks_in_zone || d.map->entry(b - e.span).kind != block_kind::large))
+          say(at(d, b) + ": continues a large object that is not there");
+        break;
+      case block_kind::small: check_small(d, b, e); break;
+      case block_kind::typed: check_typed(d, b, e); break;
+      case block_kind::large: check_large(d, b, e); break;
+      default: say(at(d, b) + ": is of unknown kind " + std::to_string(static_cast<int>(e.kind)));
+    }
+  }
+
+  // Whether what its header or its page says of an object makes sense.
+  bool check_facts(database_state& d, std::uint64_t b, const object_facts& object, std::uint64_t room) {
+    const known_type* const type = d.types->find(object.type);
     if (type == nullptr || type->stored == nullptr) {
-      say(at(d, b) + ": the object at " + os::hexadecimal(reinterpret_cast<void*>(object)) + " has the unknown type " +
-          std::to_string(h.type) + how_reached(object));
+      say(at(d, b) + ": the object at " + os::hexadecimal(reinterpret_cast<void*>(object.at)) +
+          " has the unknown type " + std::to_string(object.type) + how_reached(object.at));
       return false;
     }
-    const std::uint64_t size = size_of_object(object);
-    if (size == 0 || size > room || (type->of->size != 0 && size % type->of->size != 0)) {
-      say(at(d, b) + ": " + type->of->name + " at " + os::hexadecimal(reinterpret_cast<void*>(object)) +
-          " has the size " + std::to_string(size) + how_reached(object));
+    if (object.size == 0 || object.size > room || (type->of->size != 0 && object.size % type->of->size != 0)) {
+      say(at(d, b) + ": " + type->of->name + " at " + os::hexadecimal(reinterpret_cast<void*>(object.at)) +
+          " has the size " + std::to_string(object.size) + how_reached(object.at));
       return false;
     }
     return true;
+  }
+
+  void check_flags(database_state& d, std::uint64_t b, address object) {
+    const auto* const header = reinterpret_cast<const object_header*>(object - sizeof(object_header));
+    if (const std::uint32_t flags = header->type / most_types; flags != 0)
+      say(at(d, b) + ": the object at " + os::hexadecimal(reinterpret_cast<void*>(object)) + " has the unknown flags " +
+          std::to_string(flags) + how_reached(object));
+  }
+
+  void check_once(database_state& d, std::uint64_t b, std::uint64_t start_bit, address object) {
+    if (const transient_block* y = d.map->find_transient_block(b); y != nullptr && y->starts.test(start_bit))
+      say(at(d, b) + ": the object at " + os::hexadecimal(reinterpret_cast<void*>(object)) +
+          " is persistent and transient at once");
   }
 
   void check_small(database_state& d, std::uint64_t b, const block_entry& e) {
     std::uint64_t used = 0;
     address free_from = d.map->start_of(b);
     d.map->starts(b).for_each([&](std::uint64_t g) {
-      const address object = d.map->start_of(b) + g * granule;
-      if (!check_header(d, b, object, d.map->start_of(b + 1) - object)) return;
-      if (object - sizeof(object_header) < free_from)
-        say(at(d, b) + ": the object at " + os::hexadecimal(reinterpret_cast<void*>(object)) +
+      const object_facts object = facts_of_headed(d.map->start_of(b) + g * granule);
+      check_flags(d, b, object.at);
+      if (!check_facts(d, b, object, d.map->start_of(b + 1) - object.at)) return;
+      if (object.begin < free_from)
+        say(at(d, b) + ": the object at " + os::hexadecimal(reinterpret_cast<void*>(object.at)) +
             " overlaps the one before");
-      free_from = object + size_of_object(object);
-      used += granules_of(size_of_object(object));
-      if (const transient_block* y = d.map->find_transient_block(b); y != nullptr && y->starts.test(g))
-        say(at(d, b) + ": the object at " + os::hexadecimal(reinterpret_cast<void*>(object)) +
-            " is persistent and transient at once");
+      free_from = object.end;
+      used += granules_of(object.size);
+      check_once(d, b, g, object.at);
     });
     if (used != e.used)
       say(at(d, b) + ": " + std::to_string(used) + " granules are in use, " + std::to_string(e.used) + " are counted");
+  }
+
+  void check_typed(database_state& d, std::uint64_t b, const block_entry& e) {
+    const block_record& r = d.map->record(b);
+    const auto page_text = [&](std::size_t n) {
+      return at(d, b) + ": the typed page at " +
+             os::hexadecimal(reinterpret_cast<void*>(d.map->start_of(b) + n * typed_page_size));
+    };
+    for (std::size_t n = 0; n < pages_in_block; ++n) {
+      const page_word page = r.pages[n];
+      const std::uint64_t objects = r.starts.count_in_page(n);
+      if (page.is_typed() != (objects != 0))
+        say(page_text(n) + " has " + std::to_string(objects) + " objects, but " + (page.is_typed() ? "a" : "no") +
+            " type");
+      if (page.is_typed() && !page.is_sound())
+        say(page_text(n) + " has objects of type " + std::to_string(page.type()) + " with " +
+            std::to_string(page.size()) + " bytes");
+    }
+    r.starts.for_each([&](std::uint64_t g) {
+      const std::size_t n = g * granule / typed_page_size;
+      if (!r.pages[n].is_sound()) return;
+      const object_facts object = facts_of_typed(object_of_bit(d.map->start_of(b), r.pages, g), r.pages[n]);
+      const std::uint64_t offset = object.at - d.map->start_of(b);
+      if (offset / granule != g || offset + r.pages[n].stride() > (n + 1) * typed_page_size)
+        say(page_text(n) + " has an object that lies in no slot, at granule " + std::to_string(g));
+      else if (check_facts(d, b, object, r.pages[n].size()))
+        check_once(d, b, g, object.at);
+    });
+    if (const std::uint64_t objects = r.starts.count(); objects != e.used)
+      say(at(d, b) + ": has " + std::to_string(objects) + " objects, " + std::to_string(e.used) + " are counted");
   }
 
   void check_large(database_state& d, std::uint64_t b, const block_entry& e) {
@@ -144,8 +193,8 @@ class verifier {
     std::uint64_t objects = 0;
     d.map->starts(b).for_each([&](std::uint64_t g) {
       ++objects;
-      const address object = d.map->start_of(b) + g * granule;
-      (void)check_header(d, b, object, e.span * block_size - g * granule);
+      check_flags(d, b, d.map->start_of(b) + g * granule);
+      (void)check_facts(d, b, facts_of_headed(d.map->start_of(b) + g * granule), e.span * block_size - g * granule);
     });
     if (objects != 1) say(at(d, b) + ": " + std::to_string(objects) + " objects start in the block of a large one");
   }
@@ -164,35 +213,38 @@ class verifier {
 
   void check_objects(database_state& d) {
     const std::uint64_t end = std::min(d.header().blocks_end, d.region.size() / block_size);
-    d.map->for_each_persistent(0, end, [&](address object) {
-      const sound_object known = sound_at(d, object);
-      if (!known) return;                        // check_header has reported it
-      if (d.destroyed.contains(object)) return;  // removed in the open transaction: nobody uses it again
-      const known_type& type = *known.type;
-      for_each_reference(type, object, [&](const reference_field& r) {
-        if (r.is_ambiguous) return;
-        const void* const target = in_memory(r.to);
-        const database_state* const in = store_.at(target);
-        const sound_object to = find_sound(store_, r.to);
-        if (to.is_persistent || (to && by_writer_)) return;
-        say(object_text(store_, object) + field_text(store_, object, r.offset) + " refers to " +
-            os::hexadecimal(target) + ", " +
-            (in == nullptr ? describe_address(target) + "which is not in the store"
-             : to          ? "an object that is not persistent"
-                           : std::string("where no object is")) +
-            how_reached(object));
-      });
-      check_vtables(d, type, object);
-    });
+    d.map->for_each_persistent(0, end,
+                               [&](address object) { store_.with_births_locked([&] { check_object(d, object); }); });
   }
 
-  void check_vtables(const database_state& d, const known_type& type, address object) {
-    if (!type.words->has_vtables() || by_writer_) return;
-    const std::uint64_t size = size_of_object(object);
-    std::vector<std::byte> copy(reinterpret_cast<std::byte*>(object), reinterpret_cast<std::byte*>(object) + size);
-    if (d.types->canonicalize(type, copy.data(), size))
-      say(object_text(store_, object) + " has a vtable pointer that means nothing in another process" +
+  void check_object(database_state& d, address object) {
+    const sound_object known = sound_at(d, object);
+    if (!known) return;                        // check_facts has reported it
+    if (d.destroyed.contains(object)) return;  // removed in the open transaction: nobody uses it again
+    const known_type& type = *known.type;
+    for_each_reference(type, known.facts(), [&](const reference_field& r) {
+      if (r.is_ambiguous) return;
+      const void* const target = in_memory(r.to);
+      const database_state* const in = store_.at(target);
+      const sound_object to = find_sound(store_, r.to);
+      if (to.is_persistent || (to && by_writer_)) return;
+      say(object_text(store_, object) + field_text(store_, object, r.offset) + " refers to " + os::hexadecimal(target) +
+          ", " +
+          (in == nullptr ? describe_address(target) + "which is not in the store"
+           : to          ? "an object that is not persistent"
+                         : std::string("where no object is")) +
           how_reached(object));
+    });
+    check_vtables(d, type, known);
+  }
+
+  void check_vtables(const database_state& d, const known_type& type, const sound_object& object) {
+    if (!type.words->has_vtables() || by_writer_) return;
+    const auto* const bytes = reinterpret_cast<std::byte*>(object.at);
+    std::vector<std::byte> copy(bytes, bytes + object.size);
+    if (d.types->canonicalize(type, copy.data(), object.size))
+      say(object_text(store_, object.at) + " has a vtable pointer that means nothing in another process" +
+          how_reached(object.at));
   }
 
   const database_set& store_;

@@ -47,6 +47,8 @@ const char* text_of(errc code) {
     case errc::segment_full: return "the segment may not grow so far";
     case errc::wrong_tracking: return "the region's changes are found in another way";
     case errc::stray_write: return "recoverable memory was written outside of any transaction";
+    case errc::copied: return "a copy of files that were in use";
+    case errc::no_history: return "a part of the past that is not there";
     case errc::bad_type: return "what a class says about itself does not fit it";
   }
   return "unknown error";

@@ -3,6 +3,7 @@
 // The file system of this machine.
 #include "os/file.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <sys/file.h>
@@ -20,6 +21,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -185,6 +187,10 @@ class real_file final : public file {
 
   [[nodiscard]] const std::string& path() const override { return path_; }
   [[nodiscard]] bool is_device() const override { return device_; }
+  [[nodiscard]] file_id id() const override {
+    const struct stat opened = status();
+    return {opened.st_dev, opened.st_ino};
+  }
   [[nodiscard]] std::uint32_t block_size() const override { return block_size_; }
 
   [[nodiscard]] std::uint64_t size() const override {
@@ -475,6 +481,19 @@ class system_disk final : public disk {
     struct stat found {};
     if (::stat(path.c_str(), &found) == 0 && !S_ISDIR(found.st_mode))
       throw_system_error(ENOTDIR, "cannot make the directory " + path, "something else has this name");
+  }
+
+  [[nodiscard]] std::vector<std::string> names_in(const std::string& directory) override {
+    DIR* const opened = ::opendir(directory.c_str());
+    if (opened == nullptr) {
+      if (errno == ENOENT) return {};
+      throw_system_error(errno, "cannot read the directory " + directory);
+    }
+    std::vector<std::string> names;
+    while (const dirent* const entry = ::readdir(opened))  // NOLINT(concurrency-mt-unsafe): its own stream
+      if (const std::string_view name = entry->d_name; name != "." && name != "..") names.emplace_back(name);
+    ::closedir(opened);
+    return names;
   }
 
   void sync_directory_of(const std::string& path) override {

@@ -15,6 +15,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "os/access.hpp"
 
@@ -25,6 +26,12 @@ using const_bytes = std::span<const std::byte>;
 
 enum class lock_kind { shared, exclusive };
 
+// What tells a file from every other one of the machine, and from its copies.
+struct file_id {
+  std::uint64_t device, inode;
+  bool operator==(const file_id&) const = default;
+};
+
 // An open file or block device. Thread-safe: operations on distinct ranges may run at the same time.
 class file {
  public:
@@ -34,6 +41,7 @@ class file {
 
   [[nodiscard]] virtual const std::string& path() const = 0;
   [[nodiscard]] virtual bool is_device() const = 0;
+  [[nodiscard]] virtual file_id id() const = 0;
   // In bytes. For a block device, the size of the device.
   [[nodiscard]] virtual std::uint64_t size() const = 0;
   // The unit that the storage writes as a whole, or a multiple of that unit: 512 to 4096 bytes.
@@ -113,6 +121,8 @@ class disk {
   virtual void remove(const std::string& path) = 0;
   // Makes a directory, durably. Its parent must exist. Does nothing if the directory exists.
   virtual void make_directory(const std::string& path) = 0;
+  // What is in a directory, in no order; nothing if there is no such directory.
+  [[nodiscard]] virtual std::vector<std::string> names_in(const std::string& directory) = 0;
   // Makes creations, renames and removals durable in the directory of the file `path`. If `path` is a link, that is the
   // directory of its target, too.
   virtual void sync_directory_of(const std::string& path) = 0;

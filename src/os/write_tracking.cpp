@@ -68,6 +68,19 @@ bool write_tracking::start(std::byte* base, std::size_t length) noexcept {
   return false;
 }
 
+// A page that comes into memory counts as written then, so nothing has to be armed.
+bool write_tracking::grow(std::size_t length) noexcept {
+  uffdio_register added{};
+  added.range = {reinterpret_cast<std::uint64_t>(base_) + length_, length - length_};
+  added.mode = UFFDIO_REGISTER_MODE_WP;
+  if (!is_on() || ::ioctl(userfaultfd_, UFFDIO_REGISTER, &added) != 0) {
+    stop();
+    return false;
+  }
+  length_ = length;
+  return true;
+}
+
 void write_tracking::stop() noexcept {
   if (userfaultfd_ >= 0) ::close(userfaultfd_);  // this ends the registration
   if (pagemap_ >= 0) ::close(pagemap_);

@@ -29,6 +29,9 @@ class write_tracking {
   // From now on writes in the mapping are noted, and earlier ones are forgotten. Returns false if the kernel cannot do
   // it or does not allow it. Async-signal-safe.
   bool start(std::byte* base, std::size_t length) noexcept;
+  // The mapping has become longer. Notes of the old part stay; of the new one, which nobody has written yet, they begin.
+  // Returns false if the kernel refuses; then it stops. Async-signal-safe.
+  bool grow(std::size_t length) noexcept;
   void stop() noexcept;
   [[nodiscard]] bool is_on() const noexcept { return userfaultfd_ >= 0; }
 

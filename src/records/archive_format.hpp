@@ -33,7 +33,7 @@ struct part_header {
   identity log_id;                                               //   16
   std::uint64_t part;                                            //   32  its number
   std::int64_t created;                                          //   40  ns since 1970, for people
-  std::uint32_t compatible, read_only_compatible, incompatible;  // 48, 52, 56: as in status_block
+  std::uint32_t compatible, read_only_compatible, incompatible;  // 48, 52, 56: as in manifest_header
   std::uint32_t log_path_length;                                 //   60
   std::array<char, 3000> log_path;                               //   64  absolute, for messages; cut if longer
   std::array<std::uint8_t, 1028> reserved;                       // 3064

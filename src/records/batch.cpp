@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <limits>
 #include <optional>
 
 #include "log/checksum.hpp"
@@ -51,6 +52,11 @@ void put_padded(std::byte* to, const void* from, std::size_t length) {
 std::uint32_t segment_record_length(const segment& s) {
   return static_cast<std::uint32_t>(sizeof(record_header) + sizeof(segment_body)) + padded(s.logged_path().size());
 }
+// As a segment record has it.
+std::uint32_t known_pages(const segment& s) {
+  const std::uint64_t pages = s.length() / redo_page;
+  return s.is_raw() || pages > std::numeric_limits<std::uint32_t>::max() ? 0 : static_cast<std::uint32_t>(pages);
+}
 std::uint32_t transaction_head_length(std::string_view label) {
   return static_cast<std::uint32_t>(sizeof(record_header) + sizeof(transaction_body)) + padded(label.size());
 }
@@ -61,6 +67,7 @@ void group_buffer::clear() {
   used = sizeof(group_header);
   records = last_record = 0;
   dictionary.clear();
+  named_at.clear();
 }
 
 constexpr std::size_t groups_in_slab = 8;
@@ -285,8 +292,9 @@ class batch::appender {
     const auto& path = s.logged_path();
     std::byte* at = g.bytes + g.used;
     put(at, record_header{record_type::segment, 0, length, g.last_record, static_cast<std::uint32_t>(path.size())});
-    put(at + sizeof(record_header), segment_body{s.id(), s.is_raw() ? 1u : 0u, 0});
+    put(at + sizeof(record_header), segment_body{s.id(), s.is_raw() ? 1u : 0u, known_pages(s)});
     put_padded(at + sizeof(record_header) + sizeof(segment_body), path.data(), path.size());
+    g.named_at.push_back(g.used);
     g.used += length;
     g.last_record = length;
     ++g.records;
@@ -361,6 +369,13 @@ std::uint64_t batch::bound(const commit_image& commit, std::uint32_t block, std:
   return round_up(bytes + names + groups * per_group, block) + (groups - 1) * block;
 }
 
+void batch::note_lengths(group_buffer& in) {
+  for (std::size_t n = 0; n < in.dictionary.size(); ++n) {
+    std::byte* const at = in.bytes + in.named_at[n] + sizeof(record_header) + offsetof(segment_body, pages);
+    if (const std::uint32_t pages = known_pages(*in.dictionary[n]); pages != get<std::uint32_t>(at)) put(at, pages);
+  }
+}
+
 void batch::append(const commit_image& commit, std::span<const page_ref> pages) {
   assert(!commit.is_empty());
   const std::uint64_t groups_before = groups_.size();
@@ -392,12 +407,14 @@ void batch::append(const commit_image& commit, std::span<const page_ref> pages) 
       last.records = records_before;
       last.last_record = last_record_before;
       last.dictionary.resize(names_before);
+      last.named_at.resize(names_before);
     }
     segments_.resize(segments_before);
     ranges_ = ranges_before;
     payload_ = payload_before;
     throw;
   }
+  for (std::size_t n = groups_before == 0 ? 0 : groups_before - 1; n < groups_.size(); ++n) note_lengths(*groups_[n]);
   for (const page_ref& page : pages)
     if (page.in->pages().note_commit(page.page, number_)) pages_.push_back(page);
   if (groups_.size() == groups_before) {
@@ -460,7 +477,10 @@ batch_savings batch::drop_overwritten() {
       return true;
     });
   }
-  if (saved.transactions != 0) remove_commits(dead);
+  if (saved.transactions != 0) {
+    remove_commits(dead);
+    has_all_ = false;
+  }
   return saved;
 }
 
@@ -523,7 +543,7 @@ std::vector<os::const_bytes> batch::finish(const log_stamp& log, lsn at, std::ui
     header.previous = previous_group;
     header.generation = log.generation;
     header.records = g->records;
-    header.flags = &g == &groups_.back() ? group_last : 0;
+    header.flags = (&g == &groups_.back() ? group_last : 0) | (has_all_ ? group_of_all : 0);
     put(g->bytes, header);
     constexpr auto covered_from = offsetof(group_header, log_id);
     header.checksum = crc32c({g->bytes + covered_from, g->used - covered_from});

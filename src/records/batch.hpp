@@ -62,6 +62,7 @@ struct group_buffer {
   std::uint32_t records;
   std::uint32_t last_record;  // length of the last record, 0 if none
   std::vector<segment*> dictionary;
+  std::vector<std::uint32_t> named_at;  // offsets of their records
 };
 
 // A pool of buffers that are reused, so that a steady flow of commits touches no new memory. The buffers lie in slabs
@@ -146,6 +147,8 @@ class batch {
   };
   class appender;
   group_buffer& add_group();
+  // Segments may have grown since they were named.
+  static void note_lengths(group_buffer& in);
   void remove_commits(const std::vector<bool>& dead);
 
   std::uint64_t number_;
@@ -154,6 +157,7 @@ class batch {
   std::vector<commit_place> commits_;
   std::vector<page_ref> pages_;
   std::vector<segment*> segments_;
+  bool has_all_ = true;  // nothing was dropped
   std::uint64_t bytes_ = 0, lazy_ = 0, ranges_ = 0, payload_ = 0;
 };
 

@@ -3,7 +3,7 @@
 // The contents of a log's blocks, byte by byte. docs/formats.md says the same in prose. All integers are little-endian.
 //
 // The area holds *groups*. A group starts at a block boundary, and is not written again once it is acknowledged. It
-// carries its own LSN, so a group of an earlier lap of the ring cannot be taken for a new one [rvm.log.lap].
+// carries its own LSN, so a group of an earlier use of the file cannot be taken for a new one [rvm.log.lap].
 // Consecutive groups that were written with one sync form a *batch*, which counts whole or not at all [rvm.log.batch].
 // At most one batch is unsynced at any time. So an invalid group with a later batch behind it is damage, and not a torn
 // tail [rvm.log.one-in-flight].
@@ -34,14 +34,17 @@ struct group_header {
   std::uint64_t batch;           //   24  LSN of the first group of the batch
   std::uint64_t synced_through;  //   32  the log was durable up to here when this was built
   std::uint32_t length;          //   40  bytes used, this header included
-  std::uint32_t previous;        //   44  length on disk, padding included, of the group before; 0: none
+  std::uint32_t previous;        //   44  length on disk, padding included, of the group before; 0: not known
   std::uint32_t generation;      //   48  of the opening that wrote it
   std::uint32_t records;         //   52
-  std::uint32_t flags;           //   56  group_last
+  std::uint32_t flags;           //   56  group_last, group_of_all
   std::uint32_t reserved;        //   60  zero
 };
 static_assert(sizeof(group_header) == 64);
 inline constexpr std::uint32_t group_last = 1;  // the last group of its batch
+// Its batch has all commits that were made. Otherwise some were left out because later ones cover them, and only the
+// batch as a whole leads from one state that there was to another [rvm.log.batch].
+inline constexpr std::uint32_t group_of_all = 2;
 
 // Record types 4 to 6 are reserved: prepare, outcome, snapshot. Type 2 is only read: earlier versions wrote it.
 enum class record_type : std::uint16_t { segment = 1, transaction = 2, runs = 3, changes = 7 };
@@ -61,9 +64,9 @@ inline constexpr std::uint16_t record_lazy = 4;   // committed no_flush
 // The body of a segment record. It names a segment for the rest of its group. The segment's number in the group is the
 // number of segment records before this one. The path follows: absolute, or relative to the log's directory.
 struct segment_body {
-  identity id;             //   16  zero for a raw segment
-  std::uint32_t raw;       //   32  1: no header, data from byte 0
-  std::uint32_t reserved;  //   36
+  identity id;          //   16  zero for a raw segment
+  std::uint32_t raw;    //   32  1: no header, data from byte 0
+  std::uint32_t pages;  //   36  of redo_page bytes, that it had at least when the group was filled; 0: not known
 };
 static_assert(sizeof(segment_body) == 24);
 

@@ -44,8 +44,9 @@ class cursor {
   const std::string& place_;
 };
 
-segment_name parse_segment(cursor& at, const record_header& header) {
+segment_name parse_segment(cursor& at, const record_header& header, std::uint64_t& length) {
   const auto body = at.take<segment_body>();
+  length = std::uint64_t{body.pages} * redo_page;
   const auto path = at.take_padded(header.count);
   return {body.id, body.raw != 0, std::string(reinterpret_cast<const char*>(path.data()), path.size())};
 }
@@ -133,10 +134,13 @@ group_view::group_view(os::const_bytes bytes, const group_header& header, const 
     if (record.length < sizeof record || record.length % 8 != 0) at.fail("a record's length is senseless");
     cursor body(at.take(record.length - sizeof record), place);
     switch (record.type) {
-      case record_type::segment: segments_.push_back(parse_segment(body, record)); break;
+      case record_type::segment: segments_.push_back(parse_segment(body, record, lengths_.emplace_back())); break;
       case record_type::changes:
       case record_type::transaction:
-      case record_type::runs: transactions_.push_back(parse_transaction(body, record, segments_.size())); break;
+      case record_type::runs:
+        transactions_.push_back(parse_transaction(body, record, segments_.size()));
+        transactions_.back().at = static_cast<std::uint32_t>(header.length - at.left() - record.length);
+        break;
       default: at.fail("a record is of a type that this version of the library does not know");
     }
     if (body.left() != 0) body.fail("a record is longer than what it holds");

@@ -62,6 +62,7 @@ struct transaction_view {
   std::string_view label;
   std::vector<range_view> ranges;
   std::vector<bulk_run_view> runs;
+  std::uint32_t at = 0;  // offset of the record in its group
 };
 
 // The parsed contents of a group whose checksum has been verified. It refers to the bytes it was made from.
@@ -72,12 +73,17 @@ class group_view {
 
   [[nodiscard]] const group_header& header() const { return header_; }
   [[nodiscard]] const std::vector<segment_name>& segments() const { return segments_; }
+  // Bytes that each of them had at least; 0: not known.
+  [[nodiscard]] const std::vector<std::uint64_t>& lengths() const { return lengths_; }
   // In the order of the commits.
   [[nodiscard]] const std::vector<transaction_view>& transactions() const { return transactions_; }
+  // Forgets all transactions but so many of the first ones.
+  void keep_first(std::size_t transactions) { transactions_.resize(transactions); }
 
  private:
   group_header header_;
   std::vector<segment_name> segments_;
+  std::vector<std::uint64_t> lengths_;
   std::vector<transaction_view> transactions_;
 };
 

@@ -58,15 +58,30 @@ class prober {
                                  std::to_string(at) + " " + log.path() + "` says what that is");
 }
 
-}  // namespace
-
-std::string place_of(const readable_log& log, lsn at) {
-  return log.path() + ": the log's group at LSN " + std::to_string(at) + " (offset " +
-         std::to_string(log.file_offset(at)) + ")";
+// Before the first group of an opening is written, the manifest has its generation.
+void require_newest(const readable_log& log, const manifest& status, const group_header& found) {
+  if (found.generation <= status.generation) return;
+  throw error(errc::wrong_log, log.path() + ": is an older copy of the log's manifest: it knows of " +
+                                   std::to_string(status.generation) +
+                                   " openings for writing, and the log's files of " + std::to_string(found.generation) +
+                                   "; put files of the same moment in place, or restore log and segments from a "
+                                   "backup, of one moment");
 }
 
-log_tail find_tail(const readable_log& log, const status_block& status, const progress_callback& progress) {
-  const lsn head = status.head, limit = head + log.area();
+}  // namespace
+
+void require_newest(const readable_log& log, const manifest& status) {
+  if (status.tail >= log.end()) return;
+  prober probe(log);
+  if (const auto group = probe.group_at(status.tail, log.end())) require_newest(log, status, *group);
+}
+
+std::string place_of(const readable_log& log, lsn at) {
+  return log.path() + ": the log's group at LSN " + std::to_string(at) + " (" + log.place(at) + ")";
+}
+
+log_tail find_tail(const readable_log& log, const manifest& status, const progress_callback& progress) {
+  const lsn head = status.head, limit = log.end();
   prober probe(log);
 
   // Finds some group far behind. Every group before the last batch is durable, so "is there a group after x" is true up
@@ -90,6 +105,7 @@ log_tail find_tail(const readable_log& log, const status_block& status, const pr
   while (at < limit) {
     const auto group = probe.group_at(at, limit);
     if (!group || group->batch != batch || (at != batch && group->generation != generation)) break;
+    require_newest(log, status, *group);
     generation = group->generation;
     previous_group = at;
     at += padded_length(*group, log.block());
@@ -140,9 +156,18 @@ log_tail find_tail(const readable_log& log, const status_block& status, const pr
     from = std::max(from, until);
   }
   if (result.tail < status.tail)
-    damaged(log, result.tail,
-            "the status block says that the log was durable up to LSN " + std::to_string(status.tail));
+    damaged(log, result.tail, "the manifest says that the log was durable up to LSN " + std::to_string(status.tail));
   return result;
+}
+
+lsn find_group_before(const readable_log& log, lsn from, lsn end) {
+  prober probe(log);
+  lsn at = round_down(std::max(from, end > max_group ? end - max_group : 0), log.block());
+  while (const auto group = probe.first_group(at, end, end)) {
+    at = group->lsn + padded_length(*group, log.block());
+    if (at == end) return group->lsn;
+  }
+  damaged(log, end, "it does not lead to the group before it");
 }
 
 void read_backwards(const readable_log& log, const log_part& part,
@@ -176,8 +201,8 @@ void read_backwards(const readable_log& log, const log_part& part,
     if (!group_intact(bytes, header)) damaged(log, at, "its checksum does not match");
     if (!visit(group_view(bytes, header, place_of(log, at)))) return;
     end = at;
-    at -= header.previous;
-    if (end > from && header.previous == 0) damaged(log, end, "it does not lead to the group before it");
+    // The first group of an opening does not know the group before it.
+    if (end > from) at = header.previous != 0 ? at - header.previous : find_group_before(log, from, end);
   }
 }
 

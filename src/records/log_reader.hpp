@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "log/durable_log.hpp"
+#include "log/manifest.hpp"
 #include "records/group.hpp"
 
 namespace tenure::rvm {
@@ -21,11 +22,14 @@ struct log_tail {
   lsn last_batch = 0;
 };
 
-// Finds the tail of a log that was not closed cleanly; `status` is its status. It finds groups by binary search. Then
+// Finds the tail of a log that was not closed cleanly; `status` is its manifest. It finds groups by binary search. Then
 // it looks for later groups in everything behind the tail. Such a group would prove that acknowledged data is missing
-// before it: errc::damaged, with the offset [rvm.log.damage].
-[[nodiscard]] log_tail find_tail(const readable_log& log, const status_block& status,
+// before it: errc::damaged, with the offset [rvm.log.damage]. Also throws what require_newest() throws.
+[[nodiscard]] log_tail find_tail(const readable_log& log, const manifest& status,
                                  const progress_callback& progress = {});
+// For a log that was closed cleanly: throws errc::wrong_log if its manifest is an older copy, so that the log goes on
+// behind the tail.
+void require_newest(const readable_log& log, const manifest& status);
 
 // A part of a log. It begins and ends with whole groups.
 struct log_part {
@@ -33,6 +37,9 @@ struct log_part {
   lsn last_group;  // the one that ends at `to`; meaningless if the part is empty
   [[nodiscard]] std::uint64_t length() const { return to - from; }
 };
+
+// The group that ends at `end`, and does not begin before `from`. Throws errc::damaged if there is none.
+[[nodiscard]] lsn find_group_before(const readable_log& log, lsn from, lsn end);
 
 // Calls visit(group) for each group of the part, last to first, until visit returns false. Reads at least 1 MiB at a
 // time, and nothing twice. Throws errc::damaged where a group is invalid.
@@ -51,7 +58,7 @@ struct group_start {
 void scan_groups(const readable_log& log, lsn from, lsn to,
                  const std::function<bool(const group_header&, os::const_bytes)>& visit);
 
-// "the log's group at LSN 4096 (PATH, offset 12288)", for messages.
+// "LOG: the log's group at LSN 8192 (LOG.1, offset 12288)", for messages.
 [[nodiscard]] std::string place_of(const readable_log& log, lsn at);
 
 }  // namespace tenure::rvm

@@ -62,15 +62,15 @@ std::uint64_t log_writer::capture(guard& lock, commit_source& source, commit_mod
     std::uint64_t number = next_number_ - (open_ ? 0 : 1);  // the batch before: an empty commit joins it
     if (!image.is_empty()) {
       const std::uint64_t needed = batch::bound(image, log_.block(), pool_.group_length());
-      const std::uint64_t area = log_.area();
-      if (needed > area) {
+      const std::uint64_t capacity = log_.capacity();
+      if (needed > capacity) {
         std::uint64_t payload = 0;
         for (const auto& value : image.values) payload += value.length;
         source.undo_prepare();
         grow(lock, needed, payload);  // releases the lock, so everything is checked again
         continue;
       }
-      const std::uint64_t limit = std::max<std::uint64_t>(std::min(largest_batch_, area / 4), 4096);
+      const std::uint64_t limit = std::max<std::uint64_t>(std::min(largest_batch_, capacity / 4), 4096);
       if (open_ && open_->bytes() + needed > limit) seal_full(lock);
       if (!open_) open_ = std::make_unique<batch>(next_number_, pool_);
       const std::uint64_t before = open_->bytes();
@@ -225,8 +225,8 @@ void log_writer::write(batch& b) {
   }
   const std::uint32_t block = log_.block();
   const std::uint64_t length = b.length(block);
-  space_.make_room(length);
   log_.note_use();
+  space_.make_room(length);
   // The segment notes that this log may have changes for it before the first of them can be in the log
   // [rvm.segment.in-log].
   for (segment* s : b.segments())
@@ -234,7 +234,7 @@ void log_writer::write(batch& b) {
 
   const log_window window = log_.window();
   const lsn at = window.tail;
-  const auto parts = b.finish(log_.stamp(), at, window.used() == 0 ? 0 : previous_group_);
+  const auto parts = b.finish(log_.stamp(), at, previous_group_);
   bool appended;
   try {
     appended = log_.append(at, parts);
@@ -261,24 +261,24 @@ void log_writer::write(batch& b) {
 }
 
 void log_writer::grow(guard& lock, std::uint64_t needed, std::uint64_t payload) {
-  if (needed > log_.max_area())
+  if (needed > log_.max_capacity())
     throw error(errc::too_big, "the transaction changes " + bytes_text(payload) + " and needs " + bytes_text(needed) +
-                                   " of log, but the log has " + bytes_text(log_.area()) + " and may grow to " +
-                                   bytes_text(log_.max_area()) + "; split it, or make the log with a larger max_size");
+                                   " of log, but the log has " + bytes_text(log_.capacity()) + " and may grow to " +
+                                   bytes_text(log_.max_capacity()) +
+                                   "; split it, or make the log with a larger max_size");
   const role writer(*this, lock);
-  while (write_next(lock)) {
-  }
   require_usable(lock);
   lock.unlock();
   try {
-    space_.empty([&] { log_.grow(needed); });
+    log_.note_use();
+    while (log_.extend(needed)) {
+    }
   } catch (const error& e) {
     if (e.code() != errc::outcome_unknown) throw;
     lock.lock();
     note_failure(lock, e);
     throw;
   }
-  previous_group_ = 0;
   ++count_.log_grown;
 }
 

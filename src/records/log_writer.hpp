@@ -61,6 +61,7 @@ class log_writer {
 
   // Makes every later commit and wait throw this. The first reason stays.
   void fail(const error& why);
+  [[nodiscard]] bool has_failed() const noexcept { return failed_.load(std::memory_order_acquire); }
   // Throws if fail() was called.
   void require_usable() const;
 

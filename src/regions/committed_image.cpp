@@ -19,8 +19,7 @@ committed_image::committed_image(const region_state& in, tracked_pages& pages, c
 }
 
 void committed_image::grow(std::size_t old, std::size_t length) {
-  in_.in->file().map_private_over(view_ + old, in_.in->data_offset() + in_.offset + old, length - old,
-                                  os::access::read_only);
+  in_.in->map_over(view_ + old, in_.offset + old, length - old, os::access::read_only);
   os::exclude_from_fork(view_ + old, length - old);
 }
 

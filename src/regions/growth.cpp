@@ -19,7 +19,7 @@ class extension {
     std::byte* const at = of_.base + from_;
     const std::size_t added = to_ - from_;
     if (of_.fresh == fresh_space::file)
-      of_.in->file().map_private_over(at, of_.in->data_offset() + of_.offset + from_, added, os::access::read_write);
+      of_.in->map_over(at, of_.offset + from_, added, os::access::read_write);
     else if (of_.fresh == fresh_space::huge_pages)
       os::map_anonymous_huge_over(at, added);
     else

@@ -29,15 +29,20 @@ class hot_pages {
   // update() of so many more pages needs no memory then.
   void reserve(std::size_t more) { list_.reserve(list_.size() + more); }
 
-  // The transaction with this number has ended, and has written the page, or not: decides whether the page is hot.
-  void note(page_number page, bool written, std::uint32_t transaction) noexcept {
+  // The transaction with this number has ended, and has written the page, or not: decides whether the page is hot. Writes to
+  // other pages are trapped, which is dear, or only noted.
+  enum class others : std::uint8_t { trapped, noted };
+  void note(page_number page, bool written, std::uint32_t transaction, others are) noexcept {
+    const bool trapped = are == others::trapped;
+    const std::uint32_t within = trapped ? limits_.hot_within : limits_.noted_hot_within;
+    const std::uint32_t patience = trapped ? limits_.hot_patience : limits_.noted_hot_patience;
     tracked_page& p = pages_[page];
     const std::uint32_t last = p.last_changed;
     p.idle = written ? 0 : static_cast<std::uint8_t>(p.idle + 1);
     if (written) p.last_changed = transaction;
-    const bool often = written && last != 0 && transaction - last <= limits_.hot_within;
-    p.hot = when_ != rule::none && (often || (written && when_ == rule::every_written) ||
-                                    (p.hot && (written || p.idle < limits_.hot_patience)));
+    const bool often = written && last != 0 && transaction - last <= within;
+    p.hot = when_ != rule::none &&
+            (often || (written && when_ == rule::every_written) || (p.hot && (written || p.idle < patience)));
   }
   // The page is hot, whatever was noted.
   void keep(page_number page) noexcept {

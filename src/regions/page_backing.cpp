@@ -56,8 +56,7 @@ void page_backing::drop(const protection_guard& lock, std::span<const page_numbe
 void page_backing::back_with_file(const protection_guard&, std::size_t from, std::size_t to) {
   finders_.stop();
   try {
-    in_.in->file().map_private_over(in_.base + from, in_.in->data_offset() + in_.offset + from, to - from,
-                                    os::access::read_only);
+    in_.in->map_over(in_.base + from, in_.offset + from, to - from, os::access::read_only);
   } catch (...) {  // too many mappings: only memory is not given back
     return;
   }

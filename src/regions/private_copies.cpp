@@ -150,8 +150,7 @@ std::size_t region_mapper::drop_equal(region_state& what, std::size_t from, std:
       return 0;
   }
   if (anonymous) {
-    what.in->file().map_private_over(what.base + from, what.in->data_offset() + what.offset + from, to - from,
-                                     os::access::read_write);
+    what.in->map_over(what.base + from, what.offset + from, to - from, os::access::read_write);
     os::exclude_from_fork(what.base + from, to - from);
     what.anonymous.remove(from, to);
   } else {

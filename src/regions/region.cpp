@@ -14,8 +14,7 @@ region_state::~region_state() = default;
 
 void region_state::make_shadow() {
   if (backed_by_file) {
-    shadow = static_cast<std::byte*>(
-        in->file().map_private(nullptr, in->data_offset() + offset, capacity, os::access::read_write));
+    shadow = in->map(nullptr, offset, capacity, os::access::read_write);
   } else {
     shadow = static_cast<std::byte*>(os::map_anonymous(nullptr, capacity));
     std::memcpy(shadow, base, length);

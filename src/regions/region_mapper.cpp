@@ -86,8 +86,7 @@ std::shared_ptr<region_state> region_mapper::map(const std::string& segment_path
     }
     if (tracked && !opening_.is_read_only())
       made->tracker = std::make_unique<region_tracker>(writing_->tracked.host(), *made, want);
-    made->explained =
-        os::fault_range(made->base, made->capacity, in->path(), in->data_offset() + want.offset, made->tracker.get());
+    made->explained = os::fault_range(made->base, made->capacity, in->path(), want.offset, made->tracker.get());
     if (made->tracker != nullptr && !os::is_known(made->explained))
       throw error(errc::bad_option, segment_path + ": there are too many regions to track one more automatically");
     if (opening_.is_read_only()) apply_log(*made);
@@ -107,11 +106,9 @@ std::shared_ptr<region_state> region_mapper::map(const std::string& segment_path
 
 // The first `length` bytes of the region; the rest of its address space stays reserved until it grows.
 void region_mapper::map_memory(region_state& what, void* address, std::size_t length, bool copy_in) {
-  os::file& file = what.in->file();
-  const std::uint64_t at = what.in->data_offset() + what.offset;
   const bool has_room = what.capacity != length;
   if (!copy_in && !has_room) {
-    what.base = static_cast<std::byte*>(file.map_private(address, at, length, os::access::read_write));
+    what.base = what.in->map(address, what.offset, length, os::access::read_write);
     return;
   }
   try {
@@ -121,7 +118,7 @@ void region_mapper::map_memory(region_state& what, void* address, std::size_t le
     throw error(e.code(), what.segment_path + ": " + e.what());
   }
   if (!copy_in)
-    file.map_private_over(what.base, at, length, os::access::read_write);
+    what.in->map_over(what.base, what.offset, length, os::access::read_write);
   else if (has_room)
     os::map_anonymous_over(what.base, length);
   if (copy_in) what.anonymous.add(0, length);
@@ -179,7 +176,8 @@ void region_mapper::unmap_memory(region_state& what) noexcept {
   if (what.tracker != nullptr) what.tracker->release();
   if (what.shadow != nullptr) os::unmap(what.shadow, what.capacity);
   if (what.base != nullptr) os::unmap(what.base, what.capacity);
-  what.shadow = what.base = nullptr;
+  what.shadow = nullptr;
+  what.length.store(0, std::memory_order_release);  // `base` stays: others may search tables that have this region
 }
 
 void region_mapper::abandon() noexcept {

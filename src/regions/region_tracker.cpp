@@ -26,6 +26,13 @@ void sort_unique(std::vector<page_number>& list) noexcept {
   list.erase(std::unique(list.begin(), list.end()), list.end());
 }
 
+// Of each mapping that the region consists of.
+template <class F>
+void for_each_first_page(const region_state& in, F&& f) {
+  in.in->layout().for_each_part(in.offset, in.length,
+                                [&](const segment_layout::part&, std::uint64_t done) { f(in.base + done); });
+}
+
 }  // namespace
 
 region_tracker::region_tracker(tracking_host& host, region_state& in, const map_options& how)
@@ -38,13 +45,15 @@ region_tracker::region_tracker(tracking_host& host, region_state& in, const map_
   parts_.reserve(pages_.page_size / 16);  // as many as there can be, with a gap of a word each: aborts need no more
   if (in.capacity / pages_.page_size >= ~page_number{0})
     throw error(errc::bad_option, in.segment_path + ": regions of so many pages cannot be tracked automatically");
-  // Once a page has been written, the kernel joins the parts again into which protections split the mapping.
-  os::make_private(in.base);
+  // Once a page has been written, the kernel joins the parts again into which protections split a mapping.
+  for_each_first_page(in, [](std::byte* page) { os::make_private(page); });
   const protection_guard lock(pages_.protection);
   if (const int code = os::protect(in.base, in.length, os::access::read_only); code != 0)
     throw cannot_protect(in, code);
-  os::page_run first{in.base, pages_.page_size};
-  os::drop_private_copies({&first, 1});
+  for_each_first_page(in, [&](std::byte* page) {
+    os::page_run first{page, pages_.page_size};
+    os::drop_private_copies({&first, 1});
+  });
 }
 
 void region_tracker::release() noexcept {
@@ -94,12 +103,24 @@ void region_tracker::report(const std::byte* at, bool trapped) const {
     host_.observer({at, in_.segment_path.c_str(), in_.offset + static_cast<std::uint64_t>(at - in_.base), trapped});
 }
 
+bool region_tracker::is_announced(page_number page) const noexcept {
+  const change_filter* const filter = filter_;
+  return filter != nullptr && filter->is_announced(pages_.range_of(page));
+}
+
 // A page that was open between transactions. What is recoverable on it must be as the last transaction left it; the rest may
 // have changed, and an abort will restore it to what it is now. Returns whether there was a stray write.
 bool region_tracker::undo_stray_write(page_number page) {
-  if (!recoverable_differences(page)) return false;
   std::byte* const now = pages_.range_of(page).address;
   const std::byte* const then = committed_.of(page);
+  const bool announced = is_announced(page);
+  if (announced) {
+    stretches_.clear();
+    if (!difference_.compare(now, then, pages_.page_size)) return false;
+    difference_.add_stretches(0, static_cast<std::uint32_t>(pages_.page_size), stretches_);
+  } else if (!recoverable_differences(page)) {
+    return false;
+  }
   const bool stray = !stretches_.empty();
   if (stray) {
     report(now + stretches_.front().from, false);
@@ -107,7 +128,7 @@ bool region_tracker::undo_stray_write(page_number page) {
     if (!finders_.announce(page, 1)) throw cannot_open_pages(in_);
   }
   for (const stretch& s : stretches_) std::memcpy(now + s.from, then + s.from, s.to - s.from);
-  if (filter_ != nullptr) {
+  if (filter_ != nullptr && !announced) {
     committed_.reserve(1);
     committed_.remember(page);
   }
@@ -140,6 +161,13 @@ void region_tracker::collect(std::vector<memory_range>& changes) {
   new_images_ = 0;
   for (const page_number page : gathered_) {
     const auto first = static_cast<std::uint32_t>(changes.size());
+    if (is_announced(page)) {  // what is announced comes later
+      if (committed_.differs(page)) std::memcpy(pages_.range_of(page).address, committed_.of(page), pages_.page_size);
+      stretches_.clear();
+      candidates_.push_back({page, false, first, 0});
+      ++host_.count.compared_pages;
+      continue;
+    }
     const bool differs = recoverable_differences(page);
     std::uint64_t bytes = 0;
     for (const stretch& s : stretches_) {
@@ -190,6 +218,9 @@ void region_tracker::committed(std::span<const memory_range> changes) noexcept {
     else
       for (const memory_range& change : changes.subspan(c.first, c.count)) committed_.remember(c.page, change);
   }
+  sort_unique(as_is_);
+  for (const page_number page : as_is_)
+    if (is_announced(page)) finders_.note_announced(page, transaction_);
   const std::size_t fresh = track_new_pages();
   constexpr std::size_t few = 4;  // new pages: the next objects will be made there
   if (fresh != 0 && fresh <= few)
@@ -210,7 +241,6 @@ std::size_t region_tracker::track_new_pages() noexcept {
     pages_.opened.add(page);
     ++fresh;
   };
-  sort_unique(as_is_);
   sort_unique(in_bulk_);
   for (const page_number page : as_is_) {
     committed_.remember(page);

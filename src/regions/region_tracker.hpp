@@ -99,6 +99,7 @@ class region_tracker final : public os::write_trap {
 
   bool recoverable_differences(page_number page);
   bool undo_stray_write(page_number page);
+  [[nodiscard]] bool is_announced(page_number page) const noexcept;
   void report(const std::byte* at, bool trapped) const;
   void restore(page_number page);
   std::size_t track_new_pages() noexcept;

@@ -40,8 +40,11 @@ class write_finder {
   // Every write that comes after this is found. One that closes pages has closed them when this returns; for another, the
   // caller opens the region afterwards. Returns false if the system refuses; then another mechanism must be started.
   [[nodiscard]] virtual bool start(const protection_guard&) noexcept = 0;
-  // The region has another mapping, or another length. Forgets what belongs to the old one. start() may follow.
+  // The region has another mapping. Forgets what belongs to the old one. start() may follow.
   virtual void stop() noexcept {}
+  // The region has become longer, and nobody has written to the new part yet. Returns whether every write is found, before
+  // and after; if not, it has stopped.
+  [[nodiscard]] virtual bool grow(const protection_guard&) noexcept { return true; }
   // A write to the page was refused. Makes the page writable, and finds it. Returns false if the system refuses.
   [[nodiscard]] virtual bool on_write(const protection_guard&, page_number) noexcept { return true; }
   // The program says that it will write to these pages: opens them ahead. Returns false if the system refuses.

@@ -87,8 +87,13 @@ void write_finders::gather(std::vector<page_number>& candidates) {
 }
 
 void write_finders::note(page_number page, bool written, std::uint32_t transaction) noexcept {
-  hot_.note(page, written, transaction);
+  hot_.note(page, written, transaction, is_open_whole() ? hot_pages::others::noted : hot_pages::others::trapped);
   if (!used()->leaves_out_hot_pages()) pages_[page].hot = false;
+}
+
+// Opening and closing such a page in each transaction that makes an object took half of the transaction's time.
+void write_finders::note_announced(page_number page, std::uint32_t transaction) noexcept {
+  if (!is_open_whole()) hot_.note(page, true, transaction, hot_pages::others::trapped);
 }
 
 void write_finders::keep_open(page_number page) noexcept {
@@ -220,10 +225,13 @@ void write_finders::open_again(const protection_guard& lock) noexcept {
 
 // --- Other mappings --------------------------------------------------------------------------------------------------
 
-int write_finders::grow(const protection_guard&, std::uint64_t old) noexcept {
-  stop();  // also what is not used just now: it belongs to the mapping as it was
+int write_finders::grow(const protection_guard& lock, std::uint64_t old) noexcept {
+  for (write_finder* const each : whole_)  // what is not used just now belongs to the mapping as it was
+    if (each != used()) each->stop();
   if (is_open_whole()) {
-    used_ = whole_.back();
+    // Building a store grows it again and again. When the notes ended with each growth, everything private was compared
+    // in every transaction from then on: quadratic time.
+    if (!used()->grow(lock)) used_ = whole_.back();
     return 0;
   }
   const memory_range fresh = pages_.range_of(static_cast<page_number>(old), pages_.count - old);

@@ -41,6 +41,8 @@ class write_finders {
   void note(page_number page, bool written, std::uint32_t transaction) noexcept;
   // The page will probably be written by the next transaction, too.
   void keep_open(page_number page) noexcept;
+  // A participant has announced changes of the page, which are in no comparison.
+  void note_announced(page_number page, std::uint32_t transaction) noexcept;
   // The transaction has committed, and has written so many pages: decides whether traps would have served better.
   void note_commit(std::uint64_t written) noexcept;
   // The transaction has ended: what was gathered is as committed, and so are the pages `copied`, in ascending order. `noted`

@@ -18,9 +18,13 @@ class recovering {
 
   recovery_report run() {
     const auto began = std::chrono::steady_clock::now();
+    report_.first = status_.first;
     report_.head = status_.head;
     report_.tail = status_.tail;
-    if (status_.clean == 0) replay_live_part();
+    if (status_.clean == 0)
+      replay_live_part();
+    else
+      require_newest(log_, status_);
     if (how_.archive != nullptr) archive();
     start_generation();
     report_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
@@ -115,9 +119,9 @@ class recovering {
     total_slots totals = status_.totals;
     ++totals[static_cast<std::size_t>(log_total::opened)];
     if (report_.needed) ++totals[static_cast<std::size_t>(log_total::recovered)];
-    log_.start(report_.tail, totals, [this](status_block& next) {
+    log_.start(report_.tail, totals, [this](manifest& next) {
       for (const auto& [name, s] : opened_)
-        if (s != nullptr) s->add_mark_to(next);
+        if (s != nullptr) s->add_to(next);
     });
     // Not done earlier, because until now no other log may be used on these segments.
     for (const auto& [name, s] : opened_)
@@ -126,7 +130,7 @@ class recovering {
 
   local_log& log_;
   const recovery_settings& how_;
-  const status_block status_;
+  const manifest status_;
   recovery_report report_;
   std::map<std::string, std::unique_ptr<segment>> opened_;  // by logged path
 };
@@ -136,7 +140,8 @@ class recovering {
 recovery_report recover(local_log& log, const recovery_settings& how) { return recovering(log, how).run(); }
 
 log_part find_live_part(local_log& log, const progress_callback& progress) {
-  const status_block status = log.status();
+  const manifest status = log.status();
+  if (status.clean != 0) require_newest(log, status);
   const log_tail end =
       status.clean != 0 ? log_tail{status.tail, status.tail, 0, 0, 0} : find_tail(log, status, progress);
   log.look(end.tail);

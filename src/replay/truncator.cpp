@@ -142,19 +142,30 @@ void truncator::with_lock_for_bulk(const std::function<void()>& f) {
 }
 
 void truncator::make_room(std::uint64_t bytes) {
-  const auto fits = [&] { return log_.area() - log_.window().used() >= bytes; };
+  const auto fits = [&] { return log_.room() >= bytes; };
   if (fits()) return;
-  ++count_.truncation_waits;
   const guard lock(mutex_);
-  if (fits()) return;  // the background thread has done it already
   try {
+    try {  // up to its usual size the log takes new space
+      while (!fits() && log_.extend(log_.capacity())) {
+      }
+    } catch (const error& e) {  // a full disk
+      if (e.code() == errc::outcome_unknown) throw;
+    }
+    if (fits()) return;
+    ++count_.truncation_waits;
     // Frees a quarter of the log more than is needed, so that the next batch has room too.
-    const log_window window = log_.window();
-    const std::uint64_t area = log_.area();
-    const lsn until = std::min(window.tail, window.tail - std::min(window.used(), area - bytes) + area / 4);
     outcome how;
-    (void)incremental(lock, until, how);
+    (void)incremental(lock, log_.head_for(bytes + log_.capacity() / 4), how);
     if (!fits()) epoch(lock);
+    if (!fits()) log_.rewind();
+    // What a large transaction needed before may have been given back, and what somebody holds is not free.
+    while (!fits() && log_.extend(std::min(log_.capacity() + bytes, log_.max_capacity()))) {
+    }
+    if (!fits() && log_.is_held())
+      throw error(errc::log_stuck, log_.path() +
+                                       ": a backup or another reader holds what the log could free (`tenure log "
+                                       "status` says which), and the log may not grow further");
   } catch (const error& e) {
     if (e.code() == errc::outcome_unknown) throw;
     throw error(
@@ -179,13 +190,6 @@ void truncator::truncate_all() {
   if (how == outcome::blocked) epoch(lock);
 }
 
-void truncator::empty(const std::function<void()>& f) {
-  const guard lock(mutex_);
-  epoch(lock);
-  assert(log_.window().used() == 0);
-  f();
-}
-
 void truncator::set_threshold(double part) {
   threshold_ = part;
   wake_if_due();
@@ -194,7 +198,7 @@ void truncator::set_threshold(double part) {
 void truncator::wake_if_due() {
   const double threshold = threshold_;
   if (threshold < 0 || threshold > 1) return;
-  if (static_cast<double>(log_.window().used()) <= threshold * static_cast<double>(log_.area())) return;
+  if (static_cast<double>(log_.window().used()) <= threshold * static_cast<double>(log_.capacity())) return;
   if (how_.background) return wake();
   const guard lock(mutex_);
   try {
@@ -205,15 +209,15 @@ void truncator::wake_if_due() {
 }
 
 void truncator::truncate_in_background(const guard& lock) {
-  const double threshold = std::clamp(threshold_.load(), 0.0, 1.0), area = static_cast<double>(log_.area());
+  const double threshold = std::clamp(threshold_.load(), 0.0, 1.0), capacity = static_cast<double>(log_.capacity());
   const log_window window = log_.window();
-  if (static_cast<double>(window.used()) <= threshold * area) return;
+  if (static_cast<double>(window.used()) <= threshold * capacity) return;
   // Truncates down to half the threshold, so that pages which are written often are not written at every turn.
   outcome how;
-  (void)incremental(lock, window.tail - static_cast<std::uint64_t>(threshold / 2 * area), how);
+  (void)incremental(lock, window.tail - static_cast<std::uint64_t>(threshold / 2 * capacity), how);
   blocked_ = how == outcome::blocked;
   // Blocked for long: when half of the remaining log is used, the paper's solution, an epoch truncation.
-  if (how == outcome::blocked && static_cast<double>(log_.window().used()) > (1 + threshold) / 2 * area) {
+  if (how == outcome::blocked && static_cast<double>(log_.window().used()) > (1 + threshold) / 2 * capacity) {
     epoch(lock);
     blocked_ = false;
   }

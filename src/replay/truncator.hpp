@@ -13,7 +13,7 @@
 // [rvm.truncation.forward].
 //
 // The order is [rvm.truncation.order]: write pages and checksums; sync the segments; archive what will be truncated;
-// move the head in the status block; use the space again.
+// move the head in the manifest; use the space again.
 #pragma once
 
 #include <condition_variable>
@@ -66,7 +66,6 @@ class truncator final : public log_space {
   // log_space
   void make_room(std::uint64_t bytes) override;
   void appended() override { wake_if_due(); }
-  void empty(const std::function<void()>& f) override;
 
   // Makes incremental steps until `bytes` more of the log are free, or until a page blocks it. Returns how much was
   // freed.

@@ -3,7 +3,7 @@
 // The public interface: memory.
 #include <utility>
 
-#include "log/log_file.hpp"
+#include "log/log_files.hpp"
 #include "os/process.hpp"
 #include "rvm/memory_state.hpp"
 
@@ -16,7 +16,7 @@ void memory::create_log(const std::string& path, const log_options& how, const p
   if (on.exists(absolute))
     throw error(std::make_error_code(std::errc::file_exists),
                 absolute + ": there is a file already; remove it, or open it if it is a log");
-  (void)log_file::create(on, absolute, how, progress);
+  (void)log_files::create(on, absolute, how, progress);
 }
 
 namespace {
@@ -61,14 +61,20 @@ memory& memory::operator=(memory&& other) noexcept {
 void memory::close() { require(state_).close(); }
 
 void memory::create_segment(const std::string& path, const segment_options& how) {
-  memory_state& state = require(state_);
-  state.of().require_writable();
-  segment::create(state.disk(), os::absolute_path(path), how);
+  require(state_).create_segment(path, how);
 }
 
 std::uint64_t memory::grow_segment(const std::string& path, std::uint64_t length) {
   return require(state_).mapper().grow_segment(path, length);
 }
+
+backup_report memory::backup(const std::string& directory, const backup_options& how) {
+  return require(state_).backup(directory, how);
+}
+
+std::vector<segment_member> memory::members() const { return require(state_).members(); }
+void memory::confirm_member(const std::string& path) { require(state_).confirm_member(path); }
+void memory::drop_member(const std::string& path) { require(state_).drop_member(path); }
 
 segment_info memory::describe_segment(const std::string& path) { return require(state_).mapper().describe(path); }
 

@@ -2,6 +2,7 @@
 #include "rvm/memory_state.hpp"
 
 #include "os/process.hpp"
+#include "replay/backup.hpp"
 #include "replay/recovery.hpp"
 
 namespace tenure::rvm {
@@ -63,9 +64,9 @@ void memory_state::open_log() {
       if (how_.mode == open_mode::create || e.code() != std::errc::file_exists || !disk_.exists(path)) throw;
     }
   const os::access access = opening_.is_read_only() ? os::access::read_only : os::access::read_write;
-  log_.emplace(disk_, path, access, count_);
+  log_.emplace(disk_, path, access, count_, how_.copied);
   const auto make_mapper = [&] {
-    const status_block status = log_->status();
+    const manifest status = log_->status();
     totals_at_open_ = status.totals;
     segments_.emplace(disk_, *log_, status, access);
     mapper_.emplace(opening_, *log_, *segments_, regions_, checking_, count_,
@@ -74,6 +75,7 @@ void memory_state::open_log() {
   if (opening_.is_read_only()) {
     const log_part live = find_live_part(*log_, how_.on_progress);
     report_.needed = live.length() != 0;
+    report_.first = log_->status().first;
     report_.head = live.from;
     report_.tail = live.to;
     make_mapper();
@@ -85,7 +87,7 @@ void memory_state::open_log() {
   report_ = recover(*log_, {disk_, how_.recovery_memory, how_.give_up_segments, how_.on_progress, archive});
   count_.damaged_pages += report_.damaged.size();
   make_mapper();
-  log_->keep_notes([this](status_block& status) { segments_->add_mark_to(status); });
+  log_->keep_notes([this](manifest& status) { segments_->add_to(status); });
   writing_.emplace(*this, archive);
   mapper_->write_with(
       {writing_->queue, writing_->truncation, writing_->writer, writing_->tracked, writing_->transactions});
@@ -123,6 +125,13 @@ ticket memory_state::last_commit() const {
 void memory_state::wait(ticket until) {
   opening_.require_usable();
   if (writing_) writing_->writer.wait(until);
+}
+
+backup_report memory_state::backup(const std::string& directory, const backup_options& how) {
+  flush();
+  backup_options all = how;
+  if (all.archive.empty() && how_.archive) all.archive = how_.archive->path;
+  return back_up(disk_, opening_.path(), directory, all);
 }
 
 void memory_state::truncate() {
@@ -163,7 +172,8 @@ void memory_state::check() {
   if (!writing_) return;
   writing_->truncation.with_lock([this] {  // the head and the page queue do not change meanwhile
     log_->check();
-    writing_->queue.check();
+    // After a failure half way through a truncation the head is ahead of the queue. Nobody truncates any more.
+    if (!writing_->writer.has_failed()) writing_->queue.check();
   });
   writing_->writer.check();
   writing_->transactions.check();

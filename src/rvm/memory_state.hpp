@@ -52,6 +52,11 @@ class memory_state final : public truncation_host {
   void wait(ticket until);
   void truncate();
   std::uint64_t truncate_incrementally(std::uint64_t bytes);
+  backup_report backup(const std::string& directory, const backup_options& how);
+  void create_segment(const std::string& path, const segment_options& how);
+  [[nodiscard]] std::vector<segment_member> members() const;
+  void confirm_member(const std::string& path);
+  void drop_member(const std::string& path);
   void close();
   // The program destroys the memory object while transactions are open. Releases all files and their locks. The state
   // lives until the last transaction ends.
@@ -87,11 +92,12 @@ class memory_state final : public truncation_host {
 
   void open_log();
   [[nodiscard]] writing& writable();
+  void change_list(const std::function<void(manifest&)>& change);
   // Stops all threads and unmaps. Nothing is written afterwards.
   void stop() noexcept;
   // Calls stop(), and releases all files and their locks.
   void let_go() noexcept;
-  // The contents of the status block after a clean close.
+  // The contents of the manifest after a clean close.
   [[nodiscard]] total_slots totals_to_store() const;
 
   options how_;

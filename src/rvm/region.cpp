@@ -27,7 +27,9 @@ region& region::operator=(region&& other) noexcept {
   return *this;
 }
 
-std::byte* region::data() const noexcept { return state_ != nullptr ? state_->base : nullptr; }
+std::byte* region::data() const noexcept {
+  return state_ != nullptr && state_->owner != nullptr ? state_->base : nullptr;
+}
 std::size_t region::size() const noexcept { return state_ != nullptr ? state_->length.load() : 0; }
 std::size_t region::capacity() const noexcept { return state_ != nullptr ? state_->capacity : 0; }
 std::uint64_t region::offset() const noexcept { return state_ != nullptr ? state_->offset : 0; }

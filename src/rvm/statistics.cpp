@@ -1,6 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// The counters, in the form for the user and in the form of the log's status block.
+// The counters, in the form for the user and in the form of the log's manifest.
 #include <algorithm>
 
 #include "rvm/memory_state.hpp"
@@ -67,8 +67,9 @@ statistics memory_state::stats() const {
   to.anonymous_pages = from.anonymous_pages.get();
   to.stray_writes = from.stray_writes.get();
   if (writing_ && !opening_.is_closed()) {
-    s.log_size = log_->area();
+    s.log_size = log_->length();
     s.log_used = log_->window().used();
+    s.log_held = log_->held();
     s.spooled_bytes = writing_->writer.spooled();
   }
   return s;
@@ -76,7 +77,7 @@ statistics memory_state::stats() const {
 
 namespace {
 
-// The place of each counter in the status block.
+// The place of each counter in the manifest.
 struct stored_total {
   log_total slot;
   std::uint64_t log_totals::*field;

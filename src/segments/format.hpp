@@ -2,13 +2,17 @@
 //
 // A segment's file, byte by byte. docs/formats.md says the same in prose. All integers are little-endian.
 //
-// A formatted segment: two header copies, a checksum for each page of room, then the data. All offsets in the file are
-// multiples of 64 KiB.
+// A formatted segment: two header copies, then pieces: a table with a checksum for each page of the piece, and its data.
+// A segment that never grows is one piece. Otherwise the second piece is as long as the first one, and each one after it
+// as long as all before it, so that the file is not longer than its data needs, and there are few pieces. The file ends
+// where the segment's data ends. Tables and data begin at multiples of 64 KiB in the file (segment_layout.hpp).
 //
 //     0        header, copy 0           4096 bytes
 //     4096     header, copy 1           4096 bytes
-//     65536    checksums                4 bytes a page of max_length, rounded up to 64 KiB
-//     data     data                     length bytes
+//     65536    checksums of piece 0     4 bytes a page of it, rounded up to 64 KiB
+//     data     data of piece 0          first_piece bytes, or max_length if that is 0
+//     …        checksums of piece 1
+//     …        data of piece 1
 //
 // A stored checksum is CRC32C(page) xor CRC32C(zeros), so that new space, where the page and its stored checksum are
 // zeros, is valid [rvm.segment.checksum]. While pages are written in bulk, straight to the segment, the header names
@@ -34,14 +38,14 @@ inline constexpr std::size_t max_bulk_notes = 28;
 
 struct segment_header {
   std::uint64_t magic;                                           //    0  segment_magic
-  std::uint32_t version;                                         //    8  format_version
+  std::uint32_t version;                                         //    8  segment_format_version
   std::uint32_t endian;                                          //   12  endian_mark
   identity segment_id;                                           //   16
   std::uint64_t sequence;                                        //   32  the valid copy with the higher one holds
   std::uint64_t length;                                          //   40  bytes of data
   std::uint64_t max_length;                                      //   48  bytes of data that there is room for
-  std::uint64_t data_offset;                                     //   56  bytes, in the file
-  std::uint32_t compatible, read_only_compatible, incompatible;  // 64, 68, 72: as in status_block
+  std::uint64_t data_offset;                                     //   56  of the first piece, in the file
+  std::uint32_t compatible, read_only_compatible, incompatible;  // 64, 68, 72: as in manifest_header
   std::uint32_t in_log;                        //   76  1: the log below may hold changes for this segment
   identity log_id;                             //   80  of the log that it was last changed under
   std::uint32_t log_path_length;               //   96
@@ -53,7 +57,10 @@ struct segment_header {
   // if a version of the library that knows this field wrote the header: then `applied_sequence` is `sequence`.
   // Otherwise, and if `applied` is 0, nothing is known.
   std::uint64_t applied, applied_sequence;  // 4016, 4024
-  std::array<std::uint8_t, 60> reserved;    // 4032
+  std::uint32_t is_member;                  // 4032  1: the log's manifest lists it as a member
+  std::uint32_t reserved_too;               // 4036
+  std::uint64_t first_piece;                // 4040  bytes of data, a power of two; 0: the segment is one piece
+  std::array<std::uint8_t, 44> reserved;    // 4048
   std::uint32_t checksum;                   // 4092  CRC32C of bytes 0 … 4091
 };
 static_assert(sizeof(segment_header) == 4096 && offsetof(segment_header, log_path) == 100 &&

@@ -17,10 +17,12 @@
 #include <tenure/rvm/log_options.hpp>
 #include <tenure/rvm/segment_options.hpp>
 
+#include "log/manifest.hpp"
 #include "os/file.hpp"
 #include "segments/format.hpp"
 #include "segments/interval_set.hpp"
 #include "segments/page_vector.hpp"
+#include "segments/segment_layout.hpp"
 
 namespace tenure::rvm {
 
@@ -34,6 +36,9 @@ inline constexpr std::uint64_t raw_block = 512;
 class segment {
  public:
   static void create(os::disk& disk, const std::string& path, const segment_options& how);
+  // The same, with identity, address and limits of a segment that has this header.
+  static void create_like(os::disk& disk, const std::string& path, const segment_header& like, std::uint64_t length,
+                          unsigned permissions);
   // Opens and validates the file, and takes its lock. `logged_path` is the path that log records have for it.
   segment(os::disk& disk, const std::string& path, std::string logged_path, os::access access, bool raw);
 
@@ -44,8 +49,15 @@ class segment {
   // A multiple of the page size; for a raw segment a multiple of raw_block. It only grows.
   [[nodiscard]] std::uint64_t length() const { return length_.load(std::memory_order_acquire); }
   [[nodiscard]] std::uint64_t max_length() const { return header_.max_length; }
-  [[nodiscard]] segment_info info() const { return {length(), header_.max_length, header_.home, header_.tag}; }
-  [[nodiscard]] std::uint64_t data_offset() const { return header_.data_offset; }
+  [[nodiscard]] segment_info info() const {
+    return {length(), header_.max_length, header_.home, header_.tag, true, header_.segment_id};
+  }
+  [[nodiscard]] bool is_member() const { return header_.is_member != 0; }
+  [[nodiscard]] const segment_layout& layout() const { return layout_; }
+  // Maps data as os::file::map_private and map_private_over do, with several mappings if it lies in several pieces. If
+  // map_over() fails, some of the mappings may have been replaced.
+  [[nodiscard]] std::byte* map(void* at, std::uint64_t offset, std::size_t length, os::access how);
+  void map_over(std::byte* at, std::uint64_t offset, std::size_t length, os::access how);
   [[nodiscard]] os::file& file() { return *file_; }
   [[nodiscard]] page_vector& pages() { return pages_; }
 
@@ -61,6 +73,8 @@ class segment {
   // more.
   void note_in_log(const identity& log, const std::string& log_path, lsn tail);
   void note_not_in_log();
+  // Whether it ever was changed under any log.
+  [[nodiscard]] bool was_changed() const { return was_changed_elsewhere({}); }
   // Whether the segment was last changed under this log, or under another log. Both are false if it never was changed,
   // or is raw.
   [[nodiscard]] bool was_changed_under(const identity& log) const;
@@ -72,12 +86,11 @@ class segment {
   [[nodiscard]] lsn applied_at_open() const { return applied_at_open_; }
   // Sets applied() durably, before such a change is written [rvm.segment.applied].
   void note_applied(lsn through);
-  // Adds the segment to the list in the status of the log that it belongs to, if there is room.
-  void add_mark_to(status_block& log) const;
-  [[nodiscard]] bool marks(const segment_mark& mark) const;  // whether the mark is this segment's
+  // Adds the segment to the list in the manifest of the log that it belongs to, or brings it up to date.
+  void add_to(manifest& of) const;
   // Why this segment and this log cannot belong to the same moment; "" if nothing speaks against it. `tail` is the
   // log's.
-  [[nodiscard]] std::string find_mismatch(const status_block& log, const std::string& log_path, lsn tail) const;
+  [[nodiscard]] std::string find_mismatch(const manifest& log, const std::string& log_path, lsn tail) const;
   // The segment belongs to no log any more. Changes for it that still wait in a log are given up.
   void detach_from_log();
   // Its log was cut, and ends at this LSN now.
@@ -91,7 +104,9 @@ class segment {
   // read whole: the bytes behind the file's end are zeros.
   void read(std::uint64_t offset, os::bytes into);
   void read_ahead(std::uint64_t offset, std::uint64_t length) noexcept {
-    file_->read_ahead(header_.data_offset + offset, length);
+    layout_.for_each_part(offset, length, [&](const segment_layout::part& part, std::uint64_t) {
+      file_->read_ahead(part.at, part.length);
+    });
   }
   // Compares these bytes, read from a page, with the page's checksum. If an earlier write of the page failed in this
   // process, the page counts as sound: it was checked before that write.
@@ -133,14 +148,19 @@ class segment {
   // Makes header_ durable in one copy, with the next sequence number. The other copy holds until then
   // [rvm.segment.header-twice].
   void write_header();
+  // The parts of write_header(): what comes before the copy that does not hold is written, and what comes when that is durable.
+  void prepare_header();
+  void header_is_durable();
+  // `durable`: how long the segment was when its space was surely durable.
+  void make_space_durable(std::uint64_t durable);
   void note_unlogged_bulk();
   void sync();
   void set_checksum(std::uint64_t page, std::uint32_t crc);
   // The checksum that the table has, or will have after finish_writes().
   [[nodiscard]] std::uint32_t stored_checksum_of(std::uint64_t page);
   void set_stored_checksum(std::uint64_t page, std::uint32_t value);
+  // `block`: as in segment_layout::checksum_place.
   std::vector<std::uint32_t> read_checksum_block(std::uint64_t block);
-  void read_checksums(std::uint64_t at, std::span<std::uint32_t> into);
 
   std::string path_, logged_path_;
   bool raw_;
@@ -151,6 +171,7 @@ class segment {
   int held_ = 0;             // the number of that copy; the other one is written
   bool held_is_durable_ = false;  // if false, that copy may be in the page cache only, and so may what it says
   segment_header header_{};
+  const segment_layout layout_;
   std::atomic<std::uint64_t> length_;
   std::atomic<lsn> applied_{0};  // the value in the copy that holds
   lsn applied_at_open_ = 0;
@@ -159,10 +180,9 @@ class segment {
   std::vector<bulk_note> unlogged_bulk_;    // pages written in bulk of which the log has no record; in every header
   bool checksums_repaired_ = true;          // whether the checksums of these pages are right
   page_vector pages_;
-  // The parts of the checksum table that were changed since finish_writes(), by their position in the table.
-  static constexpr std::uint64_t checksum_block = 4096;
+  // The blocks of checksums that were changed since finish_writes().
   std::map<std::uint64_t, std::vector<std::uint32_t>> checksums_;
-  // The part of the checksum table that was read last.
+  // The block of checksums that was read last.
   static constexpr std::uint64_t none_seen = ~std::uint64_t{0};
   std::uint64_t seen_block_ = none_seen;
   std::vector<std::uint32_t> seen_checksums_;

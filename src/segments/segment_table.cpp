@@ -48,8 +48,7 @@ segment& segment_table::open(const std::string& path, use how) {
     opened->require_log(log_.id());
     if (const auto why = opened->find_mismatch(at_open_, log_.path(), tail); !why.empty())
       throw error(errc::wrong_log, opened->path() + ": this segment " + why +
-                                       "; or, to go on with the files as they are, use `tenure log renew " +
-                                       log_.path() + "`, or map_options::take_over");
+                                       "; map_options::take_over maps it as it is, of whatever moment");
   }
   if (access_ == os::access::read_write) {
     if (how.take_over) {
@@ -68,9 +67,9 @@ void segment_table::close(segment& which) {
   segments_.erase(which.logged_path());
 }
 
-void segment_table::add_mark_to(status_block& status) const {
+void segment_table::add_to(manifest& of) const {
   const std::scoped_lock lock(mutex_);
-  for (const auto& [logged, s] : segments_) s->add_mark_to(status);
+  for (const auto& [logged, s] : segments_) s->add_to(of);
 }
 
 void segment_table::note_not_in_log() {

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "log/durable_log.hpp"
+#include "log/manifest.hpp"
 #include "segments/segment.hpp"
 #include "segments/segment_name.hpp"
 
@@ -22,8 +23,8 @@ namespace tenure::rvm {
 // Opening and closing segments has one user at a time (map_mutex). The rest is thread-safe.
 class segment_table {
  public:
-  // `at_open`: the log's status when the log was opened.
-  segment_table(os::disk& disk, const durable_log& log, const status_block& at_open, os::access access)
+  // `at_open`: the log's manifest when the log was opened.
+  segment_table(os::disk& disk, const durable_log& log, const manifest& at_open, os::access access)
       : disk_(disk), log_(log), at_open_(at_open), access_(access) {}
 
   struct use {
@@ -36,10 +37,12 @@ class segment_table {
   // The segment that a record names. It must be open.
   [[nodiscard]] segment& find(const segment_name& name) const;
   // Whether the segment's last changes, if there were any, were made under this log.
+  // The path that the log has for the segment.
+  [[nodiscard]] std::string name_of(const std::string& path) const { return logged_path(log_.path(), path); }
   [[nodiscard]] bool is_of_this_log(const segment& in) const { return !in.was_changed_elsewhere(log_.id()); }
 
-  // Adds to the log's status how far each segment has the log's changes.
-  void add_mark_to(status_block& status) const;
+  // Adds to the log's manifest how far each segment has the log's changes.
+  void add_to(manifest& of) const;
   // The log has no changes for the segments any more.
   void note_not_in_log();
   // Throws if an invariant does not hold.
@@ -49,7 +52,7 @@ class segment_table {
  private:
   os::disk& disk_;
   const durable_log& log_;
-  const status_block at_open_;
+  const manifest at_open_;
   const os::access access_;
   mutable std::mutex mutex_;                                  // innermost; the map itself
   std::map<std::string, std::unique_ptr<segment>> segments_;  // by logged path

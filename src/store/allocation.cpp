@@ -27,7 +27,7 @@ void* make_object(database_state& in, const type& of, std::uint64_t bytes) {
 }
 
 void constructed(database_state& in, const type& of, void* object) noexcept {
-  const known_type& known = in.types->at(header_of(reinterpret_cast<address>(object)).type);
+  const known_type& known = in.types->at(in.types->index_of(of));
   in.types->canonicalize(known, static_cast<std::byte*>(object), of.size);
 }
 
@@ -45,8 +45,9 @@ void* require_object(store_state& in, const void* object, const type& of, const 
     refuse(object_text(*in.databases, found.at) + " has been destroyed already in this transaction");
   if (found.at != reinterpret_cast<address>(object))
     refuse("it lies inside " + object_text(*in.databases, found.at) + ", and is no object of its own");
-  const known_type& is = d->types->at(header_of(found.at).type);
-  if (is.of->tolerates_stale || size_of_object(found.at) > std::max<std::uint64_t>(is.of->size, 1))
+  const object_facts facts = d->describe(object);
+  const known_type& is = d->types->at(facts.type);
+  if (is.of->tolerates_stale || facts.size > std::max<std::uint64_t>(is.of->size, 1))
     refuse("it is the first element of an array, " + object_text(*in.databases, found.at) +
            ", which belongs to a container: erase it there");
   const type_operations* const known = is.of->operations;

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cassert>
+#include <filesystem>
 #include <mutex>
 #include <vector>
 
@@ -30,7 +30,7 @@ os::disk& disk_of(const store_options& how) { return how.memory.disk != nullptr 
 bool is_blank_database(os::disk& disk, const std::string& file) {
   try {
     const rvm::segment_header h = rvm::read_segment_header(disk, file);
-    std::vector<std::byte> bytes(starts_at);
+    std::vector<std::byte> bytes(records_at + record_page);
     const std::size_t got = disk.open(file, os::access::read_only)->read_at(h.data_offset, bytes);
     return h.tag == database_tag && std::all_of(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(got),
                                                 [](std::byte b) { return b == std::byte{}; });
@@ -61,23 +61,11 @@ store_state::store_state(const std::string& in, const store_options& options)
   how.memory.mode = how.mode;
   memory = std::make_unique<rvm::memory>(log, how.memory);
   databases.emplace(*this, *memory, directory, how);
-  // The default database completes a store. If it is missing, a crash may have interrupted the creation; then nothing
-  // was ever in the log.
-  const bool has_main = disk.exists(main);
-  if (!has_main && (read_only || log_was_used()))
-    throw error(std::make_error_code(std::errc::no_such_file_or_directory),
-                main + ": the store's default database is missing; put it back, or restore " + directory +
-                    " from a backup, with all its files");
-  if (!has_main)
-    create_database("main", how.create);
-  else
-    open_databases();
+  open_databases();
 }
 
 // Whether anything was ever in the log. Then the first transaction, which makes the default database, is complete.
-bool store_state::log_was_used() const {
-  return memory->recovery().tail != memory->stats().log_size || memory->totals().log_grown != 0;
-}
+bool store_state::log_was_used() const { return memory->recovery().tail != memory->recovery().first; }
 
 store_state::~store_state() {
   if (!closed) {
@@ -98,38 +86,76 @@ void store_state::abandon() noexcept {
   closed = true;
 }
 
+// The manifest says which databases the store has. The default database completes the store: as long as it is pending, a
+// crash may have interrupted the creation, and nothing was ever in the log.
 void store_state::open_databases() {
-  database_state& main = databases->add(std::make_unique<database_state>(*databases, "main", file_of("main")));
-  if (main.is_blank() && log_was_used())
-    throw error(errc::damaged, main.file +
-                                   ": is empty, though the store's log was used: it is the file of another store, or "
-                                   "was lost; put the right one back, or restore " +
-                                   directory + " from a backup, with all its files");
-  if (!read_only && main.is_blank()) {
-    // Its first transaction never became durable.
-    initialize(main, {});
-  } else {
-    main.read();
-  }
-  if (main.header().store_id != main.header().database_id)
-    throw error(errc::wrong_log, main.file + ": belongs to another store");
-  if (main.header().databases != stored_address::none) {
-    const heap::database_table& others = main.database_table();
-    for (std::uint64_t n = 0; n < others.count; ++n) {
-      const database_entry& e = others.entries[n];
-      const std::string name(e.name.text, e.name.length);
-      if (!disk_of(how).exists(file_of(name)))
-        throw error(std::make_error_code(std::errc::no_such_file_or_directory),
-                    file_of(name) + ": the store's database \"" + name + "\" is missing; put it back, or restore " +
-                        directory + " from a backup, with all its files");
-      database_state& d = databases->add(std::make_unique<database_state>(*databases, name, file_of(name)));
+  std::vector<rvm::segment_member> members = memory->members();
+  std::stable_partition(members.begin(), members.end(), [&](const auto& m) { return m.path == file_of("main"); });
+  for (const rvm::segment_member& member : members) {
+    const bool is_main = databases->size() == 0, may_be_gone = member.is_pending && !(is_main && log_was_used());
+    if (!disk_of(how).exists(member.path)) {
+      if (!may_be_gone || (is_main && read_only)) throw is_missing(member.path);
+      if (!read_only) memory->drop_member(member.path);
+      continue;
+    }
+    // One that was never completed need not have an address that is free.
+    if (member.is_pending && !is_main && !read_only && is_blank_database(disk_of(how), member.path)) {
+      drop_database(member.path);
+      continue;
+    }
+    database_state& d = open_database(member);
+    if (d.is_blank() && !may_be_gone)
+      throw error(errc::damaged, d.file +
+                                     ": is empty, though the store has used it: it was lost, or is the file of another "
+                                     "store; put the right one back, or restore " +
+                                     directory + " from a backup, with all its files");
+    if (is_main && read_only && d.is_blank())
+      throw error(errc::damaged, directory +
+                                     ": nothing was ever committed to this store: a crash interrupted its creation, or "
+                                     "it was copied meanwhile; opening it for writing completes it, and a copy of it "
+                                     "has nothing to keep");
+    if (!d.is_blank()) {
       d.read();
-      if (!std::equal(std::begin(e.database_id), std::end(e.database_id), d.header().database_id.begin()))
-        throw error(errc::wrong_log,
-                    d.file + ": is not the database \"" + name + "\" of this store, but another one's file");
+      if (d.header().store_id != databases->front().header().database_id)
+        throw error(errc::wrong_log, d.file + ": belongs to another store");
+      if (member.is_pending && !read_only) memory->confirm_member(d.file);
+    } else if (is_main) {
+      initialize(d);
+    } else {
+      const std::string file = d.file;
+      databases->remove_last();
+      if (!read_only) drop_database(file);
     }
   }
+  if (databases->size() == 0) {
+    if (read_only || log_was_used()) throw is_missing(file_of("main"));
+    create_database("main", how.create);
+  }
   for (const auto& d : *databases) d->types->compare_registered();
+}
+
+error store_state::is_missing(const std::string& file) const {
+  return {std::make_error_code(std::errc::no_such_file_or_directory),
+          file + ": this database of the store is missing; put it back, or restore " + directory +
+              " from a backup, with all its files"};
+}
+
+database_state& store_state::open_database(const rvm::segment_member& member) {
+  const std::string name = std::filesystem::path(member.path).stem();
+  if (memory->describe_segment(member.path).id != member.id)
+    throw error(errc::wrong_log, member.path + ": is not the database \"" + name +
+                                     "\" of this store, but another one's file, or an older one; put the right one "
+                                     "back, or restore " +
+                                     directory + " from a backup, with all its files");
+  return databases->add(std::make_unique<database_state>(*databases, name, member.path));
+}
+
+// One to which no transaction was committed.
+void store_state::drop_database(const std::string& file) {
+  memory->drop_member(file);
+  os::disk& disk = disk_of(how);
+  disk.remove(file);
+  disk.sync_directory_of(file);
 }
 
 database_state& store_state::create_database(std::string_view name, const database_options& options) {
@@ -144,19 +170,24 @@ database_state& store_state::create_database(std::string_view name, const databa
                 directory + ": has a database \"" + std::string(name) + "\" already");
   const std::string file = file_of(name);
   os::disk& disk = disk_of(how);
-  // A crash may come after a file is made and before the transaction that adds it to the table. Such a file is all
-  // zeros.
+  // A crash may come after a file is made and before the manifest lists it, and a first transaction may fail.
   if (disk.exists(file)) {
     if (!is_blank_database(disk, file))
       throw error(std::make_error_code(std::errc::file_exists),
                   file + ": is there already, and is a database, though not one of this store: move it away");
-    disk.remove(file);
-    disk.sync_directory_of(file);
+    drop_database(file);
   }
-  database_state::create_file(*memory, file, options);
-  database_state& made = databases->add(std::make_unique<database_state>(*databases, std::string(name), file));
+  database_state::create_file(*databases, file, options);
+  std::unique_ptr<database_state> mapped;
   try {
-    initialize(made, name);
+    mapped = std::make_unique<database_state>(*databases, std::string(name), file);
+  } catch (...) {  // its addresses are taken by something else in this process
+    drop_database(file);
+    throw;
+  }
+  database_state& made = databases->add(std::move(mapped));
+  try {
+    initialize(made);
   } catch (...) {
     databases->remove_last();
     throw;
@@ -164,44 +195,20 @@ database_state& store_state::create_database(std::string_view name, const databa
   return made;
 }
 
-// The first transaction of a database: it makes the file a database, and adds it to the store.
-void store_state::initialize(database_state& made, std::string_view name) {
+// The first transaction of a database. With it the database belongs to the store.
+void store_state::initialize(database_state& made) {
   std::array<std::uint8_t, 16> id;
   os::random_bytes(std::as_writable_bytes(std::span(id)));
   begin();
   try {
     made.initialize(tx, id);
-    if (&made != &databases->front()) add_to_table(made, name);
     memory->wait(*commit());
+    memory->confirm_member(made.file);
   } catch (...) {
     if (is_writer()) abort();
     throw;
   }
   made.types->compare_registered();
-}
-
-void store_state::add_to_table(const database_state& made, std::string_view name) {
-  database_state& main = databases->front();
-  if (main.header().databases == stored_address::none) {
-    tx.set_range(main.header().databases);
-    main.header().databases = stored_address_of(main.make_array<heap::database_table>(1));
-  }
-  heap::database_table& table = main.database_table();
-  if (table.count == table.capacity) {
-    const std::uint64_t capacity = std::max<std::uint64_t>(4, 2 * table.capacity);
-    auto* const larger = main.make_array<database_entry>(capacity);
-    std::copy_n(table.entries, table.count, larger);
-    if (table.entries != nullptr) main.retire(table.entries);
-    table.entries = larger;
-    table.capacity = capacity;
-  }
-  assert(table.count < table.capacity);
-  database_entry& e = table.entries[table.count];
-  e.name = main.make_text(name);
-  e.home = made.home;
-  e.reservation = made.reservation;
-  std::ranges::copy(made.header().database_id, e.database_id);
-  ++table.count;
 }
 
 void store_state::require_usable() const {
@@ -380,6 +387,18 @@ store_statistics store::stats() const {
   s.memory = state_->memory->stats();
   s.bulk_bytes = s.memory.bulk_bytes;
   return s;
+}
+
+void require_outside(const std::string& store, const std::string& directory) {
+  const std::string in = os::absolute_path(store), to = os::absolute_path(directory);
+  if (to == in || to.starts_with(in + "/"))
+    throw error(errc::bad_option, to + ": is in the directory of the store; make the backup somewhere else");
+}
+
+rvm::backup_report store::backup(const std::string& to, const rvm::backup_options& how) {
+  state_->require_writable();
+  require_outside(state_->directory, to);
+  return state_->memory->backup(to, how);
 }
 
 const rvm::recovery_report& store::recovery() const { return state_->memory->recovery(); }

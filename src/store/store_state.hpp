@@ -38,9 +38,11 @@ struct store_state final : rvm::participant {
     return directory + "/" + std::string(database) + ".db";
   }
   void open_databases();
+  database_state& open_database(const rvm::segment_member& member);
+  void drop_database(const std::string& file);
+  [[nodiscard]] error is_missing(const std::string& file) const;
   [[nodiscard]] bool log_was_used() const;
-  void initialize(database_state& made, std::string_view database_name);
-  void add_to_table(const database_state& made, std::string_view database_name);
+  void initialize(database_state& made);
 
   // write_transaction.cpp
   void begin();
@@ -100,6 +102,9 @@ struct store_state final : rvm::participant {
   mutable std::mutex statistics_mutex;
   store_statistics counts;
 };
+
+// Refuses a directory for a backup that is the store's own, or in it.
+void require_outside(const std::string& store, const std::string& directory);
 
 // Reads in the thread's open transaction, or with the access lock held for reading.
 class reading_scope {

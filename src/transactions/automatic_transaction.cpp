@@ -65,9 +65,9 @@ ticket automatic_transaction::log(commit_mode mode) {
   for (const bulk_write& b : bulk()) {
     region_tracker* const tracker = b.in->tracker.get();
     if (tracker == nullptr) continue;
-    // With an archive, the bytes go through the log. The file may have the same bytes already, while older records of
+    // With an archive, or a hold, the bytes go through the log. The file may have the same bytes already, while older records of
     // the page have not reached it yet. So the file does not show what is committed [rvm.tracking.image].
-    if (parts.archived)
+    if (is_bulk_logged())
       tracker->log_without_comparison(b.in->base + b.offset, b.length);
     else
       tracker->written_in_bulk(b.in->base + b.offset, b.length);

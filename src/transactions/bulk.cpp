@@ -29,6 +29,12 @@ void transaction_state::hold(std::byte* from, std::size_t length) {
   for (std::uint64_t page = first; page <= last; ++page) in.in->pages().wait_until_released(page);
 }
 
+// The answer is the same for all of a transaction. A hold that is taken later reads the pages from the segment.
+bool transaction_state::is_bulk_logged() {
+  if (!bulk_logged_) bulk_logged_ = owner_.parts().archived || owner_.parts().log.is_held();
+  return *bulk_logged_;
+}
+
 void transaction_state::write_bulk(region_state& in, std::size_t offset, std::span<const os::const_bytes> from) {
   if (preparing_)
     throw error(errc::bad_transaction, name() +
@@ -47,7 +53,7 @@ void transaction_state::write_bulk(region_state& in, std::size_t offset, std::sp
                     ", to be written in bulk, do not lie in the region, which has " + std::to_string(size));
   if (length == 0) return;
   // In the log they are ordinary changes: their pages become dirty.
-  if (owner_.parts().archived)
+  if (is_bulk_logged())
     hold(in.base + offset, static_cast<std::size_t>(length));
   else if (last_region_ != &in)
     enter(in);
@@ -57,7 +63,7 @@ void transaction_state::write_bulk(region_state& in, std::size_t offset, std::sp
 
 void transaction_state::write_bulk_to_segments() {
   const auto& parts = owner_.parts();
-  if (parts.archived) return;
+  if (is_bulk_logged()) return;
   parts.writer.wait(parts.writer.last_commit());
   // In the order of writing: if a page is written twice, the later bytes win.
   std::map<segment*, std::vector<segment::bulk_write>> writes;

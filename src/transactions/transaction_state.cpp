@@ -247,7 +247,7 @@ commit_image transaction_state::prepare(bool lazy) {
     throw;
   }
   values_.clear();
-  if (owner_.parts().archived)
+  if (!bulk_.empty() && is_bulk_logged())
     for (const bulk_write& b : bulk_) {
       std::uint64_t at = b.in->offset + b.offset;
       for (const os::const_bytes piece : b.from) {
@@ -317,6 +317,7 @@ void transaction_state::reset() {
   undo_before_prepare_ = saved_before_prepare_ = not_prepared;
   values_.clear();
   bulk_runs_.clear();
+  bulk_logged_.reset();
   ranges_declared_ = 0;
   bytes_declared_ = 0;
   reset_kind();

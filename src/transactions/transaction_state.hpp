@@ -121,6 +121,8 @@ class transaction_state : public commit_source {
   // Forgets the ranges in regions that are tracked automatically.
   void forget_tracked_ranges() noexcept;
   void forget_bulk() noexcept { bulk_.clear(); }
+  // Whether what is written in bulk goes through the log, because somebody needs a log that has every change.
+  [[nodiscard]] bool is_bulk_logged();
   [[nodiscard]] bool is_preparing() const { return preparing_; }
   [[nodiscard]] std::string name() const { return "transaction " + std::to_string(id()); }
 
@@ -172,6 +174,7 @@ class transaction_state : public commit_source {
   std::vector<new_value> values_;  // while committing
   std::vector<bulk_write> bulk_;   // in checking mode changed under the list's lock
   std::vector<bulk_run> bulk_runs_;
+  std::optional<bool> bulk_logged_;
   single_writer_counter ranges_declared_, bytes_declared_;
   totals totals_;
   std::shared_ptr<void> kept_;

@@ -17,6 +17,7 @@
 #include <tenure/rvm.hpp>
 
 #include "log/checksum.hpp"
+#include "log/manifest.hpp"
 #include "records/format.hpp"
 #include "sim/disk.hpp"
 
@@ -110,7 +111,7 @@ inline const rvm::identity log_identity = fixed_identity(101);
 inline rvm::segment_header plain_segment_header() {
   rvm::segment_header h{};
   h.magic = rvm::segment_magic;
-  h.version = rvm::format_version;
+  h.version = rvm::segment_format_version;
   h.endian = rvm::endian_mark;
   h.segment_id = segment_identity;
   h.sequence = 1;
@@ -119,19 +120,47 @@ inline rvm::segment_header plain_segment_header() {
   h.checksum = rvm::header_checksum(h, offsetof(rvm::segment_header, checksum));
   return h;
 }
-inline rvm::status_block plain_status(std::uint32_t block_size = 512) {
-  rvm::status_block s{};
-  s.magic = rvm::log_magic;
-  s.version = rvm::format_version;
-  s.endian = rvm::endian_mark;
-  s.log_id = log_identity;
-  s.sequence = 1;
-  s.generation = 5;
-  s.block_size = block_size;
-  s.area_length = s.max_area = rvm::min_log_area;
-  s.head = s.tail = s.area_length;
-  s.checksum = rvm::header_checksum(s, offsetof(rvm::status_block, checksum));
-  return s;
+// Of a log that was not closed, before its files are listed.
+inline rvm::manifest plain_manifest(std::uint32_t block_size = 512) {
+  rvm::manifest m{};
+  m.magic = rvm::log_magic;
+  m.version = rvm::log_format_version;
+  m.endian = rvm::endian_mark;
+  m.log_id = log_identity;
+  m.sequence = 1;
+  m.generation = 5;
+  m.block_size = block_size;
+  m.size = m.max_size = rvm::min_log_size;
+  m.first = m.head = m.tail = 4096;
+  return m;
+}
+// The log that has these bytes, from `base` on, in files of this length.
+inline void install_log(sim::disk& disk, rvm::manifest of, std::uint64_t base, os::const_bytes bytes,
+                        std::size_t file_length) {
+  for (std::uint32_t number = 1; !bytes.empty(); ++number) {
+    const auto part = bytes.first(std::min(file_length, bytes.size()));
+    rvm::log_file_header h{};
+    h.magic = rvm::log_file_magic;
+    h.version = rvm::log_format_version;
+    h.endian = rvm::endian_mark;
+    h.log_id = of.log_id;
+    h.sequence = h.number = number;
+    h.block_size = of.block_size;
+    h.base = base;
+    h.length = part.size();
+    h.checksum = rvm::header_checksum(h, offsetof(rvm::log_file_header, checksum));
+    std::vector<std::byte> file(rvm::log_file_data);
+    for (const std::size_t copy : {std::uint64_t{0}, rvm::log_file_copy_size}) put(file, copy, h);
+    file.insert(file.end(), part.begin(), part.end());
+    disk.install(log_path + ("." + std::to_string(number)), file);
+    of.files.push_back({.number = number, .reserved = 0, .length = part.size(), .device = 0, .inode = 0});
+    base += part.size();
+    bytes = bytes.subspan(part.size());
+  }
+  std::vector<std::byte> manifest = rvm::encode(of);
+  manifest.resize(rvm::manifest_copy_size);
+  manifest.insert(manifest.end(), manifest.begin(), manifest.end());
+  disk.install(log_path, manifest);
 }
 
 // A segment with a header and one without, both zero and always the same, so that a stored log fits them. With changes in
@@ -153,10 +182,11 @@ inline void install_segments(sim::disk& disk, const rvm::identity* log = nullptr
 inline rvm::options small(sim::disk& disk, rvm::open_mode mode = rvm::open_mode::open) {
   rvm::options how;
   how.mode = mode;
-  how.log = {.size = rvm::min_log_area, .max_size = 4 * rvm::min_log_area, .block_size = 512};
+  how.log = {.size = rvm::min_log_size, .max_size = 4 * rvm::min_log_size, .block_size = 512};
   how.recovery_memory = 8 << 20;
   how.background = false;
   how.disk = &disk;
+  how.copied = rvm::copied_files::adopt;  // files are put on the disk as they are
   return how;
 }
 

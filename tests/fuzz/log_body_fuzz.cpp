@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "fuzz_support.hpp"
-#include "log/log_file.hpp"
+#include "log/log_files.hpp"
 #include "records/log_reader.hpp"
 #include "replay/redo.hpp"
 
@@ -16,41 +16,39 @@ using namespace tenure::fuzz;
 
 namespace {
 
-constexpr std::uint64_t area = rvm::min_log_area;
+constexpr std::uint64_t log_length = rvm::min_log_size, file_length = log_length / 2;
 using image = std::vector<std::byte>;
 
 // Builds the log, and what it should be recovered to.
 class log_builder {
  public:
   explicit log_builder(byte_source& in)
-      : in_(in), file_(rvm::log_area_offset + area), images_{image(segment_length), image(raw_length)} {
+      : in_(in), bytes_(log_length), images_{image(segment_length), image(raw_length)} {
     const std::uint8_t first = in_.byte();
-    status_ = plain_status(first & 1 ? 512 : 4096);
+    status_ = plain_manifest(first & 1 ? 512 : 4096);
     direct = (first & 2) != 0;
-    // Somewhere in some lap.
-    status_.head = area * (1 + in_.byte()) + in_.below(area / status_.block_size) * status_.block_size;
+    base_ = log_length * (1 + in_.byte());
+    status_.head = base_ + in_.below(log_length / status_.block_size) * status_.block_size;
     status_.tail = status_.head;
     at_ = batch_ = tail_ = status_.head;
     while (!in_.empty() && add_group()) {
     }
-    if (first & 4) {  // a mistake in the status block
+    if (first & 4) {  // a mistake in the manifest
       sound = false;
-      const std::size_t where = in_.below(offsetof(rvm::status_block, checksum) / 8) * 8;
+      const std::size_t where = in_.below(offsetof(rvm::manifest_header, checksum) / 8) * 8;
+      std::byte* const header = reinterpret_cast<std::byte*>(static_cast<rvm::manifest_header*>(&status_));
       std::uint64_t word;
-      std::memcpy(&word, reinterpret_cast<const std::byte*>(&status_) + where, sizeof word);
+      std::memcpy(&word, header + where, sizeof word);
       word = first & 8 ? in_.take<std::uint64_t>() : word + in_.take<std::int16_t>();
-      std::memcpy(reinterpret_cast<std::byte*>(&status_) + where, &word, sizeof word);
+      std::memcpy(header + where, &word, sizeof word);
     }
-    if (first & 16) status_.tail = tail_;  // durable up to the end, says the status
-    status_.checksum = rvm::header_checksum(status_, offsetof(rvm::status_block, checksum));
-    put(file_, 0, status_);
-    put(file_, rvm::status_copy_size, status_);
+    if (first & 16) status_.tail = tail_;  // durable up to the end, says the manifest
   }
 
   bool direct = false;        // replay in small parts, instead of opening
   bool sound = true;          // no mistakes
   bool out_of_range = false;  // but a change beyond the end of a segment
-  [[nodiscard]] const image& file() const { return file_; }
+  void install(sim::disk& disk) const { install_log(disk, status_, base_, bytes_, file_length); }
   [[nodiscard]] const image& expected(bool raw) const { return images_[raw]; }
   [[nodiscard]] std::uint64_t tail() const { return tail_; }
   [[nodiscard]] std::uint64_t groups() const { return groups_; }
@@ -87,7 +85,7 @@ class log_builder {
       group.insert(group.end(), bytes.begin(), bytes.end());
     }
     const auto on_disk = static_cast<std::uint32_t>(rvm::round_up(group.size(), status_.block_size));
-    if (at_ + on_disk > status_.head + area) return false;
+    if (at_ + on_disk > base_ + log_length) return false;
 
     rvm::group_header header{};
     header.magic = rvm::group_magic;
@@ -126,7 +124,7 @@ class log_builder {
     if (flags & hole) {
       sound = false;
     } else {
-      for (std::size_t i = 0; i < group.size(); ++i) file_[rvm::log_area_offset + (at_ + i) % area] = group[i];
+      std::ranges::copy(group, bytes_.begin() + static_cast<std::ptrdiff_t>(at_ - base_));
     }
     at_ += on_disk;
     previous_on_disk_ = on_disk;
@@ -243,9 +241,9 @@ class log_builder {
   }
 
   byte_source& in_;
-  image file_, images_[2];
-  rvm::status_block status_{};
-  std::uint64_t at_ = 0, batch_ = 0, tail_ = 0, groups_ = 0, pending_groups_ = 0;
+  image bytes_, images_[2];
+  rvm::manifest status_{};
+  std::uint64_t base_ = 0, at_ = 0, batch_ = 0, tail_ = 0, groups_ = 0, pending_groups_ = 0;
   std::uint32_t previous_on_disk_ = 0;
   std::vector<bool> dictionary_;  // raw or not
   std::vector<change> pending_;   // of the batch
@@ -261,7 +259,7 @@ void check_contents(sim::disk& disk, const log_builder& log) {
 // The replay by itself, in so little memory that it goes group by group.
 bool replay_in_parts(sim::disk& disk) {
   return accepted([&] {
-    const auto log = rvm::log_file::open(disk, log_path, os::access::read_write);
+    const auto log = rvm::log_files::open(disk, log_path, os::access::read_write);
     const rvm::log_tail end = rvm::find_tail(*log, log->status());
     rvm::segment formatted(disk, segment_path, "seg", os::access::read_write, false);
     rvm::segment raw(disk, raw_path, "raw", os::access::read_write, true);
@@ -283,7 +281,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const log_builder log(in);
   sim::disk disk;
   install_segments(disk, &log_identity);
-  disk.install(log_path, log.file());
+  log.install(disk);
 
   if (log.direct) {
     const bool replayed = replay_in_parts(disk);

@@ -1,6 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// A whole log file of any content. Byte 0 says how it is opened; the rest is the file.
+// The files of a log, of any content. Byte 0 says how they are opened, the next two how long the manifest is; the rest is
+// the log's first file.
 #include "fuzz_support.hpp"
 
 namespace {
@@ -8,13 +9,24 @@ namespace {
 using namespace tenure;
 using namespace tenure::fuzz;
 
-// Gives a status block a right checksum.
-void correct(std::vector<std::byte>& file, std::size_t at) {
-  if (file.size() < at + sizeof(rvm::status_block)) return;
-  rvm::status_block s;
-  std::memcpy(&s, file.data() + at, sizeof s);
-  s.checksum = rvm::header_checksum(s, offsetof(rvm::status_block, checksum));
-  put(file, at, s);
+// Gives a manifest a right checksum.
+void correct_manifest(std::vector<std::byte>& bytes) {
+  rvm::manifest_header h;
+  if (bytes.size() < sizeof h) return;
+  std::memcpy(&h, bytes.data(), sizeof h);
+  if (h.length < sizeof h || h.length > bytes.size()) return;
+  h.checksum = 0;
+  put(bytes, 0, h);
+  h.checksum = rvm::crc32c(os::const_bytes(bytes).first(h.length));
+  put(bytes, 0, h);
+}
+
+void correct_file(std::vector<std::byte>& bytes, std::size_t at) {
+  rvm::log_file_header h;
+  if (bytes.size() < at + sizeof h) return;
+  std::memcpy(&h, bytes.data() + at, sizeof h);
+  h.checksum = rvm::header_checksum(h, offsetof(rvm::log_file_header, checksum));
+  put(bytes, at, h);
 }
 
 }  // namespace
@@ -22,19 +34,27 @@ void correct(std::vector<std::byte>& file, std::size_t at) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   byte_source in(data, size);
   const std::uint8_t how = in.byte();
-  const auto bytes = in.take_bytes(in.left());
-  std::vector<std::byte> file(bytes.begin(), bytes.end());
-  // Zeros up to the size of the smallest log, so that inputs are small.
-  if (how & 1) file.resize(std::max<std::size_t>(file.size(), rvm::log_area_offset + rvm::min_log_area));
-  if (how & 2) correct(file, 0);
-  if (how & 4) correct(file, rvm::status_copy_size);
+  const auto begin = in.take_bytes(in.take<std::uint16_t>());
+  std::vector<std::byte> manifest(begin.begin(), begin.end());
+  if (how & 2) correct_manifest(manifest);
+  rvm::manifest_header status{};
+  if (!manifest.empty()) std::memcpy(&status, manifest.data(), std::min(manifest.size(), sizeof status));
+  manifest.resize(rvm::manifest_copy_size);
+  if (how & 4) manifest.insert(manifest.end(), manifest.begin(), manifest.end());
+  // Zeros up to the right size, so that inputs are small.
+  if (how & 1) manifest.resize(2 * rvm::manifest_copy_size);
+
+  const auto rest = in.take_bytes(in.left());
+  std::vector<std::byte> file(rest.begin(), rest.end());
+  if (how & 1) file.resize(std::max<std::size_t>(file.size(), rvm::log_file_data + rvm::min_log_file));
+  if (how & 16)
+    for (const std::size_t copy : {std::uint64_t{0}, rvm::log_file_copy_size}) correct_file(file, copy);
 
   // Its segments must know that it has changes for them.
-  rvm::status_block status{};
-  if (!file.empty()) std::memcpy(&status, file.data(), std::min(file.size(), sizeof status));
   sim::disk disk;
   install_segments(disk, &status.log_id);
-  disk.install(log_path, file);
+  disk.install(log_path, manifest);
+  disk.install(std::string(log_path) + ".1", file);
   const bool read_only_opened = accepted([&] {
     rvm::memory memory(log_path, small(disk, rvm::open_mode::read_only));
     for (const bool raw : {false, true})

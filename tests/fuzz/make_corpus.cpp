@@ -9,6 +9,7 @@
 
 #include "fuzz_support.hpp"
 #include "store/store_state.hpp"
+#include "support/log_image.hpp"
 #include "support/small_image.hpp"
 
 namespace {
@@ -27,14 +28,21 @@ void write(const std::string& fuzzer, const std::string& name, std::uint8_t how,
 }
 
 void write_log(const sim::disk& disk, const std::string& name) {
-  write("log_open", name, 1, disk.current_bytes(log_path));
+  const support::log_image log(disk, log_path);
+  rvm::manifest status = log.read_manifest();
+  std::vector<std::byte> bytes(2);
+  put(bytes, 0, static_cast<std::uint16_t>(status.length));
+  const std::vector<std::byte> manifest = rvm::encode(status);
+  bytes.insert(bytes.end(), manifest.begin(), manifest.end());
+  bytes.insert(bytes.end(), log.files.front().contents.begin(), log.files.front().contents.end());
+  write("log_open", name, 1 | 4, bytes);
 }
 
 // The groups of a log, each as the parser gets it: without its header.
 void write_groups(const sim::disk& disk, const std::string& name) {
-  const auto bytes = disk.current_bytes(log_path);
+  const auto bytes = disk.current_bytes(std::string(log_path) + ".1");
   int number = 0;
-  for (std::size_t at = rvm::log_area_offset; at + sizeof(rvm::group_header) <= bytes.size(); at += 512) {
+  for (std::size_t at = rvm::log_file_data; at + sizeof(rvm::group_header) <= bytes.size(); at += 512) {
     rvm::group_header header;
     std::memcpy(&header, bytes.data() + at, sizeof header);
     if (header.magic != rvm::group_magic || header.records > 127 || number == 4) continue;
@@ -220,8 +228,17 @@ void make_stores() {
       .change(0, 1, at(offsetof(database_header, roots)), {0, 0, 0, 0, 0, 0});
   c.store_as("tables");
   c.change(1, 0, 0, {2, 1}).store_as("zone_kinds");
-  c.change(2, 0, bookkeeping_blocks * 8, {3, 0, 0, 0, 2}).change(2, 0, bookkeeping_blocks * 8 + 8, {4, 0, 0, 0, 9});
+  constexpr std::uint32_t entry_and_pages = offsetof(block_record, freed_at);
+  c.change(2, 0, 0, {3, 0, 0, 0, 2}).change(2, 0, entry_and_pages, {4, 0, 0, 0, 9});
   c.store_as("block_entries");
+  for (std::uint64_t b = bookkeeping_blocks; b < bookkeeping_blocks + 16; ++b) {
+    if (main.map->entry(b).kind != block_kind::typed) continue;
+    const auto pages = static_cast<std::uint32_t>((b - bookkeeping_blocks) * entry_and_pages + sizeof(block_entry));
+    c.change(2, 0, pages, {0, 0, 0, 0}).store_as("typed_page_without_type");
+    c.change(2, 0, pages + 3, {0x3f}).store_as("typed_page_of_other_size");
+    c.change(2, 0, pages, {0xff, 0xff}).store_as("typed_page_of_unknown_type");
+    break;
+  }
   c.change(3, 0, 0, {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}).store_as("start_bits");
   const heap::type_table& types = main.type_table();
   c.change_object(&types.count, {0xff, 0xff}).store_as("type_count");

@@ -31,8 +31,13 @@ std::uint64_t place_of(std::uint8_t kind, std::uint64_t offset) {
   switch (kind % 6) {
     case 0: return offset % sizeof(database_header);
     case 1: return zone_kinds_at + offset % 16;
-    case 2: return entries_at + offset % ((bookkeeping_blocks + 16) * sizeof(block_entry));
-    case 3: return starts_at + bookkeeping_blocks * sizeof(start_bits) + offset % (16 * sizeof(start_bits));
+    case 2: {  // its entry and typed pages
+      constexpr std::uint64_t length = offsetof(block_record, freed_at);
+      return record_offset(bookkeeping_blocks + offset / length % 16) + offset % length;
+    }
+    case 3:
+      return record_offset(bookkeeping_blocks + offset / sizeof(start_bits) % 16) + offsetof(block_record, starts) +
+             offset % sizeof(start_bits);
     case 4: return bookkeeping_size + offset % (16 * block_size);
     default: return offset % (bookkeeping_size + 32 * block_size);
   }

@@ -41,8 +41,8 @@ class workload {
  public:
   explicit workload(byte_source& in) : in_(in) {
     const std::uint8_t how = in_.byte();
-    options_.log = {.size = rvm::min_log_area,
-                    .max_size = how & 1 ? rvm::min_log_area : 4 * rvm::min_log_area,
+    options_.log = {.size = rvm::min_log_size,
+                    .max_size = how & 1 ? rvm::min_log_size : 4 * rvm::min_log_size,
                     .block_size = how & 2 ? 512u : 4096u};
     options_.recovery_memory = 8 << 20;
     options_.background = false;
@@ -172,7 +172,7 @@ class workload {
       require(slot.tx.is_open(), "a commit that failed ended its transaction");
       if (e.code() != errc::too_big) throw;
       pending_.pop_back();
-      require(options_.log.max_size == rvm::min_log_area || faulty_, "the log should have grown", e.what());
+      require(options_.log.max_size == rvm::min_log_size || faulty_, "the log should have grown", e.what());
       return end(slot);
     }
     if (mode == rvm::commit_mode::flush) all_durable();

@@ -70,9 +70,9 @@ class store_damage : public ::testing::Test {
       std::memcpy(&h, disk.current_bytes(file).data(), sizeof h);
       files.push_back({file, h.data_offset, h.length, d->home, d->header().blocks_end});
       d->map->for_each_persistent(0, d->header().blocks_end, [&](heap::address object) {
-        objects.push_back({object - heap::header_bytes(heap::size_of_object(object)), object,
-                           object + heap::size_of_object(object), heap::object_text(*state.databases, object),
-                           all.path(object)});
+        const heap::object_facts facts = d->map->facts(object);
+        objects.push_back(
+            {facts.begin, object, object + facts.size, heap::object_text(*state.databases, object), all.path(object)});
         EXPECT_NE(objects.back().path, "") << objects.back().text;
       });
     }
@@ -181,10 +181,8 @@ TEST_F(store_damage, of_any_byte_that_means_something) {
     };
     add(0, sizeof(heap::database_header));
     add(heap::zone_kinds_at, 8);
-    add(heap::entries_at, (file.blocks_end + 2) * sizeof(heap::block_entry));
-    for (std::uint64_t b = 0; b < file.blocks_end; ++b)
-      if (b == 0 || b >= heap::bookkeeping_blocks)
-        add(heap::starts_at + b * sizeof(heap::start_bits), sizeof(heap::start_bits));
+    for (std::uint64_t b = 0; b < file.blocks_end + 2; ++b)
+      if (b == 0 || b >= heap::bookkeeping_blocks) add(heap::record_offset(b), sizeof(heap::block_record));
     for (const stored_object& o : objects) {
       if (o.header - file.home >= image_reservation) continue;
       auto& to = o.is_internal() ? metadata : data;
@@ -226,7 +224,7 @@ TEST_F(store_damage, of_many_bytes) {
       if (object.begin - file.home >= image_reservation) continue;
       const std::uint64_t at =
           random.one_in(4)
-              ? file.data_offset + random.below(heap::starts_at + (heap::bookkeeping_blocks + 4) * 256)
+              ? file.data_offset + random.below(heap::record_offset(heap::bookkeeping_blocks + 4))
               : file.data_offset + (object.header - file.home) + random.below(object.end - object.header) / 8 * 8;
       std::vector<std::byte> bytes(random.one_in(2) ? 8 : 1 + random.below(200));
       bytes.resize(std::min(bytes.size(), file.data_offset + file.length - at));
@@ -277,16 +275,16 @@ TEST_F(store_damage, what_does_not_fit_is_said) {
   says(one.header + 4, std::uint32_t{1}, {"part", "has the size 1"});
   says(one.header + 4, std::uint32_t{40000}, {"part", "has the size 40000"});
   const std::uint64_t block = (one.begin - main.home) / heap::block_size;
-  const heap::address entry = main.home + heap::entries_at + block * sizeof(heap::block_entry);
+  const heap::address entry = main.home + heap::record_offset(block);
   says(entry + 2, std::uint16_t{1}, {"block " + std::to_string(block), "granules are in use, 1 are counted"});
   says(entry, std::uint8_t{9}, {"block " + std::to_string(block), "unknown kind 9"});
   says(entry, std::uint8_t{0}, {"block " + std::to_string(block), "objects start in a block that has none"});
   says(entry, std::uint8_t{3}, {"block " + std::to_string(block), "large object of 0 blocks"});
   says(entry, std::uint8_t{4}, {"block " + std::to_string(block), "continues a large object that is not there"});
-  says(main.home + heap::entries_at, std::uint8_t{2}, {"block 0", "not marked as bookkeeping"});
+  says(main.home + heap::record_offset(0), std::uint8_t{2}, {"block 0", "not marked as bookkeeping"});
   const std::uint64_t bit = (all.begin - main.home) % heap::block_size / heap::granule;
-  const heap::address starts =
-      main.home + heap::starts_at + (all.begin - main.home) / heap::block_size * sizeof(heap::start_bits);
+  const heap::address starts = main.home + heap::record_offset((all.begin - main.home) / heap::block_size) +
+                               offsetof(heap::block_record, starts);
   says(starts + bit / 8, std::uint8_t{0}, {"the root \"catalog\"", "where no object starts"});
 }
 
@@ -307,7 +305,7 @@ TEST_F(store_damage, objects_of_unknown_types_are_refused_by_commits) {
   });
   ASSERT_NE(found, objects.end());
   const file_layout& main = files.front();
-  const std::uint32_t none = 0x12345678;
+  const std::uint32_t none = 0x45678;
   disk.poke(main.path, main.data_offset + (found->header - main.home), std::as_bytes(std::span(&none, 1)));
   store s(image_path, image_options(disk, home));
   transaction tx = s.begin();
@@ -338,7 +336,7 @@ TEST_F(store_damage, roots_that_are_no_objects_are_refused) {
   refused(header + 4, sizeof(catalog) - 8, "bytes");
   const std::uint64_t block = (catalog_object->begin - main.home) / heap::block_size;
   const auto damaged = disk.crash(1, sim::policy::keep_all);
-  poke(*damaged, heap::entries_at + block * sizeof(heap::block_entry), 0);
+  poke(*damaged, heap::record_offset(block), 0);
   store_options how = image_options(*damaged, home);
   {
     how.mode = rvm::open_mode::read_only;
@@ -346,5 +344,5 @@ TEST_F(store_damage, roots_that_are_no_objects_are_refused) {
     expect_error(errc::damaged, {main.path, "catalog", "no object"}, [&] { (void)s.find_root<catalog>("catalog"); });
   }
   how.mode = rvm::open_mode::open;
-  expect_error(errc::damaged, {main.path, "table"}, [&] { (void)store(image_path, how); });
+  expect_error(errc::damaged, {main.path, "its type"}, [&] { (void)store(image_path, how); });
 }

@@ -136,7 +136,8 @@ TEST_F(reachability, the_log_gets_little_more_than_what_is_reachable) {
     });
     const auto after = s().stats();
     const std::uint64_t bytes = after.bytes_stabilized - before.bytes_stabilized;
-    EXPECT_EQ(bytes, static_cast<std::uint64_t>(reachable) * (sizeof(marked) + 8));
+    EXPECT_GE(bytes, static_cast<std::uint64_t>(reachable) * sizeof(marked));
+    EXPECT_LE(bytes, static_cast<std::uint64_t>(reachable) * (sizeof(marked) + 8));
     const std::uint64_t logged = after.memory.bytes_logged - before.memory.bytes_logged;
     const std::uint64_t ranges = after.memory.ranges_logged - before.memory.ranges_logged;
     EXPECT_LE(static_cast<double>(logged + 24 * ranges), 1.2 * static_cast<double>(bytes) + 200)
@@ -474,7 +475,8 @@ TEST_F(reachability, statistics_per_type) {
   ASSERT_EQ(stats.last_commit.size(), 1u);
   EXPECT_EQ(stats.last_commit[0].type, "reachability_types::marked");
   EXPECT_EQ(stats.last_commit[0].objects, 10u);
-  EXPECT_EQ(stats.last_commit[0].bytes, 10 * (sizeof(marked) + 8));
+  EXPECT_GE(stats.last_commit[0].bytes, 10 * sizeof(marked));
+  EXPECT_LE(stats.last_commit[0].bytes, 10 * (sizeof(marked) + 8));
   EXPECT_EQ(stats.conservative_objects, 0u);
 }
 

@@ -194,7 +194,8 @@ TEST(store_files, of_another_store_are_refused) {
   std::filesystem::copy_file(dir / "a/extra.db", dir / "b/extra.db", std::filesystem::copy_options::overwrite_existing);
   expect_error(errc::wrong_log, {"extra"}, [&] { (void)store(dir / "b", small_store()); });
   std::filesystem::create_directory(dir / "c");
-  std::filesystem::copy_file(dir / "a/log", dir / "c/log");
+  for (const char* name : {"log", "log.1"})
+    std::filesystem::copy_file(dir / ("a/" + std::string(name)), dir / ("c/" + std::string(name)));
   std::filesystem::copy_file(dir / "a/main.db", dir / "c/main.db");
   expect_error(std::errc::no_such_file_or_directory, {"extra"}, [&] { (void)store(dir / "c", small_store()); });
 }

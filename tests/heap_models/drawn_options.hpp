@@ -31,6 +31,7 @@ inline store_options drawn_options(rvm::testing::random_source& random, sim::dis
   how.strict_tracking = random.one_in(2);
   how.tune.bulk = one_of<std::uint64_t>(random, {0, 16 << 10, 64 << 10, 512 << 10, 8 << 20});
   how.tune.refill = one_of<std::uint32_t>(random, {0, 25, 50, 80, 100});
+  how.tune.typed_from = one_of<std::uint64_t>(random, {0, 256, 4096});
   how.tune.least_hole = one_of<std::uint64_t>(random, {16, 48, 128, 1024});
   how.tune.most_blocks = one_of<std::uint64_t>(random, {1, 2, 8, 64});
   how.tune.old_blocks_at_once = one_of<std::uint64_t>(random, {1, 4, 1024});
@@ -49,11 +50,11 @@ inline store_options drawn_options(rvm::testing::random_source& random, sim::dis
 
 inline std::string text_of(const store_options& how) {
   return "mechanism " + std::to_string(static_cast<int>(how.mechanism)) + (how.strict_tracking ? ", strict" : "") +
-         ", bulk " + std::to_string(how.tune.bulk) + ", refill " + std::to_string(how.tune.refill) + ", hole " +
-         std::to_string(how.tune.least_hole) + ", blocks " + std::to_string(how.tune.most_blocks) + ", old " +
-         std::to_string(how.tune.old_blocks_at_once) + ", log " + std::to_string(how.memory.log.size) + ", threshold " +
-         std::to_string(how.memory.tune.truncation_threshold) + ", spool " +
-         std::to_string(how.memory.tune.spool_limit) + (how.memory.archive ? ", archive" : "");
+         ", bulk " + std::to_string(how.tune.bulk) + ", refill " + std::to_string(how.tune.refill) + ", typed " +
+         std::to_string(how.tune.typed_from) + ", hole " + std::to_string(how.tune.least_hole) + ", blocks " +
+         std::to_string(how.tune.most_blocks) + ", old " + std::to_string(how.tune.old_blocks_at_once) + ", log " +
+         std::to_string(how.memory.log.size) + ", threshold " + std::to_string(how.memory.tune.truncation_threshold) +
+         ", spool " + std::to_string(how.memory.tune.spool_limit) + (how.memory.archive ? ", archive" : "");
 }
 
 }  // namespace tenure::support

@@ -2,6 +2,7 @@
 //
 // Objects that are larger than a small zone.
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <string>
 
@@ -20,7 +21,11 @@ struct item {
   std::uint64_t number;
 };
 using numbers = tenure::vector<std::uint64_t>;
+struct several_zones {
+  std::array<std::uint64_t, 100'000> numbers;
+};
 struct contents {
+  several_zones* covering;
   tenure::vector<item*> items;
   tenure::vector<numbers*> behind;
 };
@@ -43,6 +48,50 @@ class zones : public reopened_store {
     for (const item* const each : all.items) EXPECT_EQ(each->number, 9u);
   }
 };
+
+// [heap.zone.covered]: the file has bytes of an object that was destroyed, and memory has zeros of one that was taken back.
+TEST_F(zones, bookkeeping_that_a_lost_object_has_covered) {
+  how.memory.background = false;
+  reopen();
+  contents& all = s().root<contents>("contents");
+  s().transact([&] {
+    all.covering = s().make<several_zones>();
+    all.covering->numbers.fill(~std::uint64_t{0});
+  });
+  const several_zones* const first = all.covering;
+  s().transact([&] {
+    s().destroy(all.covering);
+    all.covering = nullptr;
+  });
+  s().flush();
+  {
+    transaction tx = s().begin();
+    EXPECT_EQ(s().make<several_zones>(), first);
+    tx.abort();
+  }
+  s().transact([&] {
+    for (int n = 0; n < 80'000; ++n) all.items.push_back(s().make<item>(item{9}));
+  });
+  expect_contents(0);
+  reopen();
+  expect_contents(0);
+}
+
+// Where other zones have their bookkeeping, the object has bytes of its own, which mean nothing.
+TEST_F(zones, any_bytes_where_others_have_bookkeeping) {
+  how.memory.background = false;
+  reopen();
+  contents& all = s().root<contents>("contents");
+  auto* const made = s().make<several_zones>();  // outside of a transaction: for a while its blocks count as shared
+  made->numbers.fill(0x0505050505050505);
+  s().transact([&] { all.covering = made; });
+  s().transact([&] {
+    for (std::size_t n = 0; n < made->numbers.size(); n += 50) made->numbers[n] = n;
+  });
+  reopen();
+  const auto& numbers = s().root<contents>("contents").covering->numbers;
+  for (std::size_t n = 0; n < numbers.size(); ++n) ASSERT_EQ(numbers[n], n % 50 == 0 ? n : 0x0505050505050505);
+}
 
 // Such an object ends somewhere in a zone that has no bookkeeping; what is made after the store was opened again lies behind it,
 // small or large.

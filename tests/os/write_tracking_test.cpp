@@ -84,6 +84,25 @@ TEST(write_tracking, passes_over_pages_that_count_the_next_time) {
   EXPECT_EQ(collected(notes, in), (std::set<std::size_t>{}));
 }
 
+TEST(write_tracking, goes_on_in_a_mapping_that_has_become_longer) {
+  const mapped_file in;
+  write_tracking notes;
+  if (!notes.start(in.base, 100 * page)) GTEST_SKIP() << "not on this kernel";
+  in.write(5);
+  ASSERT_TRUE(notes.grow(200 * page));
+  in.write(150);
+  // Anonymous memory behind, as a region has it that has grown.
+  map_anonymous_over(in.base + 200 * page, 100 * page);
+  ASSERT_TRUE(notes.grow(300 * page));
+  in.write(250);
+  EXPECT_EQ(collected(notes, in), (std::set<std::size_t>{5, 150, 250}));
+  EXPECT_EQ(collected(notes, in), (std::set<std::size_t>{}));
+  in.write(6);
+  in.write(151);
+  in.write(250);
+  EXPECT_EQ(collected(notes, in), (std::set<std::size_t>{6, 151, 250}));
+}
+
 TEST(write_tracking, counts_what_is_in_memory) {
   const mapped_file in;
   write_tracking notes;

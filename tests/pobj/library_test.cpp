@@ -136,6 +136,7 @@ TEST_F(pobj_library, files_that_are_no_store) {
   // No log.
   disk->remove("/store/log");
   expect_failure(POBJ_EDAMAGED, pobj_init_with(&o), {"no log", "tenure log renew /store/log"});
+  disk->remove("/store/log.1");
   // Another store's.
   rvm::memory::create_log("/store/log", {}, {}, disk.get());
   expect_failure(POBJ_EDAMAGED, pobj_init_with(&o), {"/store/objects", "another log", "tenure log renew /store/log"});

@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include "log/log_file.hpp"
+#include "log/log_files.hpp"
 #include "records/archive_reader.hpp"
 #include "sim/disk.hpp"
 #include "support/small_memory.hpp"
@@ -26,10 +26,10 @@ options archived(sim::disk& disk) {
 
 void expect_head_in_archive(sim::disk& disk, std::uint64_t operation) {
   if (!disk.exists("/d/log")) return;
-  const auto log = log_file::open_unlocked(disk, "/d/log");
+  const auto log = log_files::open_unlocked(disk, "/d/log");
   const archive_reader archive(disk, "/d/log.archive", log->status().log_id);
   ASSERT_TRUE(archive.gaps().empty()) << "operation " << operation << ": " << archive.gaps()[0].reason;
-  const lsn first = log->area();  // of a log that has not grown
+  const lsn first = log->status().first;
   ASSERT_GE(std::max(archive.end(), first), log->status().head) << "operation " << operation;
   if (!archive.empty()) {
     ASSERT_EQ(archive.begin(), first) << "operation " << operation;
@@ -76,7 +76,7 @@ TEST(archive, has_what_is_in_it_only_once_after_a_failed_truncation) {
   EXPECT_THROW(m.truncate(), error);
   put(m, r, 0, "two");
   m.truncate();
-  const auto log = log_file::open_unlocked(disk, "/d/log");
+  const auto log = log_files::open_unlocked(disk, "/d/log");
   const archive_reader archive(disk, "/d/log.archive", log->status().log_id);
   std::size_t transactions = 0;
   lsn at = archive.begin();

@@ -11,13 +11,14 @@
 
 #include <tenure/rvm/participant.hpp>
 
-#include "log/log_file.hpp"
+#include "log/log_files.hpp"
 #include "os/virtual_memory.hpp"
 #include "records/batch.hpp"
 #include "records/group.hpp"
 #include "records/thresholds.hpp"
 #include "sim/disk.hpp"
 #include "support/expect_error.hpp"
+#include "support/log_image.hpp"
 #include "support/segments_on_sim.hpp"
 #include "support/small_memory.hpp"
 
@@ -92,7 +93,7 @@ TEST_F(bulk, goes_to_the_segment_and_not_into_the_log) {
   EXPECT_TRUE(m->verify_segment("/d/seg").empty());
   r.unmap();
   m->close();
-  EXPECT_EQ(log_file::open(disk, "/d/log", os::access::read_only)->status().incompatible, 0u);
+  EXPECT_EQ(log_files::open(disk, "/d/log", os::access::read_only)->status().incompatible, 0u);
 }
 
 // [rvm.bulk.before-commit], [rvm.bulk.noted]
@@ -293,8 +294,7 @@ TEST_F(bulk, newer_records_that_were_truncated_are_no_damage) {
     length = 24 * mib;
     r = {};
     m.reset();
-    for (const char* file : {"/d/seg", "/d/log"})
-      if (disk.exists(file)) disk.remove(file);
+    for (const std::string& file : disk.names()) disk.remove(file);
     open(32 * mib);
     put(*m, r, 16 * page, "older");
     put(*m, r, 17 * page, "older");
@@ -303,13 +303,13 @@ TEST_F(bulk, newer_records_that_were_truncated_are_no_damage) {
     if (in_parts)
       for (std::size_t at = mib; at < 21 * mib; at += filler.size()) put(*m, r, at, filler, commit_mode::no_flush);
     put(*m, r, 17 * page + 7, "newer");
-    const auto log = disk.current_bytes("/d/log");
+    const log_image log(disk, "/d/log");
     m->truncate();
     const std::uint64_t data_offset = read_segment_header(disk, "/d/seg").data_offset;
     // The segment as it is now, but for these bytes; the log as it was.
     const auto made = [&](std::size_t at, std::string_view text) {
       auto left = disk.crash(1, sim::policy::keep_all);
-      left->install("/d/log", log);
+      log.install(*left);
       left->poke("/d/seg", data_offset + at, std::as_bytes(std::span(text)));
       return left;
     };
@@ -329,8 +329,7 @@ TEST_F(bulk, older_records_are_masked_however_the_log_is_cut) {
   for (std::size_t before = 0; before <= fillers; ++before) {
     r = {};
     m.reset();
-    for (const char* file : {"/d/seg", "/d/log"})
-      if (disk.exists(file)) disk.remove(file);
+    for (const std::string& file : disk.names()) disk.remove(file);
     open(4 * mib);
     put(*m, r, 16 * page, "older");
     put(*m, r, 18 * page + 5, "older");

@@ -173,12 +173,13 @@ void expect_refusal(store& s) {
   EXPECT_EQ(code_of([&] { s.m->wait({1000}); }), errc::outcome_unknown);
 }
 
-// In the middle of the log a batch is one durable write; around its end two writes and a sync.
+// In the middle of a file a batch is one durable write; around its end two writes and two syncs.
 class failed_log_write : public ::testing::TestWithParam<sim::fault> {};
 
 TEST_P(failed_log_write, ends_all_commits_for_ever) {
   store s;
   s.open();
+  while (s.m->stats().log_size < s.where.log.size) s.commit_word(1, 1);
   auto bystander = s.m->begin();
   bystander.set_range(s.word(500));
   s.word(500) = 77;
@@ -347,7 +348,8 @@ TEST(directory_sync, failing_at_creation_is_made_up_for) {
   }
 }
 
-TEST(directory_sync, failing_when_the_log_grows_ends_all_commits) {
+// The new file is not used, and nothing has changed.
+TEST(directory_sync, failing_when_the_log_grows_refuses_the_commit) {
   // A segment beside the log has its own name synced, and with it the log's.
   for (const char* const segment : {"/store/a.seg", "/elsewhere/a.seg"}) {
     store s(64 << 10, 4 << 20);
@@ -359,10 +361,10 @@ TEST(directory_sync, failing_when_the_log_grows_ends_all_commits) {
       tx.set_range(s.r.data() + 4096, 200000);
       std::memset(s.r.data() + 4096, 9, 200000);
       s.disk.inject({.kind = sim::operation::sync_directory});
-      EXPECT_EQ(code_of([&] { tx.commit(); }), errc::outcome_unknown);
+      EXPECT_EQ(code_of([&] { tx.commit(); }), std::errc::io_error);
       tx.abort();
     }
-    expect_refusal(s);
+    s.commit_word(8, 1);
     const auto crashed = s.disk.crash(1, sim::policy::drop_all);
     s.close();
     s.open();

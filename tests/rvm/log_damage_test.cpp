@@ -9,53 +9,13 @@
 #include <iostream>
 #include <string>
 
-#include "log/checksum.hpp"
-#include "records/format.hpp"
+#include "support/log_image.hpp"
 #include "support/model.hpp"
 
 namespace tenure::rvm::testing {
 namespace {
 
-template <class T>
-T get(const image& from, std::uint64_t at) {
-  T value;
-  std::memcpy(&value, from.data() + at, sizeof value);
-  return value;
-}
-template <class T>
-void put(image& to, std::uint64_t at, const T& value) {
-  std::memcpy(to.data() + at, &value, sizeof value);
-}
-
-struct group_place {
-  std::uint64_t offset;  // in the file
-  group_header header;
-};
-
-// The groups from the status block's head on, one behind the other.
-std::vector<group_place> groups_in(const image& log) {
-  const auto status = get<status_block>(log, 0);
-  std::vector<group_place> all;
-  for (lsn at = status.head; at < status.head + status.area_length;) {
-    const std::uint64_t offset = log_area_offset + at % status.area_length;
-    const auto header = get<group_header>(log, offset);
-    if (header.magic != group_magic || header.lsn != at) break;
-    all.push_back({offset, header});
-    at += round_up(header.length, status.block_size);
-  }
-  return all;
-}
-
-void seal_group(image& log, std::uint64_t offset) {
-  auto header = get<group_header>(log, offset);
-  header.checksum = crc32c({log.data() + offset + 8, header.length - 8});
-  put(log, offset, header);
-}
-void seal_status(image& log, std::uint64_t offset) {
-  auto s = get<status_block>(log, offset);
-  s.checksum = header_checksum(s, offsetof(status_block, checksum));
-  put(log, offset, s);
-}
+using support::log_image;
 
 // A log with some committed batches in it, as a crash has left it, and the state after each of them.
 struct dirty_log {
@@ -87,7 +47,7 @@ struct dirty_log {
       remember();
     }
     left = disk.crash(1, sim::policy::drop_all);
-    log = left->current_bytes(where.log_path);
+    log = log_image(*left, where.log_path);
     disk.power_off();
   }
 
@@ -98,9 +58,9 @@ struct dirty_log {
     std::string message;
     recovery_report report;
   };
-  result open(const image& bytes) const {
+  result open(const log_image& bytes) const {
     const auto copy = left->crash(1, sim::policy::keep_all);
-    copy->install(where.log_path, bytes);
+    bytes.install(*copy);
     result r;
     try {
       memory m(where.log_path, where.how(*copy));
@@ -125,7 +85,7 @@ struct dirty_log {
   layout where;
   std::unique_ptr<sim::disk> left;
   std::vector<image> states;
-  image log;
+  log_image log;
 };
 
 bool is_refusal(const dirty_log::result& r) {
@@ -137,13 +97,13 @@ bool names_an_offset(const dirty_log::result& r) { return r.message.find("offset
 TEST(log_damage, of_any_byte_of_a_group) {
   const dirty_log d;
   ASSERT_EQ(d.open(d.log).state, d.last());
-  const auto groups = groups_in(d.log);
+  const auto groups = d.log.groups();
   ASSERT_EQ(groups.size(), 4U);
   for (std::size_t g = 0; g < groups.size(); ++g) {
-    const std::uint64_t on_disk = round_up(groups[g].header.length, 512);
+    const std::uint64_t on_disk = groups[g].length;
     for (std::uint64_t i = 0; i < on_disk; ++i) {
-      image bytes = d.log;
-      bytes[groups[g].offset + i] ^= static_cast<std::byte>(1 << (i + g) % 8);
+      log_image bytes = d.log;
+      bytes[groups[g].at + i] ^= static_cast<std::byte>(1 << (i + g) % 8);
       const auto r = d.open(bytes);
       const auto what = ::testing::Message()
                         << "group " << g << ", byte " << i << ": state " << r.state << ", " << r.message;
@@ -154,20 +114,21 @@ TEST(log_damage, of_any_byte_of_a_group) {
       } else {
         ASSERT_EQ(r.code, errc::damaged) << what;
         ASSERT_TRUE(names_an_offset(r)) << what;
-        ASSERT_NE(r.message.find("offset " + std::to_string(groups[g].offset)), std::string::npos) << what;
+        ASSERT_NE(r.message.find("offset " + std::to_string(d.log.offset_of(groups[g].at))), std::string::npos) << what;
       }
     }
   }
 }
 
-TEST(log_damage, of_any_byte_of_the_status) {
+TEST(log_damage, of_any_byte_of_the_manifest) {
   const dirty_log d;
-  for (std::uint64_t i = 0; i < sizeof(status_block); ++i)
+  for (std::uint64_t i = 0; i < d.log.read_manifest().length; ++i)
     for (const int copies : {1, 2, 3}) {
-      image bytes = d.log;
+      log_image bytes = d.log;
       for (const int copy : {0, 1})
         if (copies & (1 << copy))
-          bytes[static_cast<std::uint64_t>(copy) * status_copy_size + i] ^= static_cast<std::byte>(1 << i % 8);
+          bytes.manifest[static_cast<std::uint64_t>(copy) * manifest_copy_size + i] ^=
+              static_cast<std::byte>(1 << i % 8);
       const auto r = d.open(bytes);
       const auto what = ::testing::Message()
                         << "copies " << copies << ", byte " << i << ": state " << r.state << ", " << r.message;
@@ -184,15 +145,15 @@ TEST(log_damage, of_any_byte_of_the_status) {
 // nothing crashes.
 TEST(log_damage, with_a_checksum_that_holds) {
   const dirty_log d;
-  const auto groups = groups_in(d.log);
+  const auto groups = d.log.groups();
   std::uint64_t refused = 0;
   random_source random(3);
   for (std::size_t i = 0; i < groups[1].header.length; ++i) {
     if (i >= 4 && i < 8) continue;
-    image bytes = d.log;
-    bytes[groups[1].offset + i] = static_cast<std::byte>(random.next());
-    if (get<group_header>(bytes, groups[1].offset).length > 4096) continue;
-    seal_group(bytes, groups[1].offset);
+    log_image bytes = d.log;
+    bytes[groups[1].at + i] = static_cast<std::byte>(random.next());
+    if (bytes.get<group_header>(groups[1].at).length > 4096) continue;
+    bytes.seal_group(groups[1].at);
     const auto r = d.open(bytes);
     refused += r.code == errc::damaged;
     ASSERT_TRUE(!r.code || r.code == errc::damaged || r.code == errc::segment_missing || r.code == errc::wrong_log ||
@@ -204,43 +165,80 @@ TEST(log_damage, with_a_checksum_that_holds) {
 
 TEST(log_damage, of_another_version_or_byte_order) {
   const dirty_log d;
-  image bytes = d.log;
-  for (const std::uint64_t at : {std::uint64_t{0}, status_copy_size}) {
-    put(bytes, at + offsetof(status_block, version), format_version + 1);
-    seal_status(bytes, at);
-  }
+  log_image bytes = d.log;
+  bytes.change_manifest([](manifest_header& m) { m.version = log_format_version + 1; });
   EXPECT_EQ(d.open(bytes).code, errc::wrong_version) << d.open(bytes).message;
   bytes = d.log;
-  for (const std::uint64_t at : {std::uint64_t{0}, status_copy_size})
-    put(bytes, at + offsetof(status_block, endian), __builtin_bswap32(endian_mark));
+  bytes.change_manifest([](manifest_header& m) { m.endian = __builtin_bswap32(endian_mark); });
   EXPECT_EQ(d.open(bytes).code, errc::wrong_version) << d.open(bytes).message;
   bytes = d.log;
-  for (const std::uint64_t at : {std::uint64_t{0}, status_copy_size}) {
-    put(bytes, at + offsetof(status_block, incompatible), 4);
-    seal_status(bytes, at);
-  }
+  bytes.change_manifest([](manifest_header& m) { m.incompatible = 4; });
   EXPECT_EQ(d.open(bytes).code, errc::wrong_version) << d.open(bytes).message;
 }
 
-TEST(log_damage, of_a_log_cut_short) {
+TEST(log_damage, of_files_cut_short) {
   const dirty_log d;
-  for (const std::size_t length :
-       {std::size_t{0}, std::size_t{100}, std::size_t{1024}, std::size_t{4096}, std::size_t{8191}, std::size_t{8192},
-        std::size_t{9000}, d.log.size() - 512, d.log.size() - 1}) {
-    const auto r = d.open(image(d.log.begin(), d.log.begin() + static_cast<std::ptrdiff_t>(length)));
+  for (const std::size_t length : {0, 100, 1024, 4096, 16384, 17408, 32767}) {
+    log_image bytes = d.log;
+    bytes.manifest.resize(length);
+    const auto r = d.open(bytes);
     EXPECT_TRUE(is_refusal(r)) << length << ": state " << r.state << ", " << r.message;
   }
+  const std::size_t whole = d.log.files[0].contents.size();
+  for (const std::size_t length : {std::size_t{0}, std::size_t{100}, std::size_t{4096}, std::size_t{8191},
+                                   std::size_t{8192}, std::size_t{9000}, whole - 512, whole - 1}) {
+    log_image bytes = d.log;
+    bytes.files[0].contents.resize(length);
+    const auto r = d.open(bytes);
+    EXPECT_TRUE(is_refusal(r)) << length << ": state " << r.state << ", " << r.message;
+    EXPECT_NE(r.message.find("/store/test.log.1"), std::string::npos) << r.message;
+  }
+}
+
+TEST(log_damage, of_any_byte_of_a_files_header) {
+  const dirty_log d;
+  for (std::uint64_t i = 0; i < sizeof(log_file_header); ++i)
+    for (const int copies : {1, 2, 3}) {
+      log_image bytes = d.log;
+      for (const int copy : {0, 1})
+        if (copies & (1 << copy))
+          bytes.files[0].contents[static_cast<std::uint64_t>(copy) * log_file_copy_size + i] ^=
+              static_cast<std::byte>(1 << i % 8);
+      const auto r = d.open(bytes);
+      if (copies != 3)
+        ASSERT_EQ(r.state, d.last()) << "byte " << i << ": " << r.message;
+      else
+        ASSERT_TRUE(is_refusal(r)) << "byte " << i << ": state " << r.state << ", " << r.message;
+    }
+}
+
+TEST(log_damage, of_a_missing_or_foreign_file) {
+  const dirty_log d, other;
+  const std::string file = d.log.files[0].path;
+  const auto opened = [&](const std::function<void(sim::disk&)>& change) -> error {
+    const auto copy = d.left->crash(1, sim::policy::keep_all);
+    change(*copy);
+    try {
+      memory(d.where.log_path, d.where.how(*copy));
+    } catch (const error& e) {
+      return e;
+    }
+    return {errc::closed, "it opened"};
+  };
+  const error missing = opened([&](sim::disk& disk) { disk.remove(file); });
+  EXPECT_EQ(missing.code(), errc::damaged);
+  EXPECT_NE(std::string(missing.what()).find(file + ": this file of the log"), std::string::npos) << missing.what();
+  const error foreign = opened([&](sim::disk& disk) { disk.install(file, other.log.files[0].contents); });
+  EXPECT_EQ(foreign.code(), errc::wrong_log) << foreign.what();
 }
 
 TEST(log_damage, of_zeroed_blocks) {
   const dirty_log d(8);
-  const auto groups = groups_in(d.log);
+  const auto groups = d.log.groups();
   for (std::size_t first = 0; first < groups.size(); ++first)
     for (std::size_t end = first + 1; end <= groups.size(); ++end) {
-      image bytes = d.log;
-      for (std::size_t g = first; g < end; ++g)
-        std::fill_n(bytes.begin() + static_cast<std::ptrdiff_t>(groups[g].offset),
-                    round_up(groups[g].header.length, 512), std::byte{0});
+      log_image bytes = d.log;
+      for (std::size_t g = first; g < end; ++g) bytes.write(groups[g].at, image(groups[g].length));
       const auto r = d.open(bytes);
       // Up to the end it looks like a log whose batches were never written: nothing is left that could prove that
       // more than the last one is missing.
@@ -255,15 +253,15 @@ TEST(log_damage, of_zeroed_blocks) {
 TEST(log_damage, of_a_whole_megabyte) {
   const dirty_log d(60, 16 << 20, 100000);
   ASSERT_EQ(d.open(d.log).state, d.last());
-  const auto groups = groups_in(d.log);
-  const std::uint64_t from = groups.front().offset, to = groups.back().offset;
-  ASSERT_GT(to - from, std::uint64_t{10} << 20);
-  ASSERT_LT(groups.front().offset, groups.back().offset);
+  const auto groups = d.log.groups();
+  const lsn from = groups.front().at, to = groups.back().at;
+  ASSERT_GT(to - from, std::uint64_t{5} << 20);
   const std::uint64_t step = test_scale() >= 1 ? 307200 : 2500096;
-  for (std::uint64_t at = from; at < d.log.size(); at += step) {
-    image bytes = d.log;
-    std::fill_n(bytes.begin() + static_cast<std::ptrdiff_t>(at), std::min<std::uint64_t>(1 << 20, bytes.size() - at),
-                std::byte{0});
+  for (lsn at = from; d.log.has(at); at += step) {
+    log_image bytes = d.log;
+    std::uint64_t hole = 1 << 20;
+    while (!d.log.has(at + hole - 1)) --hole;
+    bytes.write(at, image(hole));
     const auto r = d.open(bytes);
     if (at + (1 << 20) <= to) {
       ASSERT_EQ(r.code, errc::damaged) << "at " << at << ": state " << r.state << ", " << r.message;
@@ -277,8 +275,8 @@ TEST(log_damage, of_a_whole_megabyte) {
   }
 }
 
-// The status block says how far the log was durable when it was written: up to there nothing can be a torn tail.
-TEST(log_damage, of_the_last_batch_that_the_status_knows) {
+// The manifest says how far the log was durable when it was written: up to there nothing can be a torn tail.
+TEST(log_damage, of_the_last_batch_that_the_manifest_knows) {
   sim::disk disk;
   layout where = small_layout();
   where.tune.truncation_threshold = 2;
@@ -293,17 +291,18 @@ TEST(log_damage, of_the_last_batch_that_the_status_knows) {
   holder.set_range(r.at<std::uint64_t>(2 * 4096));
   EXPECT_GT(m.truncate_incrementally(where.log.size), 0U);  // stops before the second group
   const auto left = disk.crash(1, sim::policy::drop_all);
-  image log = left->current_bytes(where.log_path);
-  const auto groups = groups_in(log);
+  log_image log(*left, where.log_path);
+  const auto groups = log.groups();
   ASSERT_EQ(groups.size(), 3U);
-  log[groups.back().offset + 100] ^= std::byte{1};
-  left->install(where.log_path, log);
+  log[groups.back().at + 100] ^= std::byte{1};
+  log.install(*left);
   try {
     memory again(where.log_path, where.how(*left));
     ADD_FAILURE() << "an acknowledged batch was skipped";
   } catch (const error& e) {
     EXPECT_EQ(e.code(), errc::damaged) << e.what();
-    EXPECT_NE(std::string(e.what()).find("offset " + std::to_string(groups.back().offset)), std::string::npos)
+    EXPECT_NE(std::string(e.what()).find("offset " + std::to_string(log.offset_of(groups.back().at))),
+              std::string::npos)
         << e.what();
   }
   holder.abort();
@@ -311,18 +310,21 @@ TEST(log_damage, of_the_last_batch_that_the_status_knows) {
 
 TEST(log_damage, looks_like_garbage_behind_the_tail) {
   const dirty_log d;
-  const auto groups = groups_in(d.log);
-  const std::uint64_t tail = groups.back().offset + round_up(groups.back().header.length, 512);
+  const auto groups = d.log.groups();
+  const lsn tail = groups.back().at + groups.back().length;
   random_source random(9);
   for (int round = 0; round < 20; ++round) {
-    image bytes = d.log;
-    for (std::uint64_t at = tail; at + 512 <= bytes.size(); at += 512) {
-      if (random.one_in(2)) fill_random(bytes.data() + at, 512, random);
+    log_image bytes = d.log;
+    for (lsn at = tail; bytes.has(at); at += 512) {
+      image block(512);
+      if (random.one_in(2)) {
+        fill_random(block.data(), block.size(), random);
+        bytes.write(at, block);
+      }
       // Copies of live groups, at places that are not theirs.
       if (random.one_in(4)) {
         const auto& g = groups[random.below(groups.size())];
-        const auto length = std::min<std::uint64_t>(g.header.length, bytes.size() - at);
-        std::memcpy(bytes.data() + at, d.log.data() + g.offset, length);
+        if (bytes.has(at + g.header.length - 1)) bytes.write(at, d.log.read(g.at, g.header.length));
       }
     }
     const auto r = d.open(bytes);
@@ -333,15 +335,14 @@ TEST(log_damage, looks_like_garbage_behind_the_tail) {
 // A group of another log, with the very LSN that would come next.
 TEST(log_damage, of_another_logs_group) {
   const dirty_log d(4), other(5);
-  const auto groups = groups_in(other.log);
+  const auto groups = other.log.groups();
   ASSERT_EQ(groups.size(), 5U);
-  image bytes = d.log;
-  std::copy_n(other.log.begin() + static_cast<std::ptrdiff_t>(groups[4].offset), 512,
-              bytes.begin() + static_cast<std::ptrdiff_t>(groups[4].offset));
+  log_image bytes = d.log;
+  bytes.write(groups[4].at, other.log.read(groups[4].at, 512));
   EXPECT_EQ(d.open(bytes).state, d.last());
 }
 
-// Groups of former laps lie everywhere in the ring and are not taken for new ones.
+// Groups of former uses lie everywhere in the files and are not taken for new ones.
 TEST(log_damage, old_laps_are_not_read) {
   sim::disk disk;
   layout where = small_layout();
@@ -371,20 +372,16 @@ TEST(log_damage, old_laps_are_not_read) {
 TEST(log_damage, a_clock_set_back_is_none) {
   const dirty_log d;
   for (const std::int64_t time : {std::int64_t{0}, std::int64_t{-1}, std::int64_t{1} << 62}) {
-    image bytes = d.log;
-    const auto groups = groups_in(bytes);
+    log_image bytes = d.log;
+    const auto groups = bytes.groups();
     for (std::size_t g = 0; g < groups.size(); g += 2) {
       // The first record names a segment; look for the transaction.
-      std::uint64_t at = groups[g].offset + sizeof(group_header);
-      while (get<record_header>(bytes, at).type != record_type::changes) at += get<record_header>(bytes, at).length;
-      put(bytes, at + sizeof(record_header) + offsetof(transaction_body, time), time);
-      seal_group(bytes, groups[g].offset);
+      lsn at = groups[g].at + sizeof(group_header);
+      while (bytes.get<record_header>(at).type != record_type::changes) at += bytes.get<record_header>(at).length;
+      bytes.put(at + sizeof(record_header) + offsetof(transaction_body, time), time);
+      bytes.seal_group(groups[g].at);
     }
-    for (const std::uint64_t at : {std::uint64_t{0}, status_copy_size}) {
-      put(bytes, at + offsetof(status_block, created), time);
-      put(bytes, at + offsetof(status_block, written), time);
-      seal_status(bytes, at);
-    }
+    bytes.change_manifest([&](manifest_header& m) { m.created = m.written = time; });
     EXPECT_EQ(d.open(bytes).state, d.last());
   }
 }
@@ -414,35 +411,33 @@ TEST(log_damage, left_overs_of_a_torn_batch_do_not_mix_with_a_new_one) {
   const auto first = start.crash(1, sim::policy::drop_all);
   with(*first, 'A', large);
   const auto before = first->crash(1, sim::policy::drop_all);
-  const image a = before->current_bytes(where.log_path);
-  const auto groups = groups_in(a);
+  const log_image a(*before, where.log_path);
+  const auto groups = a.groups();
   ASSERT_EQ(groups.size(), 3U);
-  ASSERT_EQ(groups[2].header.flags, group_last);
-  const auto survivors = [&](const image& of, image onto, unsigned which, bool only_first_blocks) {
-    for (std::size_t g = 0; g < 3; ++g) {
-      const std::uint64_t length = only_first_blocks ? 4096 : round_up(groups[g].header.length, 4096);
-      if (which & (1U << g))
-        std::copy_n(of.begin() + static_cast<std::ptrdiff_t>(groups[g].offset), length,
-                    onto.begin() + static_cast<std::ptrdiff_t>(groups[g].offset));
-    }
+  ASSERT_EQ(groups[2].header.flags, group_last | group_of_all);
+  const auto survivors = [&](const log_image& of, log_image onto, unsigned which) {
+    for (std::size_t g = 0; g < 3; ++g)
+      if (which & (1U << g)) onto.write(groups[g].at, of.read(groups[g].at, groups[g].length));
     return onto;
   };
+  log_image empty = a;
+  for (const auto& g : groups) empty.write(g.at, image(g.length));
   const unsigned all = 7;
   for (unsigned torn = 0; torn < all; ++torn) {
     const auto disk = before->crash(1, sim::policy::keep_all);
-    disk->install(where.log_path, survivors(image(a.size()), a, all & ~torn, false));
-    const image after_first = disk->current_bytes(where.log_path);
+    const log_image after_first = survivors(empty, a, all & ~torn);
+    after_first.install(*disk);
     const auto report = with(*disk, 'B', large);  // recovers first
     EXPECT_EQ(report.torn_groups, static_cast<std::uint64_t>(__builtin_popcount(torn)));
     EXPECT_FALSE(report.needed);
     const auto full = disk->crash(1, sim::policy::drop_all);
-    const image b = full->current_bytes(where.log_path);
-    ASSERT_EQ(groups_in(b).size(), 3U);
-    ASSERT_EQ(groups_in(b)[0].offset, groups[0].offset);
+    const log_image b(*full, where.log_path);
+    ASSERT_EQ(b.groups().size(), 3U);
+    ASSERT_EQ(b.groups()[0].at, groups[0].at);
     for (unsigned second = 0; second <= all; ++second) {
       const auto left = full->crash(1, sim::policy::keep_all);
       // The groups of the second that were lost leave what the first crash had left.
-      left->install(where.log_path, survivors(after_first, b, all & ~second, false));
+      survivors(after_first, b, all & ~second).install(*left);
       const auto found = recovered_image(*left, where);
       image expected(where.total());
       std::fill_n(expected.begin(), 100, std::byte{'o'});

@@ -8,7 +8,7 @@
 #include <optional>
 #include <thread>
 
-#include "log/log_file.hpp"
+#include "log/log_files.hpp"
 #include "sim/disk.hpp"
 #include "support/child_process.hpp"
 #include "support/expect_error.hpp"
@@ -28,11 +28,12 @@ TEST(memory, modes_of_opening) {
   { memory m(dir / "log", small_log(nullptr, open_mode::read_only)); }
   { memory m(dir / "other", small_log(nullptr, open_mode::open_or_create)); }
   memory::create_log(dir / "made", {.size = 100'000, .block_size = 4096});
-  EXPECT_EQ(std::filesystem::file_size(dir / "made"), 8192u + 102'400u);
+  EXPECT_EQ(std::filesystem::file_size(dir / "made"), 2 * manifest_copy_size);
+  EXPECT_EQ(std::filesystem::file_size(dir / "made.1"), log_file_data + 28'672u);  // a quarter, in whole blocks
   options how = small_log(nullptr, open_mode::open);
   how.log.size = 5 * mib;  // of no meaning for a log that exists
   memory m(dir / "made", how);
-  EXPECT_EQ(m.stats().log_size, 102'400u);
+  EXPECT_EQ(m.stats().log_size, 28'672u);
   EXPECT_EQ(m.log_path(), dir / "made");
   EXPECT_FALSE(std::filesystem::exists(dir / "made.tenure-new"));
 }
@@ -44,7 +45,7 @@ TEST(memory, a_log_that_was_closed_cleanly_is_written_to_when_it_is_used) {
     memory m("/d/log", small_log(&disk));
     m.create_segment("/d/seg", {.length = 1 << 16});
   }
-  const auto generation = [&] { return log_file::open_unlocked(disk, "/d/log")->status().generation; };
+  const auto generation = [&] { return log_files::open_unlocked(disk, "/d/log")->status().generation; };
   const auto made = generation();
   const auto operations = disk.operations();
   {
@@ -55,8 +56,8 @@ TEST(memory, a_log_that_was_closed_cleanly_is_written_to_when_it_is_used) {
     EXPECT_EQ(generation(), made);
     std::string order;
     disk.on_operation([&](const sim::trace_entry& at) {
-      if (at.kind != sim::operation::sync_directory && at.path == "/d/log")
-        order += at.offset < log_area_offset ? 's' : 'b';
+      if (at.kind == sim::operation::durable_write && at.path == "/d/log") order += 's';
+      if (at.kind == sim::operation::durable_write && at.path == "/d/log.1") order += 'b';
     });
     m.flush();
     disk.on_operation({});
@@ -289,6 +290,7 @@ TEST(memory, closing_makes_everything_durable) {
     // All of it is in the segment now, and the log is empty.
     const auto left = disk.crash(1, sim::policy::drop_all);
     left->remove("/d/log");
+    left->remove("/d/log.1");
     memory after("/d/log", small_log(left.get()));
     EXPECT_EQ(get(after.map("/d/seg"), 0, 4), "lazy");
   }

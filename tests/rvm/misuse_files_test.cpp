@@ -15,6 +15,7 @@
 #include "sim/disk.hpp"
 #include "support/child_process.hpp"
 #include "support/expect_error.hpp"
+#include "support/log_image.hpp"
 #include "support/sanitizers.hpp"
 #include "support/small_memory.hpp"
 #include "support/temp_dir.hpp"
@@ -41,13 +42,13 @@ T read_struct(const sim::disk& disk, const std::string& path, std::uint64_t offs
   std::memcpy(&value, disk.current_bytes(path).data() + offset, sizeof value);
   return value;
 }
-// Changes both status blocks of a log, or headers of a segment, as a program with another idea of the format would.
-template <class T, class F>
+// Changes both headers of a segment as a program with another idea of the format would.
+template <class F>
 void rewrite(sim::disk& disk, const std::string& path, F&& change) {
-  for (const std::uint64_t at : {std::uint64_t{0}, status_copy_size}) {
-    auto block = read_struct<T>(disk, path, at);
+  for (const std::uint64_t at : {0, 4096}) {
+    auto block = read_struct<segment_header>(disk, path, at);
     change(block);
-    block.checksum = header_checksum(block, offsetof(T, checksum));
+    block.checksum = header_checksum(block, offsetof(segment_header, checksum));
     disk.poke(path, at, std::as_bytes(std::span{&block, 1}));
   }
 }
@@ -112,54 +113,59 @@ TEST(misuse_files, segments_that_are_given_up) {
 TEST(misuse_files, other_versions) {
   const auto disk = crashed();
   const auto open = [&] { memory{"/d/log", small_log(disk.get())}; };
-  rewrite<status_block>(*disk, "/d/log", [](status_block& s) { s.version = 7; });
-  expect_error(errc::wrong_version, {"/d/log", "version 7", "has 1"}, open);
-  rewrite<status_block>(*disk, "/d/log",
-                        [](status_block& s) { s.version = format_version, s.endian = __builtin_bswap32(endian_mark); });
+  change_manifest(*disk, "/d/log", [](manifest_header& s) { s.version = 7; });
+  expect_error(errc::wrong_version, {"/d/log", "version 7", "has 2"}, open);
+  change_manifest(*disk, "/d/log", [](manifest_header& s) {
+    s.version = log_format_version, s.endian = __builtin_bswap32(endian_mark);
+  });
   expect_error(errc::wrong_version, {"/d/log", "byte order"}, open);
-  rewrite<status_block>(*disk, "/d/log", [](status_block& s) { s.endian = endian_mark, s.incompatible = 4; });
+  change_manifest(*disk, "/d/log", [](manifest_header& s) { s.endian = endian_mark, s.incompatible = 4; });
   expect_error(errc::wrong_version, {"/d/log", "features"}, open);
-  rewrite<status_block>(*disk, "/d/log", [](status_block& s) { s.incompatible = 0, s.read_only_compatible = 4; });
+  change_manifest(*disk, "/d/log", [](manifest_header& s) { s.incompatible = 0, s.read_only_compatible = 4; });
   expect_error(errc::wrong_version, {"/d/log", "features"}, open);
   { memory{"/d/log", reading(disk.get())}; }
-  rewrite<status_block>(*disk, "/d/log", [](status_block& s) { s.read_only_compatible = 0, s.compatible = 4; });
-  rewrite<segment_header>(*disk, "/d/seg", [](segment_header& s) { s.version = 9; });
-  expect_error(errc::wrong_version, {"/d/seg", "version 9", "has 1"}, open);
-  rewrite<segment_header>(*disk, "/d/seg", [](segment_header& s) { s.version = format_version, s.incompatible = 1; });
+  change_manifest(*disk, "/d/log", [](manifest_header& s) { s.read_only_compatible = 0, s.compatible = 4; });
+  rewrite(*disk, "/d/seg", [](segment_header& s) { s.version = 9; });
+  expect_error(errc::wrong_version, {"/d/seg", "version 9", "has 2"}, open);
+  rewrite(*disk, "/d/seg", [](segment_header& s) { s.version = segment_format_version, s.incompatible = 1; });
   expect_error(errc::wrong_version, {"/d/seg", "features"}, open);
-  rewrite<segment_header>(*disk, "/d/seg", [](segment_header& s) { s.incompatible = 0; });
+  rewrite(*disk, "/d/seg", [](segment_header& s) { s.incompatible = 0; });
   open();
 }
 
 TEST(misuse_files, damaged_log) {
   const auto disk = crashed(3);
-  const auto bytes = disk->current_bytes("/d/log");
-  const auto status = read_struct<status_block>(*disk, "/d/log", 0);
-  const std::uint64_t first = log_area_offset + status.head % status.area_length;
-  const std::byte other = bytes[first + 100] ^ std::byte{1};
-  disk->poke("/d/log", first + 100, {&other, 1});
-  const auto before = disk->current_bytes("/d/log");
-  expect_error(errc::damaged,
-               {"/d/log", "LSN " + std::to_string(status.head), "offset " + std::to_string(first), "backup"}, [&] {
-                 memory{"/d/log", small_log(disk.get())};
-               });
+  const log_image good(*disk, "/d/log");
+  const lsn head = good.read_manifest().head;
+  log_image bad = good;
+  bad[head + 100] ^= std::byte{1};
+  bad.install(*disk);
+  const auto before = disk->current_bytes("/d/log.1");
+  expect_error(
+      errc::damaged,
+      {"/d/log", "LSN " + std::to_string(head), "/d/log.1, offset " + std::to_string(good.offset_of(head)), "backup"},
+      [&] {
+        memory{"/d/log", small_log(disk.get())};
+      });
   expect_error(errc::damaged, {"/d/log"}, [&] { memory{"/d/log", reading(disk.get())}; });
-  EXPECT_EQ(disk->current_bytes("/d/log"), before);
+  EXPECT_EQ(disk->current_bytes("/d/log.1"), before);
 
-  disk->install("/d/log", bytes);
+  good.install(*disk);
   const std::byte wrong{0xff};
   disk->poke("/d/log", 90, {&wrong, 1});
-  disk->poke("/d/log", 4096 + 90, {&wrong, 1});
-  expect_error(errc::damaged, {"/d/log", "both status blocks", "offset 0", "offset 4096"}, [&] {
+  disk->poke("/d/log", manifest_copy_size + 90, {&wrong, 1});
+  expect_error(errc::damaged, {"/d/log", "both copies", "offset 0", "offset 16384"}, [&] {
     memory{"/d/log", small_log(disk.get())};
   });
 
-  disk->install("/d/log", os::const_bytes(bytes).first(bytes.size() - 4096));
-  expect_error(errc::damaged, {"/d/log", "1048576 bytes of area", std::to_string(bytes.size() - 4096)}, [&] {
+  good.install(*disk);
+  const std::uint64_t length = good.files[0].contents.size();
+  disk->install("/d/log.1", os::const_bytes(good.files[0].contents).first(length - 4096));
+  expect_error(errc::damaged, {"/d/log.1", std::to_string(length), std::to_string(length - 4096)}, [&] {
     memory{"/d/log", small_log(disk.get())};
   });
 
-  disk->install("/d/log", bytes);
+  good.install(*disk);
   EXPECT_EQ(memory("/d/log", small_log(disk.get())).recovery().transactions, 3u);
 }
 
@@ -174,8 +180,8 @@ TEST(misuse_files, damaged_segment_header) {
 // The time is shown to people and decides nothing.
 TEST(misuse_files, clock_set_back) {
   const auto disk = crashed();
-  rewrite<status_block>(*disk, "/d/log",
-                        [](status_block& s) { s.created = s.written = std::numeric_limits<std::int64_t>::max(); });
+  change_manifest(*disk, "/d/log",
+                  [](manifest_header& s) { s.created = s.written = std::numeric_limits<std::int64_t>::max(); });
   for (int i = 0; i < 2; ++i) {
     memory m("/d/log", small_log(disk.get()));
     EXPECT_EQ(m.recovery().transactions, i == 0 ? 1u : 0u);
@@ -183,8 +189,8 @@ TEST(misuse_files, clock_set_back) {
     EXPECT_EQ(get(r, 0, 8), "changed0");
     put(m, r, 64, "after");
   }
-  rewrite<status_block>(*disk, "/d/log",
-                        [](status_block& s) { s.created = s.written = std::numeric_limits<std::int64_t>::min(); });
+  change_manifest(*disk, "/d/log",
+                  [](manifest_header& s) { s.created = s.written = std::numeric_limits<std::int64_t>::min(); });
   memory m("/d/log", small_log(disk.get()));
   EXPECT_EQ(get(m.map("/d/seg"), 64, 5), "after");
 }
@@ -234,8 +240,7 @@ TEST(misuse_files, read_only_files) {
   { memory(dir / "log", small_log()).create_segment(dir / "seg", {.length = 4 * kib}); }
   namespace fs = std::filesystem;
   fs::permissions(dir.path(), fs::perms(0755));
-  fs::permissions(dir / "log", fs::perms(0444));
-  fs::permissions(dir / "seg", fs::perms(0444));
+  for (const char* name : {"log", "log.1", "seg"}) fs::permissions(dir / name, fs::perms(0444));
   child_process child([&] {
     if (::geteuid() == 0 && ::setuid(65534) != 0) return 77;  // root may write everything
     expect_error(std::errc::permission_denied, {dir / "log", "for writing", "permissions"}, [&] {
@@ -392,7 +397,7 @@ TEST(misuse_storage, full_disk) {
   memory m("/d/log", how);
   disk.inject({.kind = sim::operation::allocate, .path = "/d/seg", .error = ENOSPC});
   expect_error(std::errc::no_space_on_device, {"/d/seg"}, [&] { (void)m.map("/d/seg", {.create_length = 256 * kib}); });
-  EXPECT_EQ(disk.names(), std::vector<std::string>{"/d/log"});
+  EXPECT_EQ(disk.names(), (std::vector<std::string>{"/d/log", "/d/log.1"}));
   region r = m.map("/d/seg", {.create_length = 256 * kib});
 
   // A transaction that the log must grow for: it can be aborted, or tried again where there is room.

@@ -303,9 +303,9 @@ TEST(misuse_log, create_over_something) {
 TEST(misuse_log, not_a_log) {
   temp_dir dir;
   write_file(dir / "short", "hello");
-  expect_error(errc::not_a_log, {dir / "short", "5 bytes", "8192"}, [&] { memory{dir / "short", small_log()}; });
+  expect_error(errc::not_a_log, {dir / "short", "5 bytes", "32768"}, [&] { memory{dir / "short", small_log()}; });
   write_file(dir / "text", std::string(100'000, 'x'));
-  expect_error(errc::not_a_log, {dir / "text", "neither status block"}, [&] { memory{dir / "text", small_log()}; });
+  expect_error(errc::not_a_log, {dir / "text", "neither copy"}, [&] { memory{dir / "text", small_log()}; });
   EXPECT_EQ(contents_of(dir / "text"), std::string(100'000, 'x'));
   expect_error(std::errc::is_a_directory, {dir.path()}, [&] { memory{dir.path(), small_log()}; });
 }

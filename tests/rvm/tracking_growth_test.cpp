@@ -88,6 +88,25 @@ TEST_P(tracking_growth, nothing_is_missed) {
   check();
 }
 
+// Otherwise everything that was ever written is compared in each transaction, from the first growth on.
+TEST_P(tracking_growth, the_kernel_goes_on_with_its_notes) {
+  if (std::get<0>(GetParam()) != tracking_mechanism::scan) GTEST_SKIP() << "of the kernel's notes only";
+  open();
+  transact(1000);
+  if (m->stats().tracking.scans == 0) GTEST_SKIP() << "not on this kernel";
+  for (int i = 0; i < 4; ++i) {
+    grow((1 + i) * mib);
+    transact(10);
+    const tracking_statistics before = m->stats().tracking;
+    transact(10);
+    const tracking_statistics now = m->stats().tracking;
+    EXPECT_GT(now.scans, before.scans);
+    EXPECT_EQ(now.private_scans, 0u);
+    EXPECT_LE(now.compared_pages - before.compared_pages, 40u);
+    check();
+  }
+}
+
 TEST_P(tracking_growth, random_programs) {
   open();
   const int steps = static_cast<int>(testing::scaled(60));

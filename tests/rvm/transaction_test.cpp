@@ -7,7 +7,7 @@
 #include <optional>
 #include <random>
 
-#include "log/log_file.hpp"
+#include "log/log_files.hpp"
 #include "records/log_reader.hpp"
 #include "sim/disk.hpp"
 #include "support/small_memory.hpp"
@@ -41,18 +41,17 @@ class transactions : public ::testing::Test {
   // What the log has in it, range by range, first to last.
   std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges_in_log() {
     std::vector<std::pair<std::uint64_t, std::uint64_t>> all;
-    const auto log = log_file::open_unlocked(disk, "/d/log");
-    scan_groups(*log, log->status().head, log->status().head + log->area(),
-                [&](const group_header& header, os::const_bytes bytes) {
-                  const group_view group(bytes, header, "log");
-                  for (const auto& tx : group.transactions())
-                    for (const auto& range : tx.ranges)
-                      if (!all.empty() && all.back().first + all.back().second == range.offset)  // cut at a page
-                        all.back().second += range.value.size();
-                      else
-                        all.emplace_back(range.offset, range.value.size());
-                  return true;
-                });
+    const auto log = log_files::open_unlocked(disk, "/d/log");
+    scan_groups(*log, log->status().head, log->end(), [&](const group_header& header, os::const_bytes bytes) {
+      const group_view group(bytes, header, "log");
+      for (const auto& tx : group.transactions())
+        for (const auto& range : tx.ranges)
+          if (!all.empty() && all.back().first + all.back().second == range.offset)  // cut at a page
+            all.back().second += range.value.size();
+          else
+            all.emplace_back(range.offset, range.value.size());
+      return true;
+    });
     return all;
   }
   [[nodiscard]] std::string all_of_it() const { return get(r, 0, r.size()); }

@@ -120,7 +120,8 @@ std::shared_ptr<inode> core::find(const guard&, const name_table& names, const s
   return found->second;
 }
 
-std::shared_ptr<inode> core::make_inode(const guard&, bool is_device, image contents) {
+std::shared_ptr<inode> core::make_inode(const guard&, bool is_device, image contents, std::uint64_t id) {
+  if (id != 0) return std::make_shared<inode>(id, is_device, std::move(contents));
   return std::make_shared<inode>(next_inode++, is_device, std::move(contents));
 }
 

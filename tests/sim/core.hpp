@@ -70,7 +70,9 @@ class core {
   }
 
   [[nodiscard]] std::shared_ptr<inode> find(const guard& lock, const name_table& names, const std::string& path) const;
-  [[nodiscard]] std::shared_ptr<inode> make_inode(const guard& lock, bool is_device, image contents);
+  // `id`: its number; 0: a new one.
+  [[nodiscard]] std::shared_ptr<inode> make_inode(const guard& lock, bool is_device, image contents,
+                                                  std::uint64_t id = 0);
   void change_names(const guard& lock, name_change change);
   // Makes the pending changes durable that `chosen` picks, and the earlier ones they build upon.
   void settle_names(const guard& lock, const std::function<bool(const name_change&)>& chosen);

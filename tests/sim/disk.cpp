@@ -2,6 +2,7 @@
 #include "sim/disk.hpp"
 
 #include <fstream>
+#include <set>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
@@ -11,7 +12,7 @@
 namespace tenure::sim {
 namespace {
 
-std::vector<std::string> names_in(const name_table& table) {
+std::vector<std::string> names_of(const name_table& table) {
   std::vector<std::string> result;
   result.reserve(table.size());
   for (const auto& [name, node] : table) result.push_back(name);
@@ -22,7 +23,9 @@ std::vector<std::string> names_in(const name_table& table) {
 void put(core& shared, const guard& lock, const std::string& path, bool is_device, image contents) {
   const std::string name = normal(path);
   shared.settle_names(lock, [&](const name_change& each) { return each.path == name || each.from == name; });
-  auto node = shared.make_inode(lock, is_device, std::move(contents));
+  const auto old = shared.current.find(name);
+  auto node =
+      shared.make_inode(lock, is_device, std::move(contents), old != shared.current.end() ? old->second->id() : 0);
   shared.current[name] = node;
   shared.durable[name] = std::move(node);
 }
@@ -67,6 +70,16 @@ bool disk::exists(const std::string& path) {
   const guard lock(core_->mutex);
   core_->throw_if_failed(lock, core_->begin(lock, operation::exists, path));
   return core_->current.contains(normal(path));
+}
+
+std::vector<std::string> disk::names_in(const std::string& directory) {
+  const guard lock(core_->mutex);
+  core_->throw_if_failed(lock, core_->begin(lock, operation::exists, directory));
+  const std::string in = normal(directory) + "/";
+  std::set<std::string> names;
+  for (const auto& [path, node] : core_->current)
+    if (path.starts_with(in)) names.insert(path.substr(in.size(), path.find('/', in.size()) - in.size()));
+  return {names.begin(), names.end()};
 }
 
 void disk::rename(const std::string& from, const std::string& to) { rename(from, to, true); }
@@ -253,12 +266,12 @@ void disk::poke(const std::string& path, std::uint64_t offset, os::const_bytes f
 
 std::vector<std::string> disk::names() const {
   const guard lock(core_->mutex);
-  return names_in(core_->current);
+  return names_of(core_->current);
 }
 
 std::vector<std::string> disk::durable_names() const {
   const guard lock(core_->mutex);
-  return names_in(core_->durable);
+  return names_of(core_->durable);
 }
 
 std::size_t disk::unsynced(const std::string& path) const {

@@ -121,6 +121,7 @@ class disk final : public os::disk {
   void rename_to_new(const std::string& from, const std::string& to) override;
   void remove(const std::string& path) override;
   void make_directory(const std::string&) override {}  // directories are there as soon as a name is in them
+  [[nodiscard]] std::vector<std::string> names_in(const std::string& directory) override;
   void sync_directory_of(const std::string& path) override;
 
   // --- Losing power ---
@@ -167,7 +168,7 @@ class disk final : public os::disk {
 
   // A block device of that size; all of it is zero, initialised and durable.
   void add_device(const std::string& path, std::uint64_t size);
-  // Makes or replaces a file, durably in name and contents.
+  // Makes a file, or gives one these contents, as `cp` does: it keeps its number. Durable in name and contents.
   void install(const std::string& path, os::const_bytes contents);
   void install_from_real(const std::string& real_path, const std::string& path);
   void copy_to_real(const std::string& path, const std::string& real_path) const;

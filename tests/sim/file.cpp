@@ -43,6 +43,7 @@ class open_file final : public os::file {
 
   [[nodiscard]] const std::string& path() const override { return path_; }
   [[nodiscard]] bool is_device() const override { return node_->is_device(); }
+  [[nodiscard]] os::file_id id() const override { return {1, node_->id()}; }
   [[nodiscard]] std::uint32_t block_size() const override { return core_->block_size; }
 
   [[nodiscard]] std::uint64_t size() const override {

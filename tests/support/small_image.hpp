@@ -64,6 +64,7 @@ inline store_options image_options(sim::disk& disk, std::uint64_t home) {
   how.memory.log.size = 256 << 10;
   how.memory.background = false;
   how.memory.disk = &disk;
+  how.tune.typed_from = 600;  // two parts
   return how;
 }
 

@@ -28,6 +28,7 @@ inline store_options small_store() {
   how.create.reservation = std::uint64_t{1} << 28;
   how.create.home = next_home(how.create.reservation);
   how.memory.log.size = 4 << 20;
+  how.tune.typed_from = 64;  // tests have few objects: most lie in typed pages, and some have headers
   return how;
 }
 

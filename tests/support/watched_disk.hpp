@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "os/file.hpp"
 
@@ -40,6 +41,7 @@ class watched_disk final : public os::disk {
   void rename_to_new(const std::string& from, const std::string& to) override { on_.rename_to_new(from, to); }
   void remove(const std::string& path) override { on_.remove(path); }
   void make_directory(const std::string& path) override { on_.make_directory(path); }
+  std::vector<std::string> names_in(const std::string& directory) override { return on_.names_in(directory); }
   void sync_directory_of(const std::string& path) override { on_.sync_directory_of(path); }
 
  private:
@@ -53,6 +55,7 @@ class watched_disk final : public os::disk {
     watched_file(watched_disk& of, std::unique_ptr<os::file> on) : of_(of), on_(std::move(on)) {}
     const std::string& path() const override { return on_->path(); }
     bool is_device() const override { return on_->is_device(); }
+    os::file_id id() const override { return on_->id(); }
     std::uint64_t size() const override { return on_->size(); }
     std::uint32_t block_size() const override { return on_->block_size(); }
     std::size_t read_at(std::uint64_t offset, os::bytes into) override { return on_->read_at(offset, into); }

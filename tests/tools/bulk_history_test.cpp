@@ -52,7 +52,8 @@ class bulk_history : public ::testing::Test {
   std::string bytes_of(const std::string& copy, std::size_t offset, std::size_t length) {
     const named_segment in = named_segment::look_at(disk_, copy, false);
     std::string text(length, '\0');
-    disk_.open(copy, os::access::read_only)->read_at(in.data_offset + offset, std::as_writable_bytes(std::span(text)));
+    disk_.open(copy, os::access::read_only)
+        ->read_at(in.layout.find(offset, length).at, std::as_writable_bytes(std::span(text)));
     return text;
   }
   json changes(const std::string& range) {

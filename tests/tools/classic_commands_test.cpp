@@ -63,7 +63,9 @@ TEST(rvmutl, makes_a_log) {
   const ended made = rvmutl("i " + dir / "log" + " 100K\nq\nnot read\n");
   EXPECT_EQ(made.code, exit_ok) << made.output;
   EXPECT_TRUE(made.output.starts_with("* "));
-  EXPECT_GE(std::filesystem::file_size(dir / "log"), 100u * 1024);
+  std::uintmax_t sum = 0;
+  for (const auto& file : std::filesystem::directory_iterator(dir.path())) sum += file.file_size();
+  EXPECT_GE(sum, 100u * 1024);
   EXPECT_EQ(rvmutl("init_log " + dir / "log" + " 100K\nq\n").code, exit_damaged);  // exists
   EXPECT_TRUE(rvmutl("init " + dir / "new" + " x\nq\n").has("no length"));
   EXPECT_TRUE(rvmutl("init\n").has("usage"));
@@ -153,7 +155,7 @@ class show_mods : public ::testing::Test {
       const auto change = [](char* at, const std::string& bytes) {
         rvm_tid_t tid;
         rvm_init_tid(&tid);
-        EXPECT_EQ(rvm_begin_transaction(&tid, restore), RVM_SUCCESS);
+        EXPECT_EQ(rvm_begin_transaction(&tid, ::restore), RVM_SUCCESS);
         EXPECT_EQ(rvm_modify_bytes(&tid, at, bytes.data(), bytes.size()), RVM_SUCCESS);
         EXPECT_EQ(rvm_end_transaction(&tid, flush), RVM_SUCCESS);
       };
@@ -174,7 +176,7 @@ class show_mods : public ::testing::Test {
 
 TEST_F(show_mods, by_address) {
   for (const bool truncated : {false, true}) {
-    std::filesystem::remove(log);
+    for (const char* suffix : {"", ".1", ".2"}) std::filesystem::remove(log + suffix);
     make(truncated);
     const ended two = mods(at(65536 + 16) + " / 4b");
     EXPECT_EQ(two.code, exit_ok) << two.output;
@@ -197,7 +199,7 @@ TEST_F(show_mods, by_segment_and_by_value) {
   EXPECT_TRUE(mods(here).has(": 8680820740569200760\n")) << mods(here).output;
   const ended first = mods(here + "/2b = 0x4a -107"), second = mods(here + " / 8b = 0170");
   EXPECT_TRUE(first.has("assigns these values") && first.has(": 74 -107\n")) << first.output;
-  EXPECT_FALSE(first.has("120"));
+  EXPECT_FALSE(first.has(": 120"));
   EXPECT_TRUE(second.has(": 120 120 120 120 120 120 120 120\n")) << second.output;
   EXPECT_FALSE(mods(here + "/b = 75").has("LSN"));
   for (const char* wrong : {"", "x", "1/0b", "1/5000b", "1/b =", "1/b = 1 2", "1/b = x", "0x", "12q"})

@@ -74,7 +74,7 @@ class past : public ::testing::Test {
     const named_segment in = named_segment::look_at(disk_, copy, false);
     std::uint64_t word = 0;
     disk_.open(copy, os::access::read_only)
-        ->read_at(in.data_offset + offset, std::as_writable_bytes(std::span{&word, 1}));
+        ->read_at(in.layout.find(offset, sizeof word).at, std::as_writable_bytes(std::span{&word, 1}));
     return word;
   }
 

@@ -293,7 +293,7 @@ class damaged_archive : public ::testing::Test {
     frames_ = whole.frames();
     EXPECT_GE(frames_.back().header.part, 4u);
   }
-  identity id() { return log_file::open_unlocked(disk_, "/d/log")->status().log_id; }
+  identity id() { return log_files::open_unlocked(disk_, "/d/log")->status().log_id; }
   void flip(const std::string& path, std::uint64_t offset) {
     const auto file = disk_.open(path, os::access::read_write);
     std::byte b;
@@ -429,6 +429,7 @@ TEST(history, of_another_log_at_the_same_path_is_passed_over) {
     user.commit(1);
   }
   disk.remove("/d/log");
+  disk.remove("/d/log.1");
   {
     memory m("/d/log", archived(disk));
     counting user(m);

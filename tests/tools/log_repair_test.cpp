@@ -16,6 +16,7 @@
 #include "segments/segment.hpp"
 #include "sim/disk.hpp"
 #include "support/expect_error.hpp"
+#include "support/log_image.hpp"
 #include "support/small_memory.hpp"
 #include "support/temp_dir.hpp"
 #include "tools/shown.hpp"
@@ -60,9 +61,14 @@ class log_repair : public ::testing::Test {
     const region r = m.map("/d/seg", {.create_length = 64 * kib});
     m.transact([&](transaction& tx) { tx.modify(r.at<std::uint64_t>(8), std::uint64_t{1}); });
   }
+  // Removes what begins with this path.
+  void remove_all(const std::string& path) {
+    for (const std::string& file : disk->names())
+      if (file.starts_with(path)) disk->remove(file);
+  }
   // The place of the nth group, and a byte of it that is damaged.
   lsn damage_group(int n) {
-    const auto log = log_file::open_unlocked(*disk, "/d/log");
+    const auto log = log_files::open_unlocked(*disk, "/d/log");
     lsn at = log->status().head;
     std::vector<std::byte> bytes(sizeof(group_header));
     for (;;) {
@@ -72,8 +78,9 @@ class log_repair : public ::testing::Test {
       if (--n == 0) break;
       at += round_up(h.length, log->block());
     }
-    const std::byte wrong{0x77};
-    disk->poke("/d/log", log->file_offset(at) + 70, {&wrong, 1});
+    log_image image(*disk, "/d/log");
+    image[at + 70] = std::byte{0x77};
+    image.install(*disk);
     return at;
   }
   shown cut(lsn at, bool as_json = true) {
@@ -100,7 +107,7 @@ TEST_F(log_repair, opens_a_log_with_damage_in_its_middle) {
   crash();
   const lsn at = damage_group(4);
   expect_error(errc::damaged, {"tenure log cut --at " + std::to_string(at) + " /d/log"}, [&] { words(); });
-  const auto before = disk->current_bytes("/d/log");
+  const log_image before(*disk, "/d/log");
   const json done = cut(at).parsed();
   EXPECT_EQ(done["kept"], 3);
   EXPECT_EQ(done["end"], at);
@@ -109,7 +116,9 @@ TEST_F(log_repair, opens_a_log_with_damage_in_its_middle) {
   EXPECT_EQ(done["given_up"][1]["label"], "number 6");
   EXPECT_EQ(done["damage"].size(), 1u);
   EXPECT_TRUE(done["mixed"].empty());
-  EXPECT_TRUE(disk->current_bytes("/d/log.replaced") == before);
+  EXPECT_TRUE(disk->current_bytes("/d/log.replaced") == before.manifest);
+  EXPECT_TRUE(disk->current_bytes("/d/log.replaced.1") == before.files[0].contents);
+  EXPECT_FALSE(disk->exists("/d/log.1"));
   EXPECT_EQ(words(), (list{1, 2, 3, 0, 0, 0}));
   EXPECT_EQ(words(), (list{1, 2, 3, 0, 0, 0}));
 }
@@ -162,13 +171,13 @@ TEST_F(log_repair, makes_a_log_that_was_lost_after_a_clean_close) {
     EXPECT_TRUE(done["given_up"].empty());
     EXPECT_EQ(done["old_file"], kind == "missing" ? "" : "/d/log.replaced");
     EXPECT_EQ(words(), (list{1, 0, 0, 0, 0, 0}));
-    if (kind != "missing") disk->remove("/d/log.replaced");
+    remove_all("/d/log.replaced");
   }
   // Half of it.
   auto half = disk->current_bytes("/d/log");
   half.resize(half.size() / 2);
   disk->install("/d/log", half);
-  expect_error(errc::damaged, {"the file has only", "tenure log renew /d/log"}, [&] { words(); });
+  expect_error(errc::not_a_log, {"16384 bytes", "tenure log renew /d/log"}, [&] { words(); });
   EXPECT_TRUE(renew(false, false).has("a new log, for 1 segments"));
   EXPECT_EQ(words(), (list{1, 0, 0, 0, 0, 0}));
 }

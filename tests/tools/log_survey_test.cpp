@@ -20,10 +20,10 @@ namespace {
 using namespace support;
 using namespace rvm;
 
-// A disk for reading, on which something happens before a read of the log's area.
+// A disk for reading, on which something happens before a read of the log's bytes.
 class eventful_disk final : public os::disk {
  public:
-  // `event` comes before the nth read of the area.
+  // `event` comes before the nth read of the log's bytes.
   eventful_disk(os::disk& on, int nth, std::function<void()> event) : on_(on), left_(nth), event_(std::move(event)) {}
 
   std::unique_ptr<os::file> open(const std::string& path, os::access how) override {
@@ -36,6 +36,7 @@ class eventful_disk final : public os::disk {
   void rename_to_new(const std::string&, const std::string&) override { throw std::logic_error("rename"); }
   void remove(const std::string&) override { throw std::logic_error("remove"); }
   void make_directory(const std::string&) override { throw std::logic_error("make_directory"); }
+  std::vector<std::string> names_in(const std::string&) override { throw std::logic_error("names_in"); }
   void sync_directory_of(const std::string&) override { throw std::logic_error("sync"); }
   [[nodiscard]] bool has_happened() const { return left_ <= 0; }
 
@@ -45,10 +46,11 @@ class eventful_disk final : public os::disk {
     eventful_file(eventful_disk& of, std::unique_ptr<os::file> on) : of_(of), file_(std::move(on)) {}
     const std::string& path() const override { return file_->path(); }
     bool is_device() const override { return file_->is_device(); }
+    os::file_id id() const override { return file_->id(); }
     std::uint64_t size() const override { return file_->size(); }
     std::uint32_t block_size() const override { return file_->block_size(); }
     std::size_t read_at(std::uint64_t offset, os::bytes into) override {
-      if (offset >= log_area_offset && --of_.left_ == 0) of_.event_();
+      if (file_->path().starts_with("/d/log.") && offset >= log_file_data && --of_.left_ == 0) of_.event_();
       return file_->read_at(offset, into);
     }
     bool is_current() const override { return file_->is_current(); }
@@ -163,7 +165,7 @@ TEST(log_survey_torn, left_overs_of_an_earlier_opening) {
     left = disk.crash(1, sim::policy::drop_all);
   }
   const std::vector<std::byte> nothing(4096);
-  left->poke("/d/log", log_area_offset, nothing);  // the first group did not reach the disk
+  left->poke("/d/log.1", log_file_data, nothing);  // the first group did not reach the disk
   const auto all = [](const group_view&, os::const_bytes) { return true; };
   EXPECT_GE(survey_log(*left, "/d/log", all).torn_groups, 3u);
   how.disk = left.get();

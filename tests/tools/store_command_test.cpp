@@ -19,8 +19,11 @@
 
 #include <tenure/tenure.hpp>
 
+#include "adopt_command.hpp"
+#include "backup_command.hpp"
 #include "log_command.hpp"
 #include "objects/format.hpp"
+#include "segments/segment.hpp"
 #include "store/store_state.hpp"
 #include "support/expect_error.hpp"
 #include "support/test_store.hpp"
@@ -307,7 +310,11 @@ TEST_F(store_command, verify_finds_a_wild_reference) {
 
 TEST_F(store_command, verify_finds_a_damaged_header_of_an_object) {
   make();
-  damage(at - home - 5);  // its type
+  damage(at - home - 5);  // its flags
+  const shown flags = verify();
+  EXPECT_EQ(flags.exit_code, exit_damaged);
+  EXPECT_TRUE(flags.has("unknown flags")) << flags.text;
+  damage(at - home - 7);  // its type
   const shown text = verify();
   EXPECT_EQ(text.exit_code, exit_damaged);
   EXPECT_TRUE(text.has("unknown type")) << text.text;
@@ -330,10 +337,8 @@ TEST_F(store_command, damaged_metadata_never_crashes) {
   std::vector<std::uint64_t> places;
   for (std::uint64_t n = 0; n < sizeof(heap::database_header); n += 5) places.push_back(n);
   for (std::uint64_t n = 0; n < 8; ++n) places.push_back(heap::zone_kinds_at + n);
-  for (std::uint64_t n = 0; n < 4 * sizeof(heap::block_entry); ++n)
-    places.push_back(heap::entries_at + heap::bookkeeping_blocks * sizeof(heap::block_entry) + n);
-  for (std::uint64_t n = 0; n < 512; n += 7)
-    places.push_back(heap::starts_at + heap::bookkeeping_blocks * heap::granules_in_block / 8 + n);
+  for (std::uint64_t b = heap::bookkeeping_blocks; b < heap::bookkeeping_blocks + 4; ++b)
+    for (std::uint64_t n = 0; n < heap::record_size; n += n < 40 ? 1 : 7) places.push_back(heap::record_offset(b) + n);
   for (std::uint64_t n = 0; n < 8192; n += 61)
     places.push_back(heap::bookkeeping_size + n);  // the type index and others
   for (const std::uint64_t place : places) {
@@ -373,7 +378,9 @@ TEST_F(store_command, of_a_store_left_by_a_crash) {
     s.transact([&] { s.root<part>("first").number = 12345; });
     std::filesystem::copy(path, copy);
   }
-  path = copy;
+  // The same files have the contents of before the store was closed.
+  std::filesystem::copy(copy, path,
+                        std::filesystem::copy_options::overwrite_existing | std::filesystem::copy_options::recursive);
   const auto before = std::filesystem::last_write_time(path + "/log");
   EXPECT_TRUE(dump().has("12345"));
   EXPECT_EQ(verify().exit_code, exit_ok) << verify().text;
@@ -381,6 +388,183 @@ TEST_F(store_command, of_a_store_left_by_a_crash) {
   EXPECT_EQ(j["log"]["recovery_needed"], true);
   EXPECT_GE(j["log"]["transactions"], 1);
   EXPECT_EQ(std::filesystem::last_write_time(path + "/log"), before);
+}
+
+// --- adopt ---
+
+TEST_F(store_command, adopts_a_copy_of_a_store_in_use) {
+  const auto adopt = [&](const std::string& which) {
+    return show([&](std::FILE* out) { return adopt_copy(which, true, out, nullptr); });
+  };
+  const std::string copy = dir / "copy", worse = dir / "worse";
+  {
+    store s(path, small_store());
+    s.transact([&] { s.root<part>("first").number = 12345; });
+    expect_error(errc::bad_option, {path, "nothing to adopt"}, [&] { (void)adopt(path); });
+    std::filesystem::copy(path, copy);
+    std::filesystem::copy(path, worse);
+  }
+  path = copy;
+  expect_error(errc::copied, {copy, "tenure adopt"}, [&] { (void)dump(); });
+  const json j = adopt(copy).parsed();
+  EXPECT_EQ(j["adopted"], true);
+  EXPECT_GE(j["transactions"], 1);
+  EXPECT_TRUE(dump().has("12345"));
+  expect_error(errc::bad_option, {copy, "nothing to adopt"}, [&] { (void)adopt(copy); });
+
+  // A page that the log does not have is not what it was.
+  const std::uint64_t page =
+      rvm::read_segment_header(os::real_disk(), worse + "/main.db").data_offset + heap::records_at;
+  std::fstream(worse + "/main.db", std::ios::in | std::ios::out | std::ios::binary)
+      .seekp(static_cast<std::streamoff>(page))
+      .put('?');
+  const auto before = std::filesystem::last_write_time(worse + "/log");
+  const shown refused = adopt(worse);
+  EXPECT_EQ(refused.exit_code, exit_damaged);
+  EXPECT_EQ(refused.parsed()["adopted"], false);
+  EXPECT_FALSE(refused.parsed()["wrong"].empty());
+  EXPECT_EQ(std::filesystem::last_write_time(worse + "/log"), before);
+}
+
+// --- backup ---
+
+TEST_F(store_command, makes_a_backup_of_a_store_in_use) {
+  const std::string to = dir / "backup";
+  {
+    store s(path, small_store());
+    s.transact([&] { s.root<part>("first").number = 12345; });
+    const shown made = show([&](std::FILE* out) { return make_backup({path, to}, true, out, nullptr); });
+    EXPECT_EQ(made.exit_code, exit_ok) << made.text;
+    EXPECT_TRUE(made.parsed()["wrong"].empty());
+    EXPECT_EQ(made.parsed()["files"].size(), 1U);
+    EXPECT_NE(made.parsed()["transaction"], 0);
+    s.transact([&] { s.root<part>("first").number = 54321; });
+    const shown again = show([&](std::FILE* out) { return make_backup({path, dir / "other"}, false, out, nullptr); });
+    EXPECT_TRUE(again.has("after transaction")) << again.text;
+    expect_error(std::errc::file_exists, {to}, [&] { (void)s.backup(to); });
+    EXPECT_EQ(s.backup(dir / "third", {.verify = true}).files.size(), 1U);
+  }
+  const shown checked = show([&](std::FILE* out) {
+    return make_backup({.path = path, .to = dir / "checked", .check = true}, false, out, nullptr);
+  });
+  EXPECT_TRUE(checked.has("nothing is wrong")) << checked.text;
+  path = to;
+  EXPECT_TRUE(dump().has("12345"));
+  for (const char* later : {"other", "third"}) {
+    path = dir / later;
+    EXPECT_TRUE(dump().has("54321"));
+    EXPECT_EQ(verify().exit_code, exit_ok) << verify().text;
+    store s(path, small_store());
+    EXPECT_TRUE(s.verify().empty());
+  }
+}
+
+TEST_F(store_command, restores_a_store_up_to_a_moment) {
+  const std::string full = dir / "full", more = dir / "more", other = dir / "other";
+  store_options how = small_store();
+  how.memory.archive = rvm::archive_options{};
+  std::uint64_t position = 0;
+  {
+    store s(path, how);
+    const auto set = [&](int to) { s.transact([&] { s.root<part>("first").number = to; }); };
+    set(1);
+    expect_error(errc::bad_option, {path + "/sub", "in the directory of the store"},
+                 [&] { (void)s.backup(path + "/sub"); });
+    expect_error(errc::bad_option, {"in the directory of the store"}, [&] {
+      (void)make_backup({path, path + "/sub"}, false, stdout, nullptr);
+    });
+    EXPECT_EQ(show([&](std::FILE* out) { return make_backup({path, full}, false, out, nullptr); }).exit_code, exit_ok);
+    s.create_database("late", {.reservation = 1 << 28, .home = next_home(1 << 28)});
+    s.transact([&] {
+      s.find_database("late")->root<tenure::vector<int>>("numbers").assign(300'000, 0);  // zeros: hardly in the log
+      s.root<part>("first").number = 2;
+    });
+    set(3);
+    const shown made = show([&](std::FILE* out) {
+      return make_backup({.path = path, .to = more, .since = full, .check = true}, true, out, nullptr);
+    });
+    EXPECT_EQ(made.exit_code, exit_ok) << made.text;
+    position = made.parsed()["tail"];
+    set(4);
+    s.close();
+    store again(path, how);
+    again.transact([&] { again.root<part>("first").number = 5; });
+  }
+  const auto restored = [&](wanted_restore what, std::int32_t number, bool has_late = true) {
+    static int count = 0;
+    what.to = dir / ("restored" + std::to_string(++count));
+    what.check = true;
+    const shown made = show([&](std::FILE* out) { return restore_backup(what, false, out, nullptr); });
+    EXPECT_EQ(made.exit_code, exit_ok) << made.text;
+    EXPECT_TRUE(made.has("nothing is wrong")) << made.text;
+    store s(what.to, small_store());
+    EXPECT_EQ(s.find_root<part>("first")->number, number);
+    EXPECT_EQ(s.find_database("late").has_value(), has_late);
+    if (has_late) {
+      EXPECT_EQ(s.find_database("late")->find_root<tenure::vector<int>>("numbers")->size(), 300'000U);
+    }
+    EXPECT_TRUE(s.verify().empty());
+    s.transact([&] { s.root<part>("first").number = 77; });
+  };
+  restored({.backups = {full}}, 1, false);
+  restored({.backups = {full, more}}, 3);
+  restored({.backups = {full, more}, .log = path}, 5);
+  restored({.backups = {full}, .log = path, .until = std::to_string(position)}, 3);
+  restored({.backups = {full}, .log = path + "/log", .archive = path + "/log.archive"}, 5);
+  restored({.backups = {full}, .log = path, .until = "2200-01-01 00:00:00"}, 5);
+  const shown made = show(
+      [&](std::FILE* out) { return restore_backup({.backups = {full}, .to = dir / "as_json"}, true, out, nullptr); });
+  EXPECT_EQ(made.parsed()["wrong"].size(), 0U);
+  EXPECT_EQ(made.parsed()["restored"], std::string(dir / "as_json"));
+  expect_error(errc::bad_option, {"is of later"}, [&] {
+    (void)restore_backup({.backups = {full}, .to = other, .until = "2001-01-01 00:00:00"}, true, stdout, nullptr);
+  });
+  expect_error(errc::no_history, {"transaction 999"}, [&] {
+    (void)restore_backup({.backups = {full, more}, .to = other, .transaction = 999}, true, stdout, nullptr);
+  });
+  expect_error(errc::bad_option, {"is no moment"}, [&] {
+    (void)restore_backup({.backups = {full}, .to = other, .until = "yesterday"}, true, stdout, nullptr);
+  });
+  EXPECT_FALSE(std::filesystem::exists(other + "/log"));
+}
+
+TEST_F(store_command, does_not_adopt_a_copy_of_a_store_that_was_being_made) {
+  const std::string making = dir / "making", copy = dir / "half_made";
+  std::filesystem::create_directory(making);
+  {
+    rvm::memory m(making + "/log");
+    m.create_segment(making + "/main.db", {.length = 1 << 20,
+                                           .max_length = (1 << 28) - heap::vtable_area,
+                                           .home = next_home(1 << 28) + heap::vtable_area,
+                                           .tag = heap::database_tag,
+                                           .member = true});
+    std::filesystem::copy(making, copy);
+  }
+  const shown refused = show([&](std::FILE* out) { return adopt_copy(copy, false, out, nullptr); });
+  EXPECT_EQ(refused.exit_code, exit_damaged);
+  EXPECT_TRUE(refused.has("nothing was ever committed")) << refused.text;
+  EXPECT_FALSE(refused.has("remove it")) << refused.text;
+}
+
+TEST_F(store_command, adopts_a_copy_of_a_log_in_use) {
+  rvm::options how;
+  how.log.size = 1 << 20;
+  const std::string copy = dir / "copy";
+  std::filesystem::create_directory(dir / "memory");
+  {
+    rvm::memory m(dir / "memory/log", how);
+    rvm::region r = m.map(dir / "memory/seg", {.create_length = 65536});
+    m.transact([&](rvm::transaction& tx) { tx.modify(r.at<int>(0), 1); });
+    m.truncate();
+    m.transact([&](rvm::transaction& tx) { tx.modify(r.at<int>(0), 7); });
+    std::filesystem::copy(dir / "memory", copy);
+  }
+  expect_error(errc::copied, {copy + "/log", "tenure adopt"}, [&] { rvm::memory m(copy + "/log", how); });
+  const shown done = show([&](std::FILE* out) { return adopt_copy(copy + "/log", false, out, nullptr); });
+  EXPECT_EQ(done.exit_code, exit_ok);
+  EXPECT_TRUE(done.has("nothing is wrong")) << done.text;
+  rvm::memory m(copy + "/log", how);
+  EXPECT_EQ(m.map(copy + "/seg").at<int>(0), 7);
 }
 
 }  // namespace

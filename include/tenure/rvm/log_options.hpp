@@ -10,7 +10,7 @@
 
 namespace tenure::rvm {
 
-// A position in the log: 64 bits, growing, never used twice. Its place in the file is the LSN modulo the log's size.
+// A position in the log: 64 bits, growing, never used twice. Each file of the log has consecutive positions.
 using lsn = std::uint64_t;
 
 // What a long operation has done so far, in bytes.
@@ -20,13 +20,24 @@ struct progress {
 };
 using progress_callback = callback<void(const progress&)>;
 
-// How a log is made. [RVM §4.2 create_log]
+// How a log is made. [RVM §4.2 create_log] It is a manifest, at the log's path, and files PATH.1, PATH.2 and so on: first
+// one of at most 1 MiB, then more as the log is used.
 struct log_options {
-  std::uint64_t size = std::uint64_t{64} << 20;      // bytes for records; rounded up to the block size, at least 64 KiB
-  std::uint64_t max_size = std::uint64_t{16} << 30;  // the log grows up to this for a transaction that needs it; at
-                                                     // most `size`: it never grows
+  // Bytes that the log usually takes, rounded up to the block size, at least 64 KiB. When it has so much, space in it is
+  // freed and used again.
+  std::uint64_t size = std::uint64_t{64} << 20;
+  // The log grows up to this for a transaction that needs it, and becomes smaller afterwards; at most `size`: it never
+  // grows.
+  std::uint64_t max_size = std::uint64_t{16} << 30;
   std::uint32_t block_size = 0;  // 512 to 4096, a power of two; 0: what the storage writes as a whole
-  unsigned permissions = 0600;
+  unsigned permissions = 0600;   // of all files
+  bool allocate_all = false;  // true: all of `size` is allocated at once, so that no commit up to it meets a full disk
+};
+
+// What to do with files of a log that was in use when they were copied (errc::copied).
+enum class copied_files {
+  refuse,
+  adopt,  // they were looked at, and are what the log is from now on (`tenure adopt`)
 };
 
 // Keeping what truncation takes out of the log, so that `tenure log history` and its like can tell who changed which bytes

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include <tenure/rvm/backup.hpp>
 #include <tenure/rvm/log_options.hpp>
 #include <tenure/rvm/map_options.hpp>
 #include <tenure/rvm/options.hpp>
@@ -57,6 +58,18 @@ class memory {
   [[nodiscard]] segment_info describe_segment(const std::string& path);
   // Bytes of recoverable memory in a segment.
   [[nodiscard]] std::uint64_t segment_length(const std::string& path, bool raw = false);
+  // Copies what is committed to a directory, which is made, or is empty (otherwise std::errc::file_exists), while the memory is in
+  // use: all segments that were changed under this log and lie in the log's directory or below, and a log of the same name. The
+  // copy is closed, of one moment, and opens like any other log; never use it together with the original's segments. Commits wait
+  // for nothing meanwhile, but the log grows, and what is written in bulk goes through it. With backup_options::since it is only
+  // what was committed since an earlier backup. rvm::restore (backup.hpp) makes a log from backups again.
+  backup_report backup(const std::string& directory, const backup_options& how = {});
+
+  // For layers above (segment_options::member): the members in the order in which they were made; what ends the making of
+  // one; and what undoes it, before its file is removed. Durable on return.
+  [[nodiscard]] std::vector<segment_member> members() const;
+  void confirm_member(const std::string& path);
+  void drop_member(const std::string& path);
   // Reads a segment and compares every page of its file with its checksum. Returns the offsets of damaged pages. Changes
   // still in the log are written out first; a memory that only reads leaves out the pages that recovery will write anew.
   [[nodiscard]] std::vector<std::uint64_t> verify_segment(const std::string& path);

@@ -62,6 +62,9 @@ struct options {
   // Recovery refuses (errc::segment_missing, errc::wrong_log) when the log has changes for a segment that is missing, that
   // another log has taken over, or that is not of the log's own moment. true: such changes are given up, and recovery_report::given_up names the files.
   bool give_up_segments = false;
+  // A copy that was made while the log was in use may have files of several moments. It is recognised by the inodes of its
+  // files.
+  copied_files copied = copied_files::refuse;
   // Set: the history is kept. What is truncated while it is not set makes a gap in the archive, which readers name.
   std::optional<archive_options> archive = {};
   progress_callback on_progress = {};

@@ -77,6 +77,9 @@ class change_filter {
   virtual void restorable_parts(const memory_range& page, std::vector<memory_range>& kept) {
     recoverable_parts(page, kept);
   }
+  // Whether all changes of the page are announced by participants, with set_range. Whatever else changes there is a mistake,
+  // and is taken back when it is found.
+  [[nodiscard]] virtual bool is_announced(const memory_range& /*page*/) const noexcept { return false; }
   // Whether the byte at `address` is not recoverable: then it may be written outside of transactions. Asked in a signal
   // handler when a closed page is written there; if so, the page is opened, and compared when the next transaction begins.
   // Only async-signal-safe functions may be called. Any thread, several at a time.

@@ -3,6 +3,8 @@
 // How a segment is made, and what it says of itself.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -16,13 +18,26 @@ struct segment_options {
   // For layers above, which find them again in segment_info: the address at which the data wants to be mapped, and what
   // it is. Nothing here looks at them.
   std::uint64_t home = 0, tag = 0;
+  // For layers above: the segment belongs to what the log belongs to, as a database to its store. The log's manifest lists
+  // it, as pending until memory::confirm_member.
+  bool member = false;
 };
+
+using segment_identity = std::array<std::byte, 16>;  // random; of one segment and of its copies
 
 // What a segment says of itself.
 struct segment_info {
   std::uint64_t length = 0, max_length = 0;  // bytes of recoverable memory, now and at most
   std::uint64_t home = 0, tag = 0;           // as in segment_options
   bool is_of_this_log = true;                // its last changes, if there were any, were made under this log
+  segment_identity id{};
+};
+
+// A member that the log's manifest lists.
+struct segment_member {
+  std::string path;
+  segment_identity id;
+  bool is_pending;  // a crash may have come before its first transaction; then it can be dropped
 };
 
 // A page of 4096 bytes that does not match its checksum. What was not overwritten since it was damaged is wrong; the page

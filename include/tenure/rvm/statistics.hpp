@@ -20,6 +20,7 @@ struct recovery_report {
   };
   bool needed = false;                                     // false: the log had been closed cleanly, or was empty
   lsn head = 0, tail = 0;                                  // what was live in the log
+  lsn first = 0;                                           // where the log began; 0: nobody knows
   std::uint64_t groups = 0, transactions = 0, ranges = 0;  // replayed
   std::uint64_t bytes_read = 0, bytes_applied = 0;
   std::vector<segment> segments;
@@ -64,6 +65,7 @@ struct statistics {
   std::uint64_t batches = 0, syncs = 0;                        // writes of the log, each with one sync
   std::uint64_t log_bytes_written = 0;                         // to the device, headers and padding included
   std::uint64_t log_size = 0, log_used = 0, log_used_max = 0;  // bytes
+  std::uint64_t log_held = 0;                                  // bytes before the head, kept for a backup or a reader
   std::uint64_t log_grown = 0;                                 // times
   std::uint64_t spooled_bytes = 0;                             // committed, not yet written
   std::uint64_t incremental_truncations = 0, epoch_truncations = 0;

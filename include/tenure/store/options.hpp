@@ -27,6 +27,8 @@ struct store_tuning {
       std::uint64_t{8} << 20;               // bytes of new objects from which on a commit writes them to the database
                                             // straight away, not to the log; 0: always
   std::uint32_t refill = 50;                // blocks in use to at most this part, in percent, get new objects again
+  std::uint64_t typed_from = 4096;          // bytes of new objects of one type and size that get headers, before such
+                                            // objects get pages of their own without
   std::uint64_t least_hole = 128;           // bytes between two objects that are worth filling
   std::uint64_t most_blocks = 64;           // taken at once for small objects; at least 1
   std::uint64_t old_blocks_at_once = 1024;  // of earlier processes, examined when blocks are needed; at least 1
@@ -43,7 +45,7 @@ enum class destroy_check {
 struct store_options {
   rvm::open_mode mode = rvm::open_mode::open_or_create;
   database_options create = {};  // the default database, when the store is created
-  // The log and its tuning. Its `mode` is not used. Options for making a log (its size, 64 MiB by default) have an
+  // The log and its tuning. Its `mode` is not used. Options for making a log (its usual size, 64 MiB) have an
   // effect when the store is created.
   rvm::options memory = {};
   // false: pages that are written often stay writable between transactions. The next begin() finds a stray write to

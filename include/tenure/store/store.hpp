@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <tenure/rvm/backup.hpp>
 #include <tenure/store/database.hpp>
 #include <tenure/store/options.hpp>
 #include <tenure/store/statistics.hpp>
@@ -124,6 +125,13 @@ class store {
   // errc::outcome_unknown if that failed.
   void wait(ticket until);
   void flush() { wait(last_commit()); }
+
+  // Copies what is committed to a directory, which is made, or is empty, and is not in the store's own, while the store is in use
+  // by this process: a store of its own, closed, as it was after one commit, which the report names. Writers wait for nothing
+  // meanwhile, but the log grows. The copy has the store's identity and addresses: a process can have only one of the two open.
+  // With backup_options::since it is only what was committed since an earlier backup. rvm::restore makes a store from backups
+  // again. Any thread may call it.
+  rvm::backup_report backup(const std::string& directory, const rvm::backup_options& how = {});
 
   // Everything that is wrong in the store: stored bytes that fail their checksums, bookkeeping that is inconsistent,
   // pointers that lead to no object. Each sentence names the object, its type and how it is reached. Empty: nothing is

@@ -1,0 +1,431 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "log/log_files.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+#include "log/invariant.hpp"
+
+namespace tenure::rvm {
+
+std::uint64_t first_file_length(std::uint64_t log_size, std::uint32_t block) {
+  return round_up(std::clamp(log_size / 4, min_log_file, first_log_file), block);
+}
+
+log_files::log_files(os::disk& disk, std::string path, manifest_file of, os::access access)
+    : disk_(disk),
+      path_(std::move(path)),
+      manifest_(std::move(of)),
+      log_id_(manifest_.current().log_id),
+      block_(manifest_.current().block_size) {
+  std::vector<std::shared_ptr<log_file>> files;
+  for (const log_file_entry& listed : manifest_.current().files) {
+    const std::string file = log_file_path(disk_, path_, listed.number);
+    try {
+      files.push_back(log_file::open(disk_, file, access, log_id_, listed));
+    } catch (const error& e) {
+      if (e.code() != std::errc::no_such_file_or_directory) throw;
+      throw error(errc::damaged,
+                  file + ": this file of the log " + path_ +
+                      " is missing; put it back, or restore log and segments from a backup, of one moment");
+    }
+  }
+  build_chain(std::move(files));
+}
+
+std::unique_ptr<log_files> log_files::create(os::disk& disk, const std::string& path, const log_options& how,
+                                             const progress_callback& progress,
+                                             const std::function<void(manifest&)>& adjust) {
+  const std::string file = log_file_path(disk, path, 1);
+  const auto with_first_file = [&](const os::file& making) {
+    manifest status = new_manifest(how, making.block_size());
+    if (adjust) adjust(status);
+    if (disk.exists(file) && !is_left_over_log_file(disk, file, status.log_id))
+      throw error(std::make_error_code(std::errc::file_exists),
+                  file + ": is there already, though the log " + path +
+                      " is not; put the log back if this is its file, or move it away");
+    log_file_header header{};
+    header.log_id = status.log_id;
+    header.sequence = 1;
+    header.number = 1;
+    header.block_size = status.block_size;
+    header.base = status.head;
+    header.length = first_file_length(status.size, status.block_size);
+    status.files = {log_file::create(disk, file, header, how.permissions, progress)->entry()};
+    return status;
+  };
+  std::unique_ptr<log_files> made(new log_files(
+      disk, path, manifest_file::create(disk, path, how.permissions, with_first_file), os::access::read_write));
+  if (how.allocate_all)
+    while (made->length() < made->status().size) made->extend(made->status().size, made->status());
+  return made;
+}
+
+std::unique_ptr<log_files> log_files::open(os::disk& disk, const std::string& path, os::access access) {
+  return std::unique_ptr<log_files>(new log_files(disk, path, manifest_file::open(disk, path, access), access));
+}
+
+std::unique_ptr<log_files> log_files::open_unlocked(os::disk& disk, const std::string& path) {
+  // A file may be removed or added after the manifest was read.
+  for (int tries = 0;; ++tries) {
+    manifest_file found = manifest_file::open_unlocked(disk, path);
+    const std::uint64_t sequence = found.current().sequence;
+    try {
+      return std::unique_ptr<log_files>(new log_files(disk, path, std::move(found), os::access::read_only));
+    } catch (const error&) {
+      if (tries == 100 || manifest_file::open_unlocked(disk, path).current().sequence == sequence) throw;
+    }
+  }
+}
+
+// The files that lead from one to the next, around the one that has the head, or that ends there. Other files are spare: they were freed, and
+// a crash came before they were moved behind the head, or while rewind() was at work.
+void log_files::build_chain(std::vector<std::shared_ptr<log_file>> files) {
+  const lsn head = status().head;
+  chain found;
+  // The file that was changed last comes first where several would do.
+  std::ranges::sort(files, std::ranges::greater(), &log_file::sequence);
+  const auto take = [&](auto&& fits) -> std::shared_ptr<log_file> {
+    const auto at = std::ranges::find_if(files, fits);
+    if (at == files.end()) return nullptr;
+    auto taken = *at;
+    files.erase(at);
+    return taken;
+  };
+  const auto link_of = [](const std::shared_ptr<log_file>& f) { return link{f->base(), f->end(), f}; };
+  auto first = take([&](const auto& f) { return f->base() <= head && head < f->end(); });
+  if (first == nullptr) first = take([&](const auto& f) { return f->end() == head; });  // the log is empty
+  if (first != nullptr) {
+    found.push_back(link_of(first));
+    while (const auto next = take([&](const auto& f) { return f->base() == found.back().end; }))
+      found.push_back(link_of(next));
+    while (const auto before = take([&](const auto& f) { return f->end() == found.front().base; }))
+      found.insert(found.begin(), link_of(before));
+  }
+  spare_ = std::move(files);
+  if (const lsn end = found.empty() ? head : found.back().end; end < status().tail)
+    throw error(errc::damaged, path_ + ": the log was durable up to LSN " + std::to_string(status().tail) +
+                                   ", but its files end at LSN " + std::to_string(end) +
+                                   "; restore log and segments from a backup, of one moment");
+  set(std::move(found));
+}
+
+std::shared_ptr<const log_files::chain> log_files::now() const {
+  const std::scoped_lock lock(mutex_);
+  return chain_;
+}
+
+void log_files::set(chain next) {
+  auto made = std::make_shared<const chain>(std::move(next));
+  const std::scoped_lock lock(mutex_);
+  chain_.swap(made);
+}
+
+const log_files::link& log_files::find(const chain& in, lsn at) const {
+  const auto next = std::ranges::upper_bound(in, at, {}, &link::base);
+  if (next == in.begin() || at >= std::prev(next)->end)
+    throw error(errc::damaged, path_ + ": none of the log's files has LSN " + std::to_string(at));
+  return *std::prev(next);
+}
+
+lsn log_files::end() const {
+  const auto links = now();
+  return links->empty() ? status().head : links->back().end;
+}
+
+lsn log_files::begin() const {
+  const auto links = now();
+  return links->empty() ? status().head : links->front().base;
+}
+
+std::string log_files::place(lsn at) const {
+  const auto links = now();
+  for (const link& l : *links)
+    if (at >= l.base && at < l.end) return l.file->path() + ", offset " + std::to_string(log_file_data + (at - l.base));
+  return path_ + ", in no file";
+}
+
+void log_files::read(lsn at, os::bytes into) const {
+  const auto links = now();
+  while (!into.empty()) {
+    const link& l = find(*links, at);
+    const auto part = static_cast<std::size_t>(std::min<std::uint64_t>(into.size(), l.end - at));
+    l.file->read(at, into.first(part));
+    at += part;
+    into = into.subspan(part);
+  }
+}
+
+void log_files::read_ahead(lsn at, std::uint64_t length) const noexcept {
+  const auto links = now();
+  for (const link& l : *links) {
+    const lsn from = std::max(at, l.base), to = std::min(at + length, l.end);
+    if (from < to) l.file->read_ahead(from, to - from);
+  }
+}
+
+void log_files::write_durably(lsn at, std::span<const os::const_bytes> from) {
+  std::uint64_t length = 0;
+  for (const auto& part : from) length += part.size();
+  const auto links = now();
+  if (const link& l = find(*links, at); at + length <= l.end) return l.file->write_durably(at, from);
+  // The pieces belong to one batch, so none is acknowledged before all are durable.
+  std::vector<os::const_bytes> rest(from.begin(), from.end());
+  while (!rest.empty()) {
+    const link& l = find(*links, at);
+    std::uint64_t room = l.end - at, written = 0;
+    std::vector<os::const_bytes> here;
+    std::size_t n = 0;
+    for (; n < rest.size() && room != 0; ++n) {
+      const auto fits = static_cast<std::size_t>(std::min<std::uint64_t>(rest[n].size(), room));
+      here.push_back(rest[n].first(fits));
+      room -= fits;
+      written += fits;
+      if (fits != rest[n].size()) {
+        rest[n] = rest[n].subspan(fits);
+        break;
+      }
+    }
+    rest.erase(rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(n));
+    l.file->write(at, here);
+    l.file->sync();
+    at += written;
+  }
+}
+
+void log_files::make_durable(lsn from, lsn to) {
+  std::vector<std::byte> buffer(static_cast<std::size_t>(std::min<std::uint64_t>(to - from, 1 << 20)));
+  while (from < to) {
+    const auto part =
+        os::bytes(buffer).first(static_cast<std::size_t>(std::min<std::uint64_t>(buffer.size(), to - from)));
+    read(from, part);
+    const os::const_bytes whole = part;
+    write_durably(from, {&whole, 1});
+    from += part.size();
+  }
+}
+
+std::string log_files::find_copy() const {
+  if (status().clean != 0) return "";
+  if (!manifest_.is_in_place()) return path_;
+  for (const auto& f : all_files())
+    if (f->entry().inode != status().find_file(f->number())->inode) return f->path();
+  return "";
+}
+
+void log_files::note_places(manifest& status) const {
+  for (const auto& f : all_files()) *std::ranges::find(status.files, f->number(), &log_file_entry::number) = f->entry();
+  for (listed_segment& s : status.segments) s.device = s.inode = 0;
+}
+
+void log_files::make_names_durable() {
+  for (const auto& f : all_files()) {
+    f->make_header_durable();
+    f->sync_name();
+  }
+  manifest_.sync_name();
+}
+
+std::vector<std::shared_ptr<log_file>> log_files::all_files() const {
+  std::vector<std::shared_ptr<log_file>> all = spare_;
+  for (const link& l : *now()) all.push_back(l.file);
+  return all;
+}
+
+std::uint64_t log_files::length() const {
+  std::uint64_t sum = 0;
+  for (const log_file_entry& f : status().files) sum += f.length;
+  return sum;
+}
+
+std::uint64_t log_files::next_sequence() const {
+  std::uint64_t last = 0;
+  for (const auto& f : all_files()) last = std::max(last, f->sequence());
+  return last + 1;
+}
+
+lsn log_files::head_for(std::uint64_t bytes, lsn tail) const {
+  std::uint64_t room = end() - tail;
+  for (const auto& f : spare_) room += f->length();
+  for (const link& l : *now()) {
+    if (room >= bytes || l.end > tail) break;
+    room += l.file->length();
+    if (room >= bytes) return l.end;
+  }
+  return tail;
+}
+
+std::uint32_t log_files::free_number(const manifest& status, std::uint32_t from) const {
+  for (std::uint32_t number = from;; ++number) {
+    const std::string file = log_file_path(disk_, path_, number);
+    if (status.find_file(number) == nullptr && (!disk_.exists(file) || is_left_over_log_file(disk_, file, log_id_)))
+      return number;
+  }
+}
+
+void log_files::extend(std::uint64_t capacity, manifest status) {
+  if (status.files.size() >= most_log_files)
+    throw error(errc::log_stuck, path_ + ": the log has " + std::to_string(status.files.size()) +
+                                     " files, and may not have more: what keeps it from freeing them has to end");
+  // Few files, of similar lengths: a file is used again when all of it is free. Beyond its usual size the log grows by
+  // a quarter at least, however little is asked for: it may go on for as long as somebody holds it.
+  const std::uint64_t has = length(), first = first_file_length(status.size, block_);
+  std::uint64_t wanted = std::clamp(has / 2, first, std::max(status.size / 4, first));
+  if (capacity > status.size) wanted = std::max(wanted, capacity / 4);
+  const std::uint64_t most = capacity > status.size ? status.max_size : status.size;
+  assert(capacity > has && capacity <= most);
+  log_file_header header{};
+  header.log_id = log_id_;
+  header.sequence = next_sequence();
+  header.block_size = block_;
+  header.base = end();
+  header.length = round_up(std::min(wanted, most - has), block_);
+  header.number = free_number(status, 1);
+  std::shared_ptr<log_file> made =
+      log_file::create(disk_, log_file_path(disk_, path_, header.number), header, status.permissions, {});
+  status.files.push_back(made->entry());
+  try {
+    manifest_.write(status);
+  } catch (const error& e) {
+    throw error(
+        errc::outcome_unknown,
+        std::string("the log's manifest could not be written; close this memory and open it again: ") + e.what());
+  }
+  chain next = *now();
+  next.push_back({made->base(), made->end(), made});
+  set(std::move(next));
+}
+
+bool log_files::may_reclaim(lsn needed) const {
+  const auto links = now();
+  return !spare_.empty() || (!links->empty() && links->front().end <= needed);
+}
+
+void log_files::reclaim(lsn needed, std::uint64_t keep, manifest status) {
+  chain next = *now();
+  const lsn end_before = end();
+  std::uint64_t sequence = next_sequence();
+  const auto still_needed = std::ranges::find_if(next, [&](const link& l) { return l.end > needed; });
+  std::vector<std::shared_ptr<log_file>> freed = std::move(spare_);
+  spare_.clear();
+  for (auto l = next.begin(); l != still_needed; ++l) freed.push_back(l->file);
+  if (freed.empty()) return;
+  next.erase(next.begin(), still_needed);
+  set(next);
+  std::vector<std::shared_ptr<log_file>> dropped;
+  lsn end = end_before;
+  for (std::size_t n = 0; n < freed.size(); ++n) {
+    const auto& file = freed[n];
+    try {
+      const auto listed = std::ranges::find(status.files, file->number(), &log_file_entry::number);
+      assert(listed != status.files.end());
+      std::uint64_t others = 0;
+      for (const log_file_entry& f : status.files)
+        if (f.number != file->number()) others += f.length;
+      if (others >= keep) {
+        status.files.erase(listed);
+        dropped.push_back(file);
+        continue;
+      }
+      file->rebase(end, sequence++);
+    } catch (...) {
+      spare_ = std::move(dropped);
+      spare_.insert(spare_.end(), freed.begin() + static_cast<std::ptrdiff_t>(n), freed.end());
+      throw;
+    }
+    next.push_back({file->base(), file->end(), file});
+    end = file->end();
+    set(next);
+  }
+  if (dropped.empty()) return;
+  spare_ = dropped;
+  manifest_.write(status);
+  spare_.clear();
+  for (const auto& file : dropped) remove(file->path());
+}
+
+// If a crash leaves only some of them changed, those have the highest sequence numbers, and the others are found to be
+// spare.
+void log_files::rewind(lsn at) {
+  const std::vector<std::shared_ptr<log_file>> files = all_files();
+  std::uint64_t sequence = next_sequence();
+  spare_ = files;
+  set({});
+  chain next;
+  for (const auto& file : files) {
+    file->rebase(at, sequence++);
+    next.push_back({file->base(), file->end(), file});
+    at = file->end();
+  }
+  spare_.clear();
+  set(std::move(next));
+}
+
+void log_files::cut(lsn end, manifest status) {
+  chain next;
+  const auto links = now();
+  std::uint32_t number = 0;
+  std::uint64_t sequence = next_sequence();
+  std::vector<std::byte> buffer(1 << 20);
+  for (const link& l : *links) {
+    log_file_header header{};
+    header.log_id = log_id_;
+    header.sequence = sequence++;
+    header.number = number = free_number(status, number + 1);
+    header.block_size = block_;
+    header.base = l.base;
+    header.length = l.file->length();
+    std::shared_ptr<log_file> made =
+        log_file::create(disk_, log_file_path(disk_, path_, number), header, status.permissions, {});
+    for (lsn at = l.base; at < std::min(l.end, end);) {
+      const auto part = os::bytes(buffer).first(
+          static_cast<std::size_t>(std::min<std::uint64_t>(buffer.size(), std::min(l.end, end) - at)));
+      l.file->read(at, part);
+      const os::const_bytes whole = part;
+      made->write(at, {&whole, 1});
+      at += part.size();
+    }
+    made->sync();
+    next.push_back({l.base, l.end, made});
+  }
+  std::erase_if(status.files, [&](const log_file_entry& f) {
+    return std::ranges::any_of(*links, [&](const link& l) { return l.file->number() == f.number; });
+  });
+  for (const link& l : next) status.files.push_back(l.file->entry());
+  manifest_.write(status);
+  set(std::move(next));
+  for (const link& l : *links) remove(l.file->path());
+}
+
+void log_files::remove(const std::string& file) noexcept {
+  try {
+    disk_.remove(file);
+  } catch (...) {  // the next opening after a crash tries again
+  }
+}
+
+void log_files::remove_left_overs() {
+  const std::uint32_t last = std::ranges::max(status().files, {}, &log_file_entry::number).number;
+  for (std::uint32_t number = 1; number <= last + 1; ++number) {
+    const std::string file = log_file_path(disk_, path_, number);
+    if (status().find_file(number) == nullptr && disk_.exists(file) && is_left_over_log_file(disk_, file, log_id_))
+      remove(file);
+  }
+}
+
+void log_files::check() const {
+  const auto links = now();
+  for (std::size_t n = 0; n < links->size(); ++n) {
+    const link& l = (*links)[n];
+    require_invariant(l.base == l.file->base() && l.end == l.file->end(),
+                      "a file of the log has the bytes of its link");
+    require_invariant(n == 0 || (*links)[n - 1].end == l.base, "the log's files lead from one to the next");
+  }
+  require_invariant(links->size() + spare_.size() == status().files.size(), "the manifest has all files of the log");
+  for (const auto& f : all_files()) {
+    const log_file_entry* const listed = status().find_file(f->number());
+    require_invariant(listed != nullptr && listed->length == f->length(), "the manifest has all files of the log");
+  }
+}
+
+}  // namespace tenure::rvm

@@ -1,0 +1,231 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// New objects in typed pages.
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <utility>
+
+#include "log/invariant.hpp"
+#include "objects/birth.hpp"
+
+namespace tenure::heap {
+
+namespace {
+
+[[nodiscard]] bool has_room(const auto& at, std::uint64_t stride) { return at.next + stride <= at.limit; }
+
+}  // namespace
+
+birth::object_class& birth::class_of(page_word word) {
+  auto& known = classes_[std::uint64_t{word.type()} << 12 | word.size()];
+  if (known == nullptr) {
+    known = std::make_unique<object_class>();
+    known->word = word;
+  }
+  return *known;
+}
+
+// nullptr: the object gets a header. A type with few objects would leave most of a page unused, so the first of each
+// class have headers.
+birth::object_class* birth::find_class(const new_object& what, bool inside) {
+  if (!what.may_be_typed || !page_word::suits(what.size, what.alignment)) return nullptr;
+  if (what.type >= last_class_.size()) last_class_.resize(what.type + 1);
+  object_class*& of = last_class_[what.type];
+  if (of == nullptr || of->word.size() != what.size)
+    of = &class_of(page_word(what.type, what.size, what.is_pointer_free));
+  if (of->with_headers >= tune_.typed_from) return of;
+  // Pages that are there already are used.
+  if (of->transaction.within != nullptr || of->other.within != nullptr || !of->sparse_pages.empty()) return of;
+  if (inside) note_use(*of);
+  of->with_headers += what.size;
+  return nullptr;
+}
+
+void birth::note_use(object_class& of) {
+  if (of.is_used) return;
+  of.is_used = true;
+  skip_taken(of, of.transaction);
+  of.at_begin = has_room(of.transaction, of.word.stride()) ? of.transaction : cursor();
+  of.with_headers_at_begin = of.with_headers;
+  used_classes_.push_back(&of);
+}
+
+address birth::try_allocate_typed(area& in, object_class& of, bool inside) {
+  cursor& at = inside ? of.transaction : of.other;
+  const std::uint64_t stride = of.word.stride();
+  if (inside) note_use(of);
+  skip_taken(of, at);
+  while (!has_room(at, stride)) {
+    if (!next_page(in, of, inside)) return 0;
+    skip_taken(of, at);
+  }
+  const address object = at.next;
+  at.next += stride;
+  if (!at.is_zeroed) std::memset(reinterpret_cast<void*>(object), 0, stride);
+  transient_block& y = *at.within;
+  if (inside)
+    touch(y);
+  else
+    share(y);
+  const std::uint64_t bit = (object - map_.start_of(y.first)) / granule;
+  assert(y.kind == block_kind::typed && y.pages[bit * granule / typed_page_size] == of.word);
+  assert(!y.starts.test(bit));  // [heap.object.once]
+  y.starts.set(bit);
+  return object;
+}
+
+void birth::skip_taken(const object_class& of, cursor& at) const {
+  if (!at.is_refilled) return;
+  const std::uint64_t stride = of.word.stride();
+  const transient_block& y = *at.within;
+  const start_bits& stored = map_.starts(y.first);
+  for (; has_room(at, stride); at.next += stride) {
+    const std::uint64_t bit = (at.next - map_.start_of(y.first)) / granule;
+    if (!y.starts.test(bit) && !stored.test(bit)) return;
+  }
+}
+
+bool birth::next_page(area& in, object_class& of, bool inside) {
+  leave(inside ? of.transaction : of.other);
+  return (inside && take_sparse_page(of)) || take_page(in, of, inside);
+}
+
+bool birth::is_worth_filling(const block_record& r, std::size_t page) const {
+  const std::uint64_t slots = r.pages[page].slots(), taken = r.starts.count_in_page(page);
+  return r.pages[page].is_sound() && taken < slots && taken * 100 <= slots * tune_.refill;
+}
+
+// Another page of the class. In its block only transactions have made objects.
+bool birth::take_sparse_page(object_class& of) {
+  while (!of.sparse_pages.empty()) {
+    const address page = *of.sparse_pages.rbegin();
+    of.sparse_pages.erase(page);
+    const std::uint64_t block = map_.block_of(page);
+    const std::size_t n = (page - map_.start_of(block)) / typed_page_size;
+    if (map_.kind_of_zone(block / blocks_in_zone) != zone_kind::ordinary) continue;
+    const block_record& r = map_.record(block);
+    if (r.entry.kind != block_kind::typed || r.pages[n] != of.word || !is_worth_filling(r, n)) continue;
+    transient_block* y = map_.find_transient_block(block);
+    if (y == nullptr) {
+      y = &make_transient_block(block, 1, block_kind::typed);
+      y->pages = r.pages;
+    } else if (y->is_shared || y->pages[n] != of.word) {
+      continue;
+    }
+    enter(of.transaction, {page, page + of.word.slots() * of.word.stride(), y, false, true});
+    return true;
+  }
+  return false;
+}
+
+// The next page that has no type.
+bool birth::take_page(area& in, object_class& of, bool inside) {
+  for (;;) {
+    while (in.typed != nullptr && in.next_page < pages_in_block) {
+      const std::size_t n = in.next_page++;
+      transient_block& y = *in.typed;
+      if (y.pages[n].is_typed()) continue;
+      if (inside)
+        touch(y);
+      else
+        share(y);
+      y.pages[n] = of.word;
+      const address page = map_.start_of(y.first) + n * typed_page_size;
+      const address limit = page + of.word.slots() * of.word.stride();
+      // A short rest is logged with the objects beside it.
+      if (!in.typed_is_zeroed) std::memset(reinterpret_cast<void*>(limit), 0, page + typed_page_size - limit);
+      enter(inside ? of.transaction : of.other, {page, limit, &y, in.typed_is_zeroed, false});
+      return true;
+    }
+    close_typed(in, inside);
+    if (inside && in.ahead.blocks == 0 && take_sparse_typed(in)) continue;
+    run block;
+    if (!take_ahead(in, block)) return false;
+    in.typed = &make_transient_block(block.first, 1, block_kind::typed);
+    in.typed_is_zeroed = block.zeroed;
+    in.next_page = 0;
+  }
+}
+
+bool birth::take_sparse_typed(area& in) {
+  scan_old_blocks();
+  const std::optional<std::uint64_t> block = take_last(sparse_typed_, block_kind::typed);
+  if (!block) return false;
+  in.typed = &make_transient_block(*block, 1, block_kind::typed);
+  in.typed->pages = map_.record(*block).pages;
+  in.typed_is_zeroed = false;
+  in.next_page = 0;
+  return true;
+}
+
+void birth::close_typed(area& in, bool inside) {
+  transient_block* const last = std::exchange(in.typed, nullptr);
+  in.next_page = 0;
+  if (last == nullptr) return;
+  if (inside)
+    touch(*last);  // an abort comes back to it
+  else
+    release_if_empty(*last);
+}
+
+void birth::enter(cursor& at, const cursor& where) noexcept {
+  assert(at.within == nullptr);
+  at = where;
+  if (at.within != nullptr) ++at.within->cursors;
+}
+
+void birth::leave(cursor& at) {
+  transient_block* const last = std::exchange(at, {}).within;
+  if (last == nullptr) return;
+  --last->cursors;
+  release_if_empty(*last);
+}
+
+// The blocks that are left are touched: the abort looks at them afterwards.
+void birth::restore_cursors() {
+  for (object_class* of : std::exchange(used_classes_, {})) {
+    if (transient_block* const last = std::exchange(of->transaction, {}).within) {
+      assert(last->touched);
+      --last->cursors;
+    }
+    of->at_begin.is_zeroed = false;
+    enter(of->transaction, std::exchange(of->at_begin, {}));
+    of->with_headers = of->with_headers_at_begin;
+    of->is_used = false;
+  }
+}
+
+void birth::keep_cursors() {
+  for (object_class* of : std::exchange(used_classes_, {})) {
+    of->at_begin = {};
+    of->is_used = false;
+  }
+}
+
+void birth::check_classes() const {
+  using rvm::require_invariant;
+  std::unordered_map<const transient_block*, std::uint32_t> cursors;
+  for (const auto& [key, of] : classes_) {
+    require_invariant(key == (std::uint64_t{of->word.type()} << 12 | of->word.size()), "a class is found by its type");
+    require_invariant(in_transaction_ || !of->is_used, "only a transaction uses classes");
+    for (const cursor* at : {&of->transaction, &of->other}) {
+      if (at->within == nullptr) continue;
+      ++cursors[at->within];
+      const transient_block& y = *at->within;
+      const address block = map_.start_of(y.first);
+      require_invariant(
+          all_.contains(at->within) && at->next >= block && at->next <= at->limit && at->limit <= block + block_size,
+          "new objects of a class are made in a block of typed pages");
+      if (at->next == at->limit) continue;
+      require_invariant(y.pages[(at->next - block) / typed_page_size] == of->word,
+                        "new objects of a class are made in a page of theirs");
+      for (address slot = at->next; !at->is_refilled && slot < at->limit; slot += of->word.stride())
+        require_invariant(!map_.find(slot), "a slot for a new object is free");
+    }
+  }
+  for (const transient_block* y : all_)
+    require_invariant(y->cursors == (cursors.contains(y) ? cursors.at(y) : 0), "the cursors in a block are counted");
+}
+
+}  // namespace tenure::heap

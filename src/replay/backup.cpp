@@ -1,0 +1,212 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "replay/backup.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "log/log_files.hpp"
+#include "log/log_hold.hpp"
+#include "os/process.hpp"
+#include "records/log_reader.hpp"
+#include "replay/backup_note.hpp"
+#include "replay/closed_log.hpp"
+#include "replay/copied_segment.hpp"
+#include "replay/incremental_backup.hpp"
+#include "replay/redo.hpp"
+#include "segments/segment_table.hpp"
+
+namespace tenure::rvm {
+
+namespace {
+
+std::string directory_of(const std::string& path) { return path.substr(0, path.rfind('/') + 1); }
+
+// One backup [rvm.backup].
+class backing_up {
+ public:
+  backing_up(os::disk& disk, const std::string& log_path, const std::string& directory, const backup_options& how)
+      : disk_(disk),
+        from_(os::absolute_path(log_path)),
+        directory_(os::absolute_path(directory)),
+        to_(directory_ + "/" + from_.substr(from_.rfind('/') + 1)),
+        how_(how) {
+    os::random_bytes(own_id_);
+  }
+
+  backup_report run() {
+    const auto began = std::chrono::steady_clock::now();
+    make_empty_directory(disk_, directory_, "a backup");
+    const log_hold held = log_hold::take(disk_, from_, "a backup");
+    if (const std::string copy = log_files::open_unlocked(disk_, from_)->find_copy(); !copy.empty())
+      throw error(errc::copied, copy + ": is a copy, made while the log was in use; `tenure adopt` checks such copies");
+    scanned_ = held.position();
+    // Until nothing was copied that may be of a later moment than the tail.
+    while (!copy_up_to_date()) {
+    }
+    replay_since(held.position());
+    complete();
+    report_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+    return std::move(report_);
+  }
+
+ private:
+  // Returns whether all copies were made before the tail that it has found.
+  bool copy_up_to_date() {
+    for (const auto& [path, s] : segments_) s->note_bulk_under_way();
+    // Before the tail is looked for: the first transaction of a member that is pending no longer lies before the tail.
+    manifest_ = manifest_file::open_unlocked(disk_, from_).current();
+    tail_ = repeated([&] {
+      log_ = log_files::open_unlocked(disk_, from_);
+      const manifest& now = log_->status();
+      return now.clean != 0 ? now.tail : find_tail(*log_, now).tail;
+    });
+    made_ = os::wall_clock_ns();
+    bool up_to_date = true;
+    // A member is listed before the log has anything of it. What is not listed is in the log, or was never changed.
+    const manifest listed = manifest_file::open_unlocked(disk_, from_).current();
+    for (const listed_segment& s : listed.segments)
+      if (s.membership != not_a_member || disk_.exists(absolute_segment_path(from_, s.path_text)))
+        up_to_date &= !copy_segment({s.id, false, s.path_text});
+    scan_groups(*log_, scanned_, tail_, [&](const group_header& header, os::const_bytes bytes) {
+      const group_view group(bytes, header, place_of(*log_, header.lsn));
+      for (const segment_name& name : group.segments()) up_to_date &= !copy_segment(name);
+      for (const transaction_view& tx : group.transactions())
+        for (const bulk_run_view& run : tx.runs) {
+          segments_.at(group.segments()[run.segment].path)->copy_again(run.offset, run.length());
+          up_to_date = false;
+        }
+      scanned_ = header.lsn + padded_length(header, log_->block());
+      return true;
+    });
+    return up_to_date;
+  }
+
+  // Returns whether it was copied now.
+  bool copy_segment(const segment_name& name) {
+    if (segments_.contains(name.path)) return false;
+    const std::string source = absolute_segment_path(from_, name.path);
+    if (name.path.starts_with('/'))
+      throw error(errc::bad_option, source + ": this segment is not in the log's directory, " + directory_of(from_) +
+                                        ", or below it; a backup has only what is there");
+    const std::string target = directory_ + "/" + name.path;
+    make_directories(disk_, directory_, name.path);
+    auto& copied = segments_[name.path];
+    copied = std::make_unique<copied_segment>(disk_, source, target, name.path, name.raw, manifest_.permissions);
+    if (!name.raw) require_right_file(name, source, *copied);
+    total_ += copied->length();
+    copied->copy([&](std::uint64_t bytes) {
+      report_.bytes += bytes;
+      if (how_.on_progress) how_.on_progress({"copying", report_.bytes, std::max(total_, report_.bytes)});
+    });
+    report_.files.push_back(target);
+    return true;
+  }
+
+  // A backup would make one of several moments, or another one's file, look as if all was well.
+  void require_right_file(const segment_name& name, const std::string& source, const copied_segment& copied) const {
+    const segment_header& h = copied.header();
+    if (h.segment_id != name.id)
+      throw error(errc::wrong_log, source + ": is not the file that the log " + from_ + " knows; put that one back");
+    const auto listed = std::ranges::find(manifest_.segments, h.segment_id, &listed_segment::id);
+    if (listed == manifest_.segments.end()) return;
+    if (manifest_.clean == 0 && listed->inode != 0 && listed->inode != copied.inode())
+      throw error(errc::copied, source + ": is a copy, made while the log was in use; see `tenure adopt`");
+    if (h.log_id == manifest_.log_id && h.applied_sequence == h.sequence && h.applied != 0 &&
+        h.applied < listed->applied)
+      throw error(errc::wrong_log, source +
+                                       ": is an older copy; put files of the same moment in place, or restore log "
+                                       "and segments from a backup");
+  }
+
+  void replay_since(lsn position) {
+    for (const auto& [path, s] : segments_) {
+      s->open(own_id_, to_, tail_);
+      disk_.sync_directory_of(s->path());
+    }
+    report_.tail = tail_;
+    if (tail_ == position) return;
+    recovery_report done;
+    // If everything is in the segments already, the tail is known without its last group.
+    const log_part all{position, tail_, find_group_before(*log_, position, tail_)};
+    replay(*log_, all,
+           {.resolve = [&](const segment_name& name) { return &segments_.at(name.path)->opened(); },
+            .memory = how_.memory,
+            .may_have_extents = true,
+            .progress = how_.on_progress,
+            .damaged =
+                [&](const std::vector<page_ref>& pages) {
+                  throw error(errc::damaged, from_ + ": the page at offset " +
+                                                 std::to_string(pages.front().page * redo_page) + " of " +
+                                                 pages.front().in->path() +
+                                                 " is not what the transaction wrote that wrote it in bulk");
+                }},
+           done);
+    report_.transactions = done.transactions;
+    read_backwards(*log_, all, [&](const group_view& group) {
+      for (const transaction_view& tx : group.transactions())
+        if (tx.flags & record_last) {
+          report_.transaction = tx.id;
+          report_.time = tx.time;
+          report_.label = tx.label;
+        }
+      return report_.transaction == 0;
+    });
+  }
+
+  // The backup is complete when the log has its name.
+  void complete() {
+    std::map<std::string, segment*> opened;
+    for (const auto& [path, s] : segments_) {
+      opened.emplace(path, &s->opened());
+      if (!how_.verify) continue;
+      if (const auto bad = s->opened().verify(how_.on_progress); !bad.empty())
+        throw error(errc::damaged, s->path() + ": the page at offset " + std::to_string(bad.front()) +
+                                       " of the backup does not match its checksum, nor will it in the original: "
+                                       "verify that");
+    }
+    write_note();
+    make_closed_log(disk_, to_, manifest_, own_id_, tail_, opened);
+  }
+
+  void write_note() {
+    backup_note note;
+    note.log_id = log_->id();
+    note.own_id = own_id_;
+    note.from = note.to = tail_;
+    note.transaction = report_.transaction;
+    note.time = report_.time;
+    note.made = made_;
+    note.label = report_.label;
+    for (const auto& [path, s] : segments_) {
+      const auto listed = std::ranges::find(manifest_.segments, path, &listed_segment::path_text);
+      note.segments.push_back(
+          {path, s->is_raw(), listed != manifest_.segments.end() ? listed->membership : not_a_member, s->header()});
+    }
+    write_backup_note(disk_, to_, note);
+  }
+
+  os::disk& disk_;
+  const std::string from_, directory_, to_;
+  const backup_options& how_;
+  backup_report report_;
+  std::unique_ptr<log_files> log_;
+  identity own_id_{};  // of the copy: what is committed there is another history
+  manifest manifest_{};
+  lsn tail_ = 0, scanned_ = 0;
+  std::int64_t made_ = 0;  // when the tail was found
+  std::uint64_t total_ = 0;
+  std::map<std::string, std::unique_ptr<copied_segment>> segments_;  // by logged path
+};
+
+}  // namespace
+
+backup_report back_up(os::disk& disk, const std::string& log_path, const std::string& directory,
+                      const backup_options& how) {
+  if (!how.since.empty()) return back_up_since(disk, log_path, directory, how);
+  return backing_up(disk, log_path, directory, how).run();
+}
+
+}  // namespace tenure::rvm

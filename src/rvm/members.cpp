@@ -1,0 +1,62 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Members: the segments that belong to what the log belongs to, as the log's manifest lists them [rvm.members].
+#include "os/process.hpp"
+#include "rvm/memory_state.hpp"
+
+namespace tenure::rvm {
+
+// The file is made first: then the manifest lists no file that was never there. A file that a crash leaves unlisted was
+// never changed.
+void memory_state::create_segment(const std::string& path, const segment_options& how) {
+  opening_.require_writable();
+  const std::string absolute = os::absolute_path(path), logged = segments_->name_of(path);
+  if (how.member && !log_->status().has_room_for(logged))
+    throw error(errc::too_big, opening_.path() + ": has " + std::to_string(members().size()) +
+                                   " databases, and its manifest has no room for one more");
+  segment::create(disk_, absolute, how);
+  if (!how.member) return;
+  const auto file = disk_.open(absolute, os::access::read_only);
+  listed_segment entry{};
+  entry.id = read_segment_header(disk_, absolute).segment_id;
+  entry.inode = file->id().inode;
+  entry.device = file->id().device;
+  entry.membership = pending_member;
+  entry.path_text = logged;
+  change_list([&](manifest& m) { m.segments.push_back(entry); });
+}
+
+std::vector<segment_member> memory_state::members() const {
+  opening_.require_usable();
+  std::vector<segment_member> all;
+  for (const listed_segment& s : log_->status().segments)
+    if (s.membership != not_a_member)
+      all.push_back({absolute_segment_path(opening_.path(), s.path_text), s.id, s.membership == pending_member});
+  return all;
+}
+
+void memory_state::change_list(const std::function<void(manifest&)>& change) {
+  try {
+    log_->change_list(change);
+  } catch (const error& e) {
+    if (e.code() == errc::outcome_unknown) writing_->writer.fail(e);
+    throw;
+  }
+}
+
+void memory_state::confirm_member(const std::string& path) {
+  opening_.require_writable();
+  change_list([&](manifest& m) {
+    if (listed_segment* const s = m.find_member(segments_->name_of(path))) s->membership = full_member;
+  });
+}
+
+void memory_state::drop_member(const std::string& path) {
+  opening_.require_writable();
+  change_list([&](manifest& m) {
+    if (const listed_segment* const s = m.find_member(segments_->name_of(path)))
+      m.segments.erase(m.segments.begin() + (s - m.segments.data()));
+  });
+}
+
+}  // namespace tenure::rvm

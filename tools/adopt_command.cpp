@@ -1,0 +1,102 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "adopt_command.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <tenure/rvm/memory.hpp>
+
+#include "json_text.hpp"
+#include "log/log_files.hpp"
+#include "log_command.hpp"
+#include "objects/verifier.hpp"
+#include "os/file.hpp"
+#include "progress_line.hpp"
+#include "segments/segment_table.hpp"
+#include "store_survey.hpp"
+
+namespace tenure::tools {
+
+namespace {
+
+rvm::options adopting(rvm::open_mode mode, const rvm::progress_callback& progress) {
+  rvm::options how;
+  how.mode = mode;
+  how.background = false;
+  how.copied = rvm::copied_files::adopt;
+  how.on_progress = progress;
+  return how;
+}
+
+// Without a store, the segments that the manifest lists are what can be checked.
+std::vector<std::string> check_segments(const std::string& log, const rvm::progress_callback& progress) {
+  std::vector<std::string> wrong;
+  const std::vector<rvm::listed_segment> listed =
+      rvm::log_files::open_unlocked(os::real_disk(), log)->status().segments;
+  rvm::memory memory(log, adopting(rvm::open_mode::read_only, progress));
+  for (const rvm::listed_segment& s : listed) {
+    const std::string file = rvm::absolute_segment_path(log, s.path_text);
+    try {
+      for (const std::uint64_t offset : memory.verify_segment(file))
+        wrong.push_back(fmt::format("{}: the page at offset {} is damaged", file, offset));
+    } catch (const std::exception& e) {
+      wrong.emplace_back(e.what());
+    }
+  }
+  return wrong;
+}
+
+}  // namespace
+
+int adopt_copy(const std::string& path, bool as_json, std::FILE* out, progress_line* progress) {
+  const bool is_store = std::filesystem::is_directory(path);
+  const std::string log = is_store ? path + "/log" : path;
+  if (rvm::log_files::open_unlocked(os::real_disk(), log)->find_copy().empty())
+    throw error(errc::bad_option,
+                log +
+                    ": its files are where they were, or it was closed before they were copied: there "
+                    "is nothing to adopt; open it");
+  const auto show = [&](const rvm::progress& p) {
+    if (progress != nullptr) progress->show(p.phase, p.done, p.total);
+  };
+  std::vector<std::string> wrong;
+  try {
+    wrong = is_store
+                ? heap::verify(surveyed_store(path, show, rvm::copied_files::adopt).set(), heap::verified_by::reader)
+                : check_segments(log, show);
+  } catch (const error& e) {
+    if (e.code() == errc::in_use || e.code() == errc::wrong_version) throw;
+    wrong.emplace_back(e.what());
+  }
+  rvm::recovery_report recovered;
+  if (wrong.empty()) {
+    rvm::memory memory(log, adopting(rvm::open_mode::open, show));
+    recovered = memory.recovery();
+    for (const rvm::damaged_page& page : recovered.damaged)
+      wrong.push_back(fmt::format("{}: the page at offset {} is damaged", page.segment_path, page.offset));
+    memory.close();
+  }
+  if (progress != nullptr) progress->hide();
+  if (as_json) {
+    fmt::print(out, "{}\n",
+               json_text({{"log", log},
+                          {"adopted", wrong.empty()},
+                          {"transactions", recovered.transactions},
+                          {"tail", recovered.tail},
+                          {"wrong", wrong}}));
+  } else {
+    for (const std::string& what : wrong) fmt::print(out, "DAMAGED: {}\n", what);
+    if (wrong.empty())
+      fmt::print(out, "{}: nothing is wrong; goes on from LSN {}, after {} transactions that were in the log\n", path,
+                 recovered.tail, recovered.transactions);
+    else
+      fmt::print(out, "{}: not adopted: {} things are wrong\n", path, wrong.size());
+  }
+  return wrong.empty() ? exit_ok : exit_damaged;
+}
+
+}  // namespace tenure::tools

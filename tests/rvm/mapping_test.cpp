@@ -334,7 +334,7 @@ TEST(mapping, logs_of_all_block_sizes_and_tiny_ones) {
       }
       EXPECT_EQ(get(r, 0, 16 * kib), model);
       EXPECT_EQ(m.stats().log_grown, 0u);
-      EXPECT_EQ(m.stats().log_size, 64 * kib);
+      EXPECT_LE(m.stats().log_size, 64 * kib);  // the last file is taken when truncation is behind
       if (block == 512) {
         EXPECT_LT(m.stats().log_bytes_written, 300u * 1536);
       }

@@ -46,7 +46,8 @@ inline constexpr std::uint32_t group_last = 1;  // the last group of its batch
 // batch as a whole leads from one state that there was to another [rvm.log.batch].
 inline constexpr std::uint32_t group_of_all = 2;
 
-// Record types 4 to 6 are reserved: prepare, outcome, snapshot. Type 2 is only read: earlier versions wrote it.
+// Record types 4 to 6 are reserved: prepare, outcome, snapshot. Type 2 is only read: earlier versions wrote it. A reader
+// refuses types and flags that it does not know, as those of another version.
 enum class record_type : std::uint16_t { segment = 1, transaction = 2, runs = 3, changes = 7 };
 
 struct record_header {
@@ -91,7 +92,7 @@ struct changed_page {
 };
 static_assert(sizeof(changed_page) == 16);
 
-// Not aligned. A transaction's ranges may overlap; then their values agree.
+// Not aligned. A page's ranges are in ascending order and disjoint [rvm.log.disjoint].
 struct changed_range {
   std::uint16_t offset;  //  0  in the page
   std::uint16_t length;  //  2  bytes, not 0; ends on the page

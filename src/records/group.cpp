@@ -2,6 +2,7 @@
 #include "records/group.hpp"
 
 #include <cstring>
+#include <string>
 
 #include <tenure/error.hpp>
 
@@ -34,6 +35,11 @@ class cursor {
   }
   [[nodiscard]] std::size_t left() const { return bytes_.size(); }
   [[nodiscard]] const std::string& place() const { return place_; }
+  // What is intact, but of another version.
+  [[noreturn]] void fail_unknown(const std::string& what) const {
+    throw error(errc::wrong_version, place_ + ": " + what + ", which this version of the library does not know" +
+                                         "; open it with the version that wrote it");
+  }
   [[noreturn]] void fail(const char* why) const {
     throw error(errc::damaged, place_ + ": the checksum holds but the content makes no sense: " + why +
                                    "; the log was written by a faulty program");
@@ -72,9 +78,12 @@ void parse_changes(cursor& at, const record_header& header, std::size_t segments
     if (changed.segment >= segments) at.fail("a page belongs to a segment that the group does not name");
     if (changed.page >= ~std::uint64_t{0} / redo_page) at.fail("a page lies beyond the largest offset");
     cursor each(at.take_padded(changed.bytes), at.place());
+    std::uint32_t end = 0;  // of the range before
     for (std::uint32_t r = 0; r < changed.ranges; ++r) {
       const auto range = each.take<changed_range>();
-      if (std::uint32_t{range.offset} + range.length > redo_page) each.fail("a range ends beyond its page");
+      if (range.offset < end) each.fail("a range begins before the end of the one before it");
+      end = std::uint32_t{range.offset} + range.length;
+      if (end > redo_page) each.fail("a range ends beyond its page");
       ranges.push_back({changed.segment, changed.page * redo_page + range.offset, each.take(range.length)});
     }
     if (each.left() != 0) each.fail("a page has more bytes than its ranges");
@@ -129,10 +138,14 @@ bool group_intact(os::const_bytes bytes, const group_header& header) noexcept {
 
 group_view::group_view(os::const_bytes bytes, const group_header& header, const std::string& place) : header_(header) {
   cursor at(bytes.first(header.length).subspan(sizeof header), place);
+  if ((header.flags & ~(group_last | group_of_all)) != 0 || header.reserved != 0)
+    at.fail_unknown("a group has the flags " + std::to_string(header.flags) + " and " + std::to_string(header.reserved));
   for (std::uint32_t i = 0; i < header.records; ++i) {
     const auto record = at.take<record_header>();
     if (record.length < sizeof record || record.length % 8 != 0) at.fail("a record's length is senseless");
     cursor body(at.take(record.length - sizeof record), place);
+    if ((record.flags & ~(record_first | record_last | record_lazy)) != 0)
+      at.fail_unknown("a record has the flags " + std::to_string(record.flags));
     switch (record.type) {
       case record_type::segment: segments_.push_back(parse_segment(body, record, lengths_.emplace_back())); break;
       case record_type::changes:
@@ -141,7 +154,7 @@ group_view::group_view(os::const_bytes bytes, const group_header& header, const 
         transactions_.push_back(parse_transaction(body, record, segments_.size()));
         transactions_.back().at = static_cast<std::uint32_t>(header.length - at.left() - record.length);
         break;
-      default: at.fail("a record is of a type that this version of the library does not know");
+      default: at.fail_unknown("a record is of type " + std::to_string(static_cast<unsigned>(record.type)));
     }
     if (body.left() != 0) body.fail("a record is longer than what it holds");
   }

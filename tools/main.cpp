@@ -27,6 +27,7 @@
 #include "output.hpp"
 #include "progress_line.hpp"
 #include "store_command.hpp"
+#include "trim_command.hpp"
 
 namespace {
 
@@ -188,6 +189,7 @@ int main(int argc, char** argv) try {
   dump.option("--type", objects.type, "Show only objects with this in their type's name").value_name("NAME");
   dump.flag("--dot", as_dot, "Write a graph for Graphviz").excludes(dump.find("--json"));
   const auto verify_all = add_store_command("verify", "Everything that is wrong in a store");
+  const auto trim = add_store_command("trim", "Give the disk space of what is free in a store back");
   tools::wanted_backup backed_up;
   const auto backup = app.subcommand("backup", "Copy a store, or a log with its segments, which may be in use");
   backup.option("PATH", path, "The store's directory, or a log").required();
@@ -258,6 +260,7 @@ int main(int argc, char** argv) try {
       return tools::make_backup(backed_up, as_json, out, &progress);
     }
     if (adopt.chosen()) return tools::adopt_copy(absolute, as_json, out, &progress);
+    if (trim.chosen()) return tools::trim_store(absolute, as_json, out, &progress);
     if (verify_all.chosen()) return tools::verify_store(absolute, as_json, out, &progress);
     if (status.chosen()) return tools::show_log_status(disk, absolute, as_json, out);
     if (records.chosen()) return tools::show_log_records(disk, absolute, which, as_json, out);

@@ -65,7 +65,7 @@ struct counters {
   counter incremental_truncations, epoch_truncations, incremental_bytes_reclaimed, epoch_bytes_reclaimed;
   counter truncation_blocked, truncation_waits, pages_written, segment_bytes_written, segment_syncs, status_writes;
   counter private_pages_dropped, private_pages_kept, undeclared_writes, damaged_pages;
-  counter bulk_runs, bulk_bytes;
+  counter bulk_runs, bulk_bytes, cleared_bytes;
   counter archived_log_bytes, archive_bytes_written;
   counter flush_calls, truncate_calls, write_ns, truncation_ns;
   struct tracking_part {  // as in tracking_statistics

@@ -57,7 +57,9 @@ class durable_log : public readable_log {
   // The head may be older than the true one, but never newer.
   [[nodiscard]] virtual log_window window() const noexcept = 0;
   [[nodiscard]] virtual const log_stamp& stamp() const noexcept = 0;
-  // The bytes of all its space, or of the space that it usually takes if that is more.
+  // The bytes of all the space that it has.
+  [[nodiscard]] virtual std::uint64_t length() const noexcept = 0;
+  // The same, or the space that it usually takes if that is more.
   [[nodiscard]] virtual std::uint64_t capacity() const noexcept = 0;
   // The largest capacity that it may have.
   [[nodiscard]] virtual std::uint64_t max_capacity() const noexcept = 0;

@@ -28,7 +28,6 @@ class local_log final : public durable_log {
   // The manifest that the file has, or will have at the first append.
   [[nodiscard]] manifest status() const;
   // The bytes of all files.
-  [[nodiscard]] std::uint64_t length() const { return length_; }
   // The last batch may be in the page cache only, if its writer was killed before the sync. Writes it once more,
   // durably.
   void make_durable(lsn from, lsn to) { files_->make_durable(from, to); }
@@ -58,6 +57,7 @@ class local_log final : public durable_log {
 
   [[nodiscard]] log_window window() const noexcept override;
   [[nodiscard]] const log_stamp& stamp() const noexcept override { return stamp_; }
+  [[nodiscard]] std::uint64_t length() const noexcept override { return length_; }
   [[nodiscard]] std::uint64_t capacity() const noexcept override { return std::max(size_, length_.load()); }
   [[nodiscard]] std::uint64_t max_capacity() const noexcept override { return max_size_; }
   [[nodiscard]] std::uint64_t room() const noexcept override { return end_ - tail_; }

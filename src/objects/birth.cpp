@@ -32,6 +32,7 @@ birth::birth(block_map& map, rvm::region& region, const store_tuning& tune, grow
   // An object that continues into its last zone has used that zone's bookkeeping, so the rest of the zone has none.
   if (unused_from_ % blocks_in_zone != 0 && map.kind_of_zone(unused_from_ / blocks_in_zone) == zone_kind::continued)
     unused_from_ = (unused_from_ / blocks_in_zone + 1) * blocks_in_zone;
+  if (map.header().trims != 0) spaceless_.add(0, unused_from_);
   if (unused_from_ % blocks_in_zone == 0) unused_from_ += bookkeeping_blocks;
 }
 
@@ -68,6 +69,7 @@ address birth::make(const new_object& what, maker who) {
     const std::uint64_t blocks = (up(header_bytes(size), alignment) + size + block_size - 1) / block_size;
     in_hand_.reserve(in_hand_.size() + 1);
     run got = is_small ? take_blocks(1, in.wanted) : take_blocks(blocks, blocks);
+    got.lacks_space = spaceless_.intersects(got.first, got.first + got.blocks);
     in_hand_.push_back(got);
     lock.unlock();
     try {
@@ -80,6 +82,10 @@ address birth::make(const new_object& what, maker who) {
     }
     lock.lock();
     std::erase_if(in_hand_, [&](const run& r) { return r.first == got.first; });
+    if (got.lacks_space) {
+      spaceless_.remove(got.first, got.first + got.blocks);
+      trimmed_.remove(got.first, got.first + got.blocks);
+    }
     if (is_small) {
       if (in.spare.blocks != 0) give_back(in.spare);  // another thread was as fast
       in.spare = got;
@@ -290,6 +296,7 @@ birth::run birth::take_never_used(std::uint64_t least, std::uint64_t most) {
 
 void birth::open(const run& which) {
   grow_((which.first + which.blocks) * block_size);
+  if (which.lacks_space) region_.allocate(which.first * block_size, which.blocks * block_size);
   region_.open_untracked(reinterpret_cast<void*>(map_.start_of(which.first)), which.blocks * block_size);
 }
 
@@ -308,6 +315,42 @@ void birth::give_back(std::uint64_t first, std::uint64_t blocks) {
     blocks = (zone + 1) * blocks_in_zone - first;
   }
   free_.add(first, blocks);
+}
+
+std::vector<free_runs::run> birth::take_for_trim(std::uint64_t from) {
+  constexpr std::size_t most_runs = 24;           // a segment's header can note 28
+  constexpr std::uint64_t most_blocks = 1 << 15;  // 1 GiB
+  const std::scoped_lock lock(mutex_);
+  while (scan_from_ < scan_end_) scan_old_blocks();
+  std::vector<free_runs::run> taken;
+  std::uint64_t blocks = 0;
+  free_.for_each([&](std::uint64_t first, std::uint64_t length) {
+    for (std::uint64_t at = std::max(first, from), end = first + length; at < end;) {
+      const std::uint64_t next = trimmed_.end_of_run(at, end);
+      if (!trimmed_.contains(at) && taken.size() < most_runs && blocks < most_blocks) {
+        taken.push_back({at, std::min(next - at, most_blocks - blocks)});
+        blocks += taken.back().blocks;
+      }
+      at = next;
+    }
+  });
+  for (const auto& [first, length] : taken) {
+    free_.take_at(first, length);
+    in_hand_.push_back({first, length});
+  }
+  return taken;
+}
+
+void birth::trimmed(std::span<const free_runs::run> runs, bool is_done) {
+  const std::scoped_lock lock(mutex_);
+  for (const auto& [first, length] : runs) {
+    std::erase_if(in_hand_, [first = first](const run& r) { return r.first == first; });
+    if (is_done) {
+      spaceless_.add(first, first + length);
+      trimmed_.add(first, first + length);
+    }
+    free_.add(first, length);
+  }
 }
 
 void birth::scan_old_blocks() {

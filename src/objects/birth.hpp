@@ -18,6 +18,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -28,6 +29,7 @@
 
 #include "objects/block_map.hpp"
 #include "objects/free_runs.hpp"
+#include "segments/interval_set.hpp"
 
 namespace tenure::heap {
 
@@ -65,6 +67,12 @@ class birth {
   // blocks from which a persistent object was removed.
   void committed(const std::unordered_set<address>& retired, const std::vector<std::uint64_t>& freed);
 
+  // Free blocks from block `from` on, which nobody uses until trimmed() gives them back: their disk space is to be given
+  // back. In ascending order; few runs, because a transaction notes each. None: there are no more.
+  [[nodiscard]] std::vector<free_runs::run> take_for_trim(std::uint64_t from);
+  // `is_done`: their space may be gone. It is allocated before they are used again [heap.blocks.space].
+  void trimmed(std::span<const free_runs::run> runs, bool is_done);
+
   // Notes that the block has objects which the current commit has promoted. Called in with_lock().
   void note_promoted(transient_block& in) {
     if (in.has_promoted) return;
@@ -99,7 +107,8 @@ class birth {
   // Consecutive blocks. 0 blocks: no run.
   struct run {
     std::uint64_t first = 0, blocks = 0;
-    bool zeroed = false;  // never used
+    bool zeroed = false;       // never used
+    bool lacks_space = false;  // perhaps
   };
   struct area {
     // The block for objects with headers.
@@ -199,6 +208,8 @@ class birth {
   // [heap.transient.shared].
   std::vector<transient_block*> emptied_, compared_;
   free_runs free_;
+  rvm::interval_set spaceless_;           // blocks whose disk space may be gone
+  rvm::interval_set trimmed_;             // of these, those from which this process has taken it
   std::set<std::uint64_t> covered_;       // zones into which large objects have continued
   std::vector<run> in_hand_;              // threads are getting memory for them, without the lock
   std::set<std::uint64_t> sparse_;        // small blocks that may be worth filling again

@@ -92,6 +92,7 @@ struct database_state final : rvm::change_filter {
 
   // Removed by the open transaction: persistent objects, and transient ones.
   std::unordered_set<heap::address> destroyed, retired;
+  std::vector<heap::free_runs::run> trimming;  // blocks whose disk space the open transaction gives back
 };
 
 }  // namespace tenure

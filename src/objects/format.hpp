@@ -161,7 +161,7 @@ struct database_header {
   std::uint64_t blocks_end;  // blocks from here on, counted from home, were never used
   stored_address types;      // type_table
   stored_address roots;      // root_table
-  std::uint64_t reserved_three;
+  std::uint64_t trims;       // how often space of unused blocks was given back to the file system
 };
 static_assert(sizeof(database_header) == 224 && offsetof(database_header, checksum) == 184);
 

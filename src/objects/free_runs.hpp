@@ -80,6 +80,16 @@ class free_runs {
     return {first, taken};
   }
 
+  // Takes blocks of one run.
+  void take_at(std::uint64_t first, std::uint64_t blocks) {
+    const auto at = std::prev(by_place_.upper_bound(first));
+    const auto [begin, length] = *at;
+    assert(blocks != 0 && begin <= first && first + blocks <= begin + length);
+    remove(at);
+    if (begin < first) add(begin, first - begin);
+    if (first + blocks < begin + length) add(first + blocks, begin + length - first - blocks);
+  }
+
   [[nodiscard]] bool has_whole_zone(std::uint64_t zone) const {
     const auto at = by_place_.find(zone * blocks_in_zone + bookkeeping_blocks);
     return at != by_place_.end() && at->second == blocks_in_zone - bookkeeping_blocks;

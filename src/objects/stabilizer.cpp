@@ -279,6 +279,8 @@ void stabilizer::write_bookkeeping(database_state& in) {
       declare_objects(in, *y);
   }
   flush_bulk();
+  if (!in.trimming.empty()) ++write(in.header().trims);
+  for (const auto& [first, length] : in.trimming) tx_.clear(in.region, first * block_size, length * block_size);
   if (blocks.empty()) return;
   const std::uint64_t end = blocks.back()->first + blocks.back()->span;
   if (end > in.header().blocks_end) write(in.header().blocks_end) = end;

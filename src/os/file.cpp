@@ -266,6 +266,17 @@ class real_file final : public file {
     allocate_by_writing(offset, length);
   }
 
+  [[nodiscard]] bool punch(std::uint64_t offset, std::uint64_t length) override {
+    if (device_ || length == 0) return length == 0;
+    const std::string what = "cannot give back the space of " + place(length, offset, path_);
+    refuse_unless_writable(what);
+    constexpr int how = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+    if (uninterrupted([&] { return ::fallocate(descriptor_, how, position(offset), position(length)); }) == 0)
+      return true;
+    if (errno == EOPNOTSUPP || errno == ENOSYS) return false;
+    throw_system_error(errno, what);
+  }
+
   [[nodiscard]] bool try_lock(lock_kind kind) override {
     const int wanted = (kind == lock_kind::shared ? LOCK_SH : LOCK_EX) | LOCK_NB;
     if (uninterrupted([&] { return ::flock(descriptor_, wanted); }) == 0) {

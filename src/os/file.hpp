@@ -69,6 +69,11 @@ class file {
   // full disk, on file systems that overwrite in place. Does nothing for devices.
   virtual void allocate(std::uint64_t offset, std::uint64_t length) = 0;
 
+  // Gives the space of [offset, offset+length) back to the file system. The bytes become zeros, durably after sync(), as
+  // if they were written. Later writes there may meet a full disk, unless the space is allocated again. Returns false,
+  // and has changed nothing, if the file system cannot. The range lies in the file.
+  [[nodiscard]] virtual bool punch(std::uint64_t offset, std::uint64_t length) = 0;
+
   // Takes an advisory lock, which ends with this object or the process. Returns false if another holder has it.
   [[nodiscard]] virtual bool try_lock(lock_kind kind) = 0;
   // The holder of a lock that could not be taken, as the subject of a sentence: "another process, 71 (bank),", or, if

@@ -32,7 +32,7 @@ class index_maker {
     for (const segment_name& name : group.segments()) pages_of.push_back(&pages_[name]);
     for (const transaction_view& tx : group.transactions()) {
       for (const bulk_run_view& run : tx.runs)
-        for (std::uint64_t page = 0; page < run.pages(); ++page)
+        for (std::uint64_t page = 0; page < run.pages && !run.is_cleared(); ++page)
           pages_of[run.segment]->push_back(run.offset / redo_page + page);
       for (const range_view& range : tx.ranges) {
         auto& pages = *pages_of[range.segment];

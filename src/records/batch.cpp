@@ -21,7 +21,8 @@ namespace {
 constexpr std::uint32_t padded(std::uint64_t length) { return static_cast<std::uint32_t>(round_up(length, 8)); }
 // The fewest bytes for which something is begun at the end of a group: a range of a page, or a bulk run.
 constexpr std::uint32_t least_range = sizeof(bulk_run_header) + 8;
-constexpr std::uint32_t most_ranges = 65535;  // of a changed page
+constexpr std::uint32_t most_ranges = 65535;               // of a changed page
+constexpr std::uint64_t most_cleared = ~std::uint32_t{0};  // pages of a run
 
 // Constructs a structure in place. If the structure is filled field by field and then copied, the processor must wait
 // for the fields. A commit of four ranges that are in the cache took 232 ns with copies, and takes 198.
@@ -211,16 +212,18 @@ class batch::appender {
   // Bulk runs come before the values.
   void add(const bulk_run& run) {
     constexpr std::uint32_t width = sizeof(std::uint32_t);
-    for (std::uint64_t done = 0; done < run.checksums.size();) {
+    for (std::uint64_t done = 0; done < run.pages;) {
       const auto number = place_for(*run.in, record_type::runs);
       if (!number) continue;
       const std::uint32_t room = limit() - group().used - static_cast<std::uint32_t>(sizeof(bulk_run_header));
-      const auto part =
-          static_cast<std::uint32_t>(std::min<std::uint64_t>(run.checksums.size() - done, round_down(room, 8) / width));
+      const std::uint64_t most = run.is_cleared() ? most_cleared : round_down(room, 8) / width;
+      const auto part = static_cast<std::uint32_t>(std::min(run.pages - done, most));
+      const std::uint32_t checksums = run.is_cleared() ? 0 : part * width;
       std::byte* at = group().bytes + group().used;
-      put(at, bulk_run_header{(run.page + done) * redo_page, part, previous_run_, *number, 0});
-      put_padded(at + sizeof(bulk_run_header), run.checksums.data() + done, part * width);
-      previous_run_ = static_cast<std::uint32_t>(sizeof(bulk_run_header)) + padded(std::uint64_t{part} * width);
+      put(at, bulk_run_header{(run.page + done) * redo_page, part, previous_run_, *number,
+                              run.is_cleared() ? run_cleared : 0});
+      if (checksums != 0) put_padded(at + sizeof(bulk_run_header), run.checksums.data() + done, checksums);
+      previous_run_ = static_cast<std::uint32_t>(sizeof(bulk_run_header)) + padded(checksums);
       advance(previous_run_);
       done += part;
     }
@@ -346,7 +349,8 @@ std::uint64_t batch::bound(const commit_image& commit, std::uint32_t block, std:
     bytes += at.take(~std::uint32_t{7}, [](auto...) {}).length();
   }
   for (const auto& run : commit.runs) {
-    bytes += sizeof(bulk_run_header) + round_up(run.checksums.size() * sizeof(std::uint32_t), 8);
+    bytes += sizeof(bulk_run_header) * (1 + run.pages / most_cleared) +
+             round_up(run.checksums.size() * sizeof(std::uint32_t), 8);
     most_names = std::max<std::uint64_t>(most_names, segment_record_length(*run.in));
   }
   const std::uint64_t head = transaction_head_length(commit.label);

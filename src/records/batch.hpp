@@ -29,8 +29,9 @@ struct new_value {
 // Consecutive pages that were written in bulk, straight to their segment.
 struct bulk_run {
   segment* in;
-  std::uint64_t page;
-  std::vector<std::uint32_t> checksums;  // CRC32C of each
+  std::uint64_t page, pages;
+  std::vector<std::uint32_t> checksums;  // CRC32C of each; none: they were cleared
+  [[nodiscard]] bool is_cleared() const { return checksums.empty(); }
 };
 
 struct commit_image {

@@ -112,13 +112,17 @@ static_assert(sizeof(range_header) == 24);
 // A record of bulk runs has a transaction's body and label, then the runs. A run is pages that were written straight to
 // the segment, and were durable there before the record was. A run is this header, then the CRC32C of each page, padded
 // to 8. A transaction's bulk runs come before its ranges.
+//
+// Or the pages were cleared: the program needs their contents no more, and their space was given back. Then no checksums
+// follow. They read as zeros, but not in what is restored from a backup and the log [rvm.bulk.cleared].
 struct bulk_run_header {
   std::uint64_t offset;    //    0  in the segment's data, bytes; a multiple of redo_page
   std::uint32_t pages;     //    8  of redo_page bytes; not 0
   std::uint32_t previous;  //   12  from the run before it in this record to this one, bytes; 0: none
   std::uint32_t segment;   //   16  number in this group
-  std::uint32_t reserved;  //   20
+  std::uint32_t flags;     //   20  run_cleared
 };
 static_assert(sizeof(bulk_run_header) == sizeof(range_header));
+inline constexpr std::uint32_t run_cleared = 1;
 
 }  // namespace tenure::rvm

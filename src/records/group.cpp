@@ -66,7 +66,10 @@ void parse_bulk_runs(cursor& at, const record_header& header, std::size_t segmen
     if (run.offset % redo_page != 0 || run.pages == 0) at.fail("a bulk run is not of whole pages");
     if (run.offset + std::uint64_t{run.pages} * redo_page < run.offset)
       at.fail("a bulk run ends beyond the largest offset");
-    runs.push_back({run.segment, run.offset, at.take_padded(std::uint64_t{run.pages} * sizeof(std::uint32_t))});
+    if ((run.flags & ~run_cleared) != 0) at.fail_unknown("a bulk run has the flags " + std::to_string(run.flags));
+    const std::uint64_t checksums =
+        (run.flags & run_cleared) != 0 ? 0 : std::uint64_t{run.pages} * sizeof(std::uint32_t);
+    runs.push_back({run.segment, run.offset, run.pages, at.take_padded(checksums)});
   }
 }
 
@@ -139,7 +142,8 @@ bool group_intact(os::const_bytes bytes, const group_header& header) noexcept {
 group_view::group_view(os::const_bytes bytes, const group_header& header, const std::string& place) : header_(header) {
   cursor at(bytes.first(header.length).subspan(sizeof header), place);
   if ((header.flags & ~(group_last | group_of_all)) != 0 || header.reserved != 0)
-    at.fail_unknown("a group has the flags " + std::to_string(header.flags) + " and " + std::to_string(header.reserved));
+    at.fail_unknown("a group has the flags " + std::to_string(header.flags) + " and " +
+                    std::to_string(header.reserved));
   for (std::uint32_t i = 0; i < header.records; ++i) {
     const auto record = at.take<record_header>();
     if (record.length < sizeof record || record.length % 8 != 0) at.fail("a record's length is senseless");

@@ -42,11 +42,12 @@ struct range_view {
 };
 
 struct bulk_run_view {
-  std::uint32_t segment;      // index into group_view::segments
-  std::uint64_t offset;       // in the segment's data; whole pages
-  os::const_bytes checksums;  // CRC32C, 4 bytes a page
-  [[nodiscard]] std::uint64_t pages() const { return checksums.size() / sizeof(std::uint32_t); }
-  [[nodiscard]] std::uint64_t length() const { return pages() * redo_page; }
+  std::uint32_t segment;  // index into group_view::segments
+  std::uint64_t offset;   // in the segment's data; whole pages
+  std::uint64_t pages;
+  os::const_bytes checksums;  // CRC32C, 4 bytes a page; none if the pages were cleared
+  [[nodiscard]] bool is_cleared() const { return checksums.empty(); }
+  [[nodiscard]] std::uint64_t length() const { return pages * redo_page; }
   [[nodiscard]] std::uint32_t checksum(std::uint64_t page) const {
     std::uint32_t value;
     std::memcpy(&value, checksums.data() + page * sizeof value, sizeof value);

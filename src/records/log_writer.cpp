@@ -62,15 +62,18 @@ std::uint64_t log_writer::capture(guard& lock, commit_source& source, commit_mod
     std::uint64_t number = next_number_ - (open_ ? 0 : 1);  // the batch before: an empty commit joins it
     if (!image.is_empty()) {
       const std::uint64_t needed = batch::bound(image, log_.block(), pool_.group_length());
-      const std::uint64_t capacity = log_.capacity();
-      if (needed > capacity) {
+      // A commit that was accepted has space in the log's files, so a full disk never stops the log. What does not fit is
+      // refused before [rvm.log.space].
+      const std::uint64_t length = log_.length();
+      if (needed > length) {
         std::uint64_t payload = 0;
         for (const auto& value : image.values) payload += value.length;
         source.undo_prepare();
         grow(lock, needed, payload);  // releases the lock, so everything is checked again
         continue;
       }
-      const std::uint64_t limit = std::max<std::uint64_t>(std::min(largest_batch_, capacity / 4), 4096);
+      const std::uint64_t limit =
+          std::max<std::uint64_t>(std::min({largest_batch_, log_.capacity() / 4, length / 2}), 4096);
       if (open_ && open_->bytes() + needed > limit) seal_full(lock);
       if (!open_) open_ = std::make_unique<batch>(next_number_, pool_);
       const std::uint64_t before = open_->bytes();
@@ -269,6 +272,7 @@ void log_writer::grow(guard& lock, std::uint64_t needed, std::uint64_t payload) 
   const role writer(*this, lock);
   require_usable(lock);
   lock.unlock();
+  const bool is_unusual = needed > log_.capacity();
   try {
     log_.note_use();
     while (log_.extend(needed)) {
@@ -279,7 +283,7 @@ void log_writer::grow(guard& lock, std::uint64_t needed, std::uint64_t payload) 
     note_failure(lock, e);
     throw;
   }
-  ++count_.log_grown;
+  if (is_unusual) ++count_.log_grown;
 }
 
 void log_writer::with_log_idle(const std::function<void()>& f) {

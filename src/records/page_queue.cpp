@@ -36,7 +36,7 @@ void page_queue::publish(const batch& written, lsn at, lsn tail, lsn last_group)
 
 void page_queue::mask(std::uint64_t transaction, std::uint32_t generation, std::span<const bulk_run> runs) {
   const std::scoped_lock lock(mutex_);
-  for (const bulk_run& e : runs) masks_.push_back({{e.in, e.page, e.checksums.size()}, transaction, generation, 0});
+  for (const bulk_run& e : runs) masks_.push_back({{e.in, e.page, e.pages}, transaction, generation, 0});
 }
 
 void page_queue::mask_until(std::uint64_t transaction, std::uint64_t batch) {

@@ -1,6 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Segments that grow, and the regions that grow with them.
+// Segments that grow, and the regions that grow with them. Space on the disk for what was cleared.
 #include <algorithm>
 #include <cassert>
 
@@ -76,6 +76,19 @@ std::uint64_t region_mapper::grow_segment(const std::string& segment_path, std::
     if (more) more->publish();
   });
   return length;
+}
+
+void region_mapper::allocate(const region_state& in, std::size_t offset, std::size_t length) {
+  if (!writing_) return;
+  writing_->writer.require_usable();
+  writing_->truncation.with_lock([&] {
+    try {
+      in.in->allocate(in.offset + offset, length);
+    } catch (const error& e) {
+      if (e.code() == errc::outcome_unknown) writing_->writer.fail(e);
+      throw;
+    }
+  });
 }
 
 }  // namespace tenure::rvm

@@ -76,6 +76,7 @@ class region_mapper {
   void abandon() noexcept;
   void read_ahead(region_state& what, std::size_t length);
   std::uint64_t grow_segment(const std::string& path, std::uint64_t want);
+  void allocate(const region_state& in, std::size_t offset, std::size_t length);
   std::size_t back_with_file(region_state& what, std::size_t offset, std::size_t length);
 
   // As in memory.

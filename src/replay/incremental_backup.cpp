@@ -132,11 +132,12 @@ class backing_up_since {
   void note(const group_view& group) {
     for (const segment_name& name : group.segments()) note(name);
     for (const transaction_view& tx : group.transactions()) {
-      if (!tx.runs.empty())
+      const auto written = std::ranges::find_if_not(tx.runs, &bulk_run_view::is_cleared);
+      if (written != tx.runs.end())
         throw error(
             errc::no_history,
             "transaction " + std::to_string(tx.id) + ", at LSN " + std::to_string(group.header().lsn) +
-                ", has written pages of " + group.segments()[tx.runs.front().segment].path +
+                ", has written pages of " + group.segments()[written->segment].path +
                 " in bulk, past the log, which it does not do with an archive, or while somebody holds the log");
       if ((tx.flags & record_last) == 0) continue;
       report_.transaction = tx.id;

@@ -73,17 +73,17 @@ void redo::require_in_segment(std::uint32_t in, std::uint64_t offset, std::uint6
 void redo::add_bulk_run(std::uint32_t in, const bulk_run_view& run) {
   require_in_segment(in, run.offset, run.length());
   const std::uint64_t first = run.offset / redo_page;
-  if (restricted_ && nodes_.size() < run.pages()) {
+  if (restricted_ && nodes_.size() < run.pages) {
     for (node& n : nodes_)
-      if (n.key.segment == in && n.key.page >= first && n.key.page < first + run.pages()) n.masked = true;
+      if (n.key.segment == in && n.key.page >= first && n.key.page < first + run.pages) n.masked = true;
     return;
   }
-  if (!restricted_) bulk_runs_.push_back({segments_[in], first, run.pages()});
-  for (std::uint64_t i = 0; i < run.pages(); ++i) {
+  if (!restricted_) bulk_runs_.push_back({segments_[in], first, run.pages});
+  for (std::uint64_t i = 0; i < run.pages; ++i) {
     const std::uint32_t at = node_of({in, first + i});
     if (at == page_index::none) continue;
     // Newer values may have been written to the segment already. Then the page has neither checksum.
-    if (!restricted_ && !nodes_[at].masked && nodes_[at].covered == 0 && !segments_[in]->is_raw())
+    if (!restricted_ && !run.is_cleared() && !nodes_[at].masked && nodes_[at].covered == 0 && !segments_[in]->is_raw())
       checks_.push_back({at, run.checksum(i)});
     nodes_[at].masked = true;
   }
@@ -362,7 +362,7 @@ std::vector<known_bulk_run> find_bulk_runs(const readable_log& log, const log_pa
     for (const transaction_view& tx : group.transactions())
       for (const bulk_run_view& run : tx.runs)
         if (segment* const in = resolve(group.segments()[run.segment]))
-          all.push_back({group.header().lsn, {in, run.offset / redo_page, run.pages()}});
+          all.push_back({group.header().lsn, {in, run.offset / redo_page, run.pages}});
     return true;
   });
   return all;

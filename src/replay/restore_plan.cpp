@@ -73,9 +73,10 @@ bool restore_plan::add(const group_view& group) {
 void restore_plan::note_changes(const group_view& group, std::size_t record) {
   const transaction_view& tx = group.transactions()[record];
   const record_place here{group.header().lsn, record};
-  if (!tx.runs.empty() && !bulk_)
+  const auto written = std::ranges::find_if_not(tx.runs, &bulk_run_view::is_cleared);
+  if (written != tx.runs.end() && !bulk_)
     bulk_.emplace(here, "transaction " + std::to_string(tx.id) + ", at LSN " + std::to_string(here.group + tx.at) +
-                            ", has written pages of " + group.segments()[tx.runs.front().segment].path);
+                            ", has written pages of " + group.segments()[written->segment].path);
   for (const range_view& range : tx.ranges) {
     const segment_name& name = group.segments()[range.segment];
     const auto known = std::find_if(changed_.begin(), changed_.end(), [&](const auto& c) {

@@ -58,6 +58,11 @@ std::size_t region::back_with_file(std::size_t offset, std::size_t length) {
   return state_->owner->back_with_file(*state_, offset, length);
 }
 
+void region::allocate(std::size_t offset, std::size_t length) {
+  check_range(offset, length);
+  if (length != 0) state_->owner->allocate(*state_, offset, length);
+}
+
 region_tracker& region::tracker(const void* from, std::size_t length) const {
   check_range(0, 0);
   if (state_->tracker == nullptr)

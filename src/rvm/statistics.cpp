@@ -38,6 +38,7 @@ statistics memory_state::stats() const {
   s.damaged_pages = c.damaged_pages.get();
   s.bulk_runs = c.bulk_runs.get();
   s.bulk_bytes = c.bulk_bytes.get();
+  s.cleared_bytes = c.cleared_bytes.get();
   s.flush_calls = c.flush_calls.get();
   s.truncate_calls = c.truncate_calls.get();
   s.write_ns = c.write_ns.get();

@@ -78,13 +78,21 @@ void transaction::hold(const void* address, std::size_t length) {
   require_open(state_).hold(static_cast<std::byte*>(const_cast<void*>(address)), length);
 }
 
-void transaction::write_bulk(const region& in, std::size_t offset, std::span<const std::span<const std::byte>> from) {
+transaction_state& transaction::of_memory_of(const region& in) const {
   transaction_state& tx = require_open(state_);
   in.check_range(0, 0);
   if (&in.state_->owner->of() != &tx.owner().parts().of)
     throw error(errc::not_mapped, "transaction " + std::to_string(tx.id()) + ": the region of " +
                                       in.state_->segment_path + " belongs to another memory");
-  tx.write_bulk(*in.state_, offset, from);
+  return tx;
+}
+
+void transaction::write_bulk(const region& in, std::size_t offset, std::span<const std::span<const std::byte>> from) {
+  of_memory_of(in).write_bulk(*in.state_, offset, from);
+}
+
+void transaction::clear(const region& in, std::size_t offset, std::size_t length) {
+  of_memory_of(in).clear(*in.state_, offset, length);
 }
 
 std::uint64_t transaction::id() const { return require_open(state_).id(); }

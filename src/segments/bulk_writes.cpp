@@ -40,6 +40,14 @@ bool segment::is_bulk_unlogged(std::uint64_t page) const {
   return std::ranges::any_of(unlogged_bulk_, [&](const bulk_note& n) { return page - n.page < n.pages; });
 }
 
+namespace {
+
+bool is_zero(os::const_bytes bytes) {
+  return std::ranges::all_of(bytes, [](std::byte b) { return b == std::byte{}; });
+}
+
+}  // namespace
+
 // Writes the bytes again, too: after a failed sync, the bytes that were read may be in the page cache only
 // [rvm.log.no-retry], and the checksums would outlive them.
 void segment::repair_checksums() {
@@ -58,7 +66,17 @@ void segment::repair_checksums() {
       std::vector<std::uint64_t> apart;
       for (std::uint64_t n = page; n < page + bytes.size() / redo_page; ++n)
         if (is_marked_damaged(n)) apart.push_back(n);
-      write_pages(page, bytes);
+      // What is cleared by now may have no space, and gets none: the disk may be full.
+      const auto is_clear = [&](std::size_t n) {
+        return (note.flags & note_cleared) != 0 && is_zero(os::const_bytes(bytes).subspan(n * redo_page, redo_page));
+      };
+      for (std::size_t n = 0, count = bytes.size() / redo_page, next; n < count; n = next) {
+        for (next = n + 1; next < count && is_clear(next) == is_clear(n);) ++next;
+        if (is_clear(n))
+          clear(page + n, next - n);
+        else
+          write_pages(page + n, bytes.subspan(n * redo_page, (next - n) * redo_page));
+      }
       for (const std::uint64_t n : apart) mark_still_damaged(n);
     }
   if (!checksums_.empty()) finish_writes();
@@ -112,13 +130,48 @@ std::vector<std::uint32_t> page_checksums(std::span<const os::const_bytes> piece
 
 }  // namespace
 
+void segment::write_bulk(const bulk_write& what) {
+  constexpr std::size_t at_once = 4 << 20;
+  std::uint64_t offset = what.page * redo_page;
+  for (piece_cursor pieces(what.from); !pieces.at_end();) {
+    const auto [at, most] = layout_.find(offset, at_once);
+    std::vector<os::const_bytes> parts;
+    std::size_t length = 0;
+    for (; length < most && !pieces.at_end(); length += parts.back().size())
+      parts.push_back(pieces.take(most - length));
+    file_->write_all_at(at, parts);
+    file_->write_behind(at, length);
+    offset += length;
+  }
+  for (std::size_t n = 0; n < what.checksums.size(); ++n) set_checksum(what.page + n, what.checksums[n]);
+}
+
+void segment::clear(std::uint64_t page, std::uint64_t pages) {
+  static const std::vector<std::byte> zeros(1 << 20);
+  static const std::uint32_t checksum = crc32c(os::const_bytes(zeros).first(redo_page));
+  layout_.for_each_part(page * redo_page, pages * redo_page, [&](const segment_layout::part& part, std::uint64_t) {
+    if (file_->punch(part.at, part.length)) return;
+    for (std::uint64_t done = 0; done < part.length; done += zeros.size())
+      file_->write_at(part.at + done,
+                      os::const_bytes(zeros).first(std::min<std::uint64_t>(zeros.size(), part.length - done)));
+  });
+  for (std::uint64_t n = page; n < page + pages; ++n) set_checksum(n, checksum);
+}
+
+void segment::allocate(std::uint64_t offset, std::uint64_t length) {
+  layout_.for_each_part(
+      offset, length, [&](const segment_layout::part& part, std::uint64_t) { file_->allocate(part.at, part.length); });
+  sync();
+}
+
 void segment::write_bulk(std::span<bulk_write> writes, std::uint64_t transaction, std::uint32_t generation, lsn tail) {
   repair_checksums();
   for (bulk_write& w : writes) {
     w.checksums = page_checksums(w.from);
-    assert((w.page + w.checksums.size()) * redo_page <= round_up(length(), redo_page));
+    assert(w.is_clearing() || w.checksums.size() == w.pages);
+    assert((w.page + w.pages) * redo_page <= round_up(length(), redo_page));
     const std::scoped_lock lock(unlogged_bulk_mutex_);
-    unlogged_bulk_.push_back({w.page, w.checksums.size(), transaction, generation, 0});
+    unlogged_bulk_.push_back({w.page, w.pages, transaction, generation, w.is_clearing() ? note_cleared : 0});
   }
   if (!raw_) {
     const std::scoped_lock lock(header_mutex_);
@@ -133,20 +186,11 @@ void segment::write_bulk(std::span<bulk_write> writes, std::uint64_t transaction
   }
   checksums_repaired_ = false;
   try {
-    constexpr std::size_t at_once = 4 << 20;
     for (const bulk_write& w : writes) {
-      std::uint64_t offset = w.page * redo_page;
-      for (piece_cursor pieces(w.from); !pieces.at_end();) {
-        const auto [at, most] = layout_.find(offset, at_once);
-        std::vector<os::const_bytes> parts;
-        std::size_t length = 0;
-        for (; length < most && !pieces.at_end(); length += parts.back().size())
-          parts.push_back(pieces.take(most - length));
-        file_->write_all_at(at, parts);
-        file_->write_behind(at, length);
-        offset += length;
-      }
-      for (std::size_t n = 0; n < w.checksums.size(); ++n) set_checksum(w.page + n, w.checksums[n]);
+      if (w.is_clearing())
+        clear(w.page, w.pages);
+      else
+        write_bulk(w);
     }
     finish_writes();
   } catch (const error& e) {

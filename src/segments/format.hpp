@@ -31,9 +31,10 @@ struct bulk_note {
   std::uint64_t page, pages;
   std::uint64_t transaction;  // that writes them; 0: several
   std::uint32_t generation;   // of the log's opening
-  std::uint32_t reserved;
+  std::uint32_t flags;        // note_cleared
 };
 static_assert(sizeof(bulk_note) == 32);
+inline constexpr std::uint32_t note_cleared = 1;  // they become zeros, and their space is given back
 inline constexpr std::size_t max_bulk_notes = 28;
 
 struct segment_header {

@@ -43,6 +43,10 @@ class interval_set {
     const auto after = parts_.upper_bound(at);
     return after != parts_.begin() && std::prev(after)->second > at;
   }
+  // Whether it has some number of [from, to).
+  [[nodiscard]] bool intersects(std::uint64_t from, std::uint64_t to) const {
+    return contains(from) || end_of_run(from, to) < to;
+  }
   [[nodiscard]] bool empty() const { return parts_.empty(); }
   [[nodiscard]] std::size_t size() const { return parts_.size(); }
   void clear() { parts_.clear(); }

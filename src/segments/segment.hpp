@@ -128,14 +128,20 @@ class segment {
   // CRC32C of each page. Before that, the header notes durably that these pages are being written. Until
   // note_bulk_logged() says that the log has a record of the write, a page that does not match an older record does not
   // count as damaged [rvm.bulk.noted].
+  //
+  // Or clears them: they become zeros, and their space is given back if the file system can do so.
   struct bulk_write {
     std::uint64_t page;
-    std::span<const os::const_bytes> from;
+    std::uint64_t pages;
+    std::span<const os::const_bytes> from;  // none: the pages are cleared
     std::vector<std::uint32_t> checksums;
+    [[nodiscard]] bool is_clearing() const { return from.empty(); }
   };
   // `tail`: the tail of the log's durable part, in which the pages are free [rvm.segment.applied]. 0: the segment was
   // not changed under this log before.
   void write_bulk(std::span<bulk_write> writes, std::uint64_t transaction, std::uint32_t generation, lsn tail);
+  // Makes sure that these bytes, which may have been cleared, have space. Durable on return.
+  void allocate(std::uint64_t offset, std::uint64_t length);
   // May be called by any thread.
   void note_bulk_logged(std::uint64_t transaction, std::uint32_t generation) noexcept;
   [[nodiscard]] bool is_bulk_unlogged(std::uint64_t page) const;
@@ -154,6 +160,8 @@ class segment {
   // `durable`: how long the segment was when its space was surely durable.
   void make_space_durable(std::uint64_t durable);
   void note_unlogged_bulk();
+  void write_bulk(const bulk_write& what);
+  void clear(std::uint64_t page, std::uint64_t pages);
   void sync();
   void set_checksum(std::uint64_t page, std::uint32_t crc);
   // The checksum that the table has, or will have after finish_writes().

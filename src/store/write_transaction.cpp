@@ -121,6 +121,7 @@ void store_state::ended() noexcept {
     d->names->committed();
     d->destroyed.clear();
     d->retired.clear();
+    d->trimming.clear();
   }
 }
 

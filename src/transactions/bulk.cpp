@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <cassert>
 #include <map>
+#include <ranges>
+#include <utility>
 
 #include "os/asymmetric_fence.hpp"
 #include "regions/region_tracker.hpp"
@@ -35,13 +37,11 @@ bool transaction_state::is_bulk_logged() {
   return *bulk_logged_;
 }
 
-void transaction_state::write_bulk(region_state& in, std::size_t offset, std::span<const os::const_bytes> from) {
+void transaction_state::require_bulk(const region_state& in, std::size_t offset, std::uint64_t length) const {
   if (preparing_)
     throw error(errc::bad_transaction, name() +
                                            ": a participant cannot write in bulk while the transaction is being "
                                            "committed; do it before commit()");
-  std::uint64_t length = 0;
-  for (const auto& piece : from) length += piece.size();
   if (offset % redo_page != 0 || in.offset % redo_page != 0 || length % redo_page != 0)
     throw error(errc::misaligned, name() + ": offset " + std::to_string(offset) + " and length " +
                                       std::to_string(length) + " of what is written in bulk must be multiples of " +
@@ -51,6 +51,12 @@ void transaction_state::write_bulk(region_state& in, std::size_t offset, std::sp
     throw error(errc::partly_mapped,
                 name() + ": bytes " + std::to_string(offset) + " to " + std::to_string(offset + length) +
                     ", to be written in bulk, do not lie in the region, which has " + std::to_string(size));
+}
+
+void transaction_state::write_bulk(region_state& in, std::size_t offset, std::span<const os::const_bytes> from) {
+  std::uint64_t length = 0;
+  for (const auto& piece : from) length += piece.size();
+  require_bulk(in, offset, length);
   if (length == 0) return;
   // In the log they are ordinary changes: their pages become dirty.
   if (is_bulk_logged())
@@ -61,17 +67,48 @@ void transaction_state::write_bulk(region_state& in, std::size_t offset, std::sp
   bulk_.push_back({&in, offset, static_cast<std::size_t>(length), {from.begin(), from.end()}});
 }
 
+// Even with an archive the log gets no zeros: nobody needs the pages' contents, then or before [rvm.bulk.cleared].
+void transaction_state::clear(region_state& in, std::size_t offset, std::size_t length) {
+  require_bulk(in, offset, length);
+  if (length == 0) return;
+  if (last_region_ != &in) enter(in);
+  const std::unique_lock<std::mutex> lock = lock_for_checking();
+  bulk_.push_back({&in, offset, length, {}});
+}
+
+// What is written in bulk, as values of the log. Declared ranges win, and of two bulk writes the later one. The log gets
+// each byte once [rvm.log.disjoint].
+void transaction_state::add_bulk_values() {
+  std::map<const segment*, interval_set> known;
+  for (const new_value& v : values_) known[v.in].add(v.offset, v.offset + v.length);
+  for (const bulk_write& b : std::views::reverse(bulk_)) {
+    interval_set& of = known[b.in->in];
+    const std::uint64_t begin = b.in->offset + b.offset;
+    std::uint64_t at = begin;
+    for (const os::const_bytes piece : b.from)
+      for (const std::uint64_t first = at, end = at + piece.size(); at < end;) {
+        const std::uint64_t next = of.end_of_run(at, end);
+        if (!of.contains(at)) values_.push_back({b.in->in, at, piece.data() + (at - first), next - at});
+        at = next;
+      }
+    if (at != begin) of.add(begin, at);
+  }
+  std::ranges::sort(values_, {}, [](const new_value& v) { return std::pair(v.in, v.offset); });
+}
+
 void transaction_state::write_bulk_to_segments() {
   const auto& parts = owner_.parts();
-  if (is_bulk_logged()) return;
+  const bool is_logged = is_bulk_logged();
+  if (is_logged && std::ranges::none_of(bulk_, [](const bulk_write& b) { return b.from.empty(); })) return;
   parts.writer.wait(parts.writer.last_commit());
   // In the order of writing: if a page is written twice, the later bytes win.
   std::map<segment*, std::vector<segment::bulk_write>> writes;
   std::vector<bulk_run> masked;
   for (const bulk_write& b : bulk_) {
-    const std::uint64_t page = (b.in->offset + b.offset) / redo_page;
-    writes[b.in->in].push_back({page, b.from, {}});
-    masked.push_back({b.in->in, page, std::vector<std::uint32_t>(b.length / redo_page)});
+    if (is_logged && !b.from.empty()) continue;
+    const std::uint64_t page = (b.in->offset + b.offset) / redo_page, pages = b.length / redo_page;
+    writes[b.in->in].push_back({page, pages, b.from, {}});
+    masked.push_back({b.in->in, page, pages, {}});
   }
   bulk_runs_.clear();
   const log_stamp& stamp = parts.log.stamp();
@@ -81,9 +118,9 @@ void transaction_state::write_bulk_to_segments() {
       const lsn tail = in->was_changed_under(stamp.log_id) ? parts.log.window().tail : 0;
       in->write_bulk(all, id(), stamp.generation, tail);
       for (auto& w : all) {
-        ++parts.count.bulk_runs;
-        parts.count.bulk_bytes += w.checksums.size() * redo_page;
-        bulk_runs_.push_back({in, w.page, std::move(w.checksums)});
+        (w.is_clearing() ? parts.count.cleared_bytes : parts.count.bulk_bytes) += w.pages * redo_page;
+        if (!w.is_clearing()) ++parts.count.bulk_runs;
+        bulk_runs_.push_back({in, w.page, w.pages, std::move(w.checksums)});
       }
     }
   });

@@ -247,16 +247,9 @@ commit_image transaction_state::prepare(bool lazy) {
     throw;
   }
   values_.clear();
-  if (!bulk_.empty() && is_bulk_logged())
-    for (const bulk_write& b : bulk_) {
-      std::uint64_t at = b.in->offset + b.offset;
-      for (const os::const_bytes piece : b.from) {
-        if (!piece.empty()) values_.push_back({b.in->in, at, piece.data(), piece.size()});
-        at += piece.size();
-      }
-    }
   for (const declared& d : ranges_)
     values_.push_back({d.in->in, d.in->offset + static_cast<std::uint64_t>(d.from - d.in->base), d.from, d.length});
+  if (!bulk_.empty() && is_bulk_logged()) add_bulk_values();
   return {id(), os::wall_clock_ns(), label_, lazy, values_, bulk_runs_};
 }
 

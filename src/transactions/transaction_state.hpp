@@ -34,8 +34,8 @@ class transaction_state : public commit_source {
   // Pages that will be written straight to the segment.
   struct bulk_write {
     region_state* in;
-    std::size_t offset, length;  // in the region, bytes
-    std::vector<os::const_bytes> from;
+    std::size_t offset, length;         // in the region, bytes
+    std::vector<os::const_bytes> from;  // none: the pages are cleared
   };
 
   explicit transaction_state(transaction_table& of) : owner_(of) {}
@@ -55,6 +55,7 @@ class transaction_state : public commit_source {
   void set_range(std::byte* from, std::size_t length);
   void hold(std::byte* from, std::size_t length);
   void write_bulk(region_state& in, std::size_t offset, std::span<const os::const_bytes> from);
+  void clear(region_state& in, std::size_t offset, std::size_t length);
   void set_label(std::string_view name);
   void join(participant& who);
   ticket commit(commit_mode mode);
@@ -141,7 +142,9 @@ class transaction_state : public commit_source {
   [[nodiscard]] bool is_declared(const std::byte* from, std::size_t length) const;
   void enter(region_state& in);
   void merge();
+  void require_bulk(const region_state& in, std::size_t offset, std::uint64_t length) const;
   void write_bulk_to_segments();
+  void add_bulk_values();
   void drop_references() noexcept;
   // Ends the transaction. `committed`: the mode of its commit; none if it was not committed.
   void end(std::optional<commit_mode> committed) noexcept;

@@ -144,6 +144,7 @@ class graph_workload {
   }
 
   void step(store& s, database& far, graph& g, far_graph& f, std::mt19937_64& random) {
+    if (random() % 8 == 0) s.trim();
     transaction tx = s.begin();
     const auto any = [&]() -> node* { return g.entries.empty() ? nullptr : g.entries[random() % g.entries.size()]; };
     for (auto n = random() % 6; n != 0; --n) {

@@ -204,6 +204,8 @@ class random_program {
     reopen();
   }
 
+  [[nodiscard]] std::uint64_t trimmed() const { return trimmed_; }
+
  private:
   // --- Outside of transactions ---
 
@@ -228,6 +230,7 @@ class random_program {
         break;
       case 2: store_->read([&] { compare(); }); break;
       case 3: (void)make_node(false); break;
+      case 4: trimmed_ += store_->trim(); break;
       default: break;
     }
   }
@@ -606,7 +609,7 @@ class random_program {
   std::unique_ptr<store> store_;
   graph* graph_ = nullptr;
   model model_, before_;
-  std::uint64_t ids_ = 0;
+  std::uint64_t ids_ = 0, trimmed_ = 0;
   std::map<std::uint64_t, model_node> unattached_;  // as they were made
   std::vector<node*> floating_;                     // nodes that nothing refers to, made by this process
   std::size_t floating_before_ = 0;
@@ -618,10 +621,15 @@ class store_random : public ::testing::TestWithParam<rvm::tracking_mechanism> {}
 
 TEST_P(store_random, programs_keep_every_invariant) {
   const std::uint64_t seeds = scaled(4), first = 1 + 1000 * static_cast<std::uint64_t>(GetParam());
+  std::uint64_t trimmed = 0;
   for (std::uint64_t seed = first; seed < first + seeds && !HasFailure(); ++seed) {
     random_program program(seed, GetParam());
     SCOPED_TRACE("seed " + std::to_string(seed) + ": " + program.configuration());
     program.run(60);
+    trimmed += program.trimmed();
+  }
+  if (seeds >= 4 && !HasFailure()) {
+    EXPECT_GT(trimmed, 0U);
   }
 }
 

@@ -450,6 +450,7 @@ TEST(bulk_runs, of_several_groups) {
   for (std::size_t i = 0; i < 3; ++i) {
     runs[i].in = on.all[i == 1 ? 1 : 0].get();
     runs[i].page = 1000000 * (i + 1);
+    runs[i].pages = lengths[i];
     for (std::uint64_t n = 0; n < lengths[i]; ++n) runs[i].checksums.push_back(next++);
   }
   const std::string value(1500, 'v');
@@ -475,7 +476,7 @@ TEST(bulk_runs, of_several_groups) {
       ranges += tx.ranges.size();
       for (const auto& run : tx.runs) {
         EXPECT_EQ(ranges, 0u) << "extents come first";
-        for (std::uint64_t n = 0; n < run.pages(); ++n, ++seen) {
+        for (std::uint64_t n = 0; n < run.pages; ++n, ++seen) {
           const std::size_t i = seen < 3 ? 0 : seen < 300004 ? 1 : 2;
           const std::uint64_t in_extent = seen - (i == 0 ? 0 : i == 1 ? 3 : 300004);
           ASSERT_EQ(run.checksum(n), seen + 1);

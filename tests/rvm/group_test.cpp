@@ -146,10 +146,11 @@ TEST_F(group, contents_that_make_no_sense) {
   refuses("length is senseless", [&] { in_place<record_header>(first_record).length += 1; });
   refuses("beyond the group", [&] { in_place<record_header>(first_record).length = 0xfffffff8; });
   refuses("beyond the group", [&] { in_place<record_header>(first_record).count = 0xffffffff; });
-  refuses("of type 5, which this version", [&] { in_place<record_header>(first_record).type = record_type{5}; },
-          errc::wrong_version);
-  refuses("flags 8, which this version", [&] { in_place<record_header>(first_record).flags = 8; },
-          errc::wrong_version);
+  refuses(
+      "of type 5, which this version", [&] { in_place<record_header>(first_record).type = record_type{5}; },
+      errc::wrong_version);
+  refuses(
+      "flags 8, which this version", [&] { in_place<record_header>(first_record).flags = 8; }, errc::wrong_version);
   refuses("beyond the group",
           [&] { in_place<transaction_body>(transaction + sizeof(record_header)).label = 0xfffffffd; });
   refuses("more changed pages than fit", [&] { in_place<record_header>(transaction).count = 1000; });
@@ -164,7 +165,8 @@ TEST_F(group, contents_that_make_no_sense) {
   refuses("beyond its page", [&] { in_place<changed_range>(range).offset = redo_page; });
   refuses("end of the one before", [&] { in_place<changed_range>(range).offset = 200; });
   header.flags |= 4;
-  refuses("flags", [] {}, errc::wrong_version);
+  refuses(
+      "flags", [] {}, errc::wrong_version);
   header.flags &= ~4u;
   header.records -= 1;
   refuses("bytes follow", [] {});

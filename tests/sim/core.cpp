@@ -43,6 +43,7 @@ const char* name_of(operation kind) {
     case operation::sync: return "sync";
     case operation::resize: return "resize";
     case operation::allocate: return "allocate";
+    case operation::punch: return "punch";
     case operation::create: return "create";
     case operation::rename: return "rename";
     case operation::remove: return "remove";

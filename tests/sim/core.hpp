@@ -97,6 +97,7 @@ class core {
   std::uint64_t off_at = for_ever;
   std::uint64_t cut_sectors = for_ever;
   bool read_only = false;
+  bool full = false;
   bool tracing = false;
   std::vector<trace_entry> trace;
 

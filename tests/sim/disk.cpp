@@ -127,7 +127,9 @@ std::unique_ptr<disk> disk::crash(std::uint64_t seed, policy what) const {
   const guard lock(core_->mutex);
   left->current = core_->names_after_crash(lock, seed, what);
   for (auto& [name, node] : left->current) {
-    node = std::make_shared<inode>(node->id(), node->is_device(), node->after_crash(seed, what));
+    auto after = std::make_shared<inode>(node->id(), node->is_device(), node->after_crash(seed, what));
+    after->set_holes(node->durable_holes());
+    node = std::move(after);
   }
   left->durable = left->current;
   left->next_inode = core_->next_inode;
@@ -145,6 +147,17 @@ void disk::power_off() {
   if (core_->off) return;
   core_->off = true;
   core_->off_index = core_->operations;
+}
+
+void disk::fill_up(bool is_full) {
+  const guard lock(core_->mutex);
+  core_->full = is_full;
+}
+
+std::uint64_t disk::holes(const std::string& path) const {
+  const guard lock(core_->mutex);
+  const auto found = core_->find(lock, core_->current, path);
+  return found->holes();
 }
 
 bool disk::is_off() const {

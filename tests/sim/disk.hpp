@@ -4,7 +4,8 @@
 // sizes and directory entries alike, and it fails on request. Everything is decided by seeds: a run can be repeated.
 //
 // What is durable [sim.disk.durable]
-// - write_at, resize, allocate: pending until sync() of that file.
+// - write_at, resize, allocate, punch: pending until sync() of that file. The space that punch has taken may be gone after a
+//   crash where zeros are found. It is there again when an allocate, or a write, is durable.
 // - write_durably_at: durable at once where the file's blocks were initialised before, that is, lie within the durable
 //   size and were written and synced (or installed) earlier. The rest is pending, as with a plain write: the interface
 //   promises no metadata. Earlier pending writes stay pending, except for the bytes that are overwritten here.
@@ -53,6 +54,7 @@ enum class operation {
   sync,
   resize,
   allocate,
+  punch,
   create,
   rename,
   remove,
@@ -136,6 +138,10 @@ class disk final : public os::disk {
   void crash_at(std::uint64_t nth, std::uint64_t sectors = for_ever);
   // The power goes now.
   void power_off();
+  // From now on nothing can be written where there is no space: behind the end of a file, and where punch has taken it.
+  void fill_up(bool is_full = true);
+  // The bytes of a file, by its path, whose space punch has taken.
+  [[nodiscard]] std::uint64_t holes(const std::string& path) const;
   [[nodiscard]] bool is_off() const;
 
   // Operations so far that change the disk, and reads so far (read and map).

@@ -94,8 +94,21 @@ class open_file final : public os::file {
 
   void allocate(std::uint64_t offset, std::uint64_t length) override {
     change(operation::allocate, offset, length, [&](inode& node) {
-      if (!node.is_device()) node.extend(offset + length);
+      if (node.is_device()) return;
+      refuse_if_full(offset, length);
+      node.extend(offset + length);
+      node.fill_holes(offset, offset + length);
     });
+  }
+
+  [[nodiscard]] bool punch(std::uint64_t offset, std::uint64_t length) override {
+    if (node_->is_device()) return false;
+    change(operation::punch, offset, length, [&](inode& node) {
+      const std::vector<std::byte> zeros(static_cast<std::size_t>(length));
+      node.write(offset, zeros);
+      node.punch(offset, offset + length);
+    });
+    return true;
   }
 
   [[nodiscard]] bool try_lock(os::lock_kind kind) override {
@@ -170,6 +183,8 @@ class open_file final : public os::file {
     }
     core_->throw_if_failed(lock, started);
     if (up_to(all.size()).size() < all.size()) throw_errno(ENOSPC, "write beyond the end of device " + path_);
+    refuse_if_full(offset, all.size());
+    node_->fill_holes(offset, offset + all.size());
     if (started.entry.kind == operation::write) {
       node_->write(offset, all);
     } else if (node_->write_durably(offset, all, false) > 0) {
@@ -177,7 +192,13 @@ class open_file final : public os::file {
     }
   }
 
-  // For resize and allocate.
+  void refuse_if_full(std::uint64_t offset, std::uint64_t length) const {
+    if (core_->full && (offset + length > node_->size() || node_->has_hole(offset, offset + length)))
+      throw_errno(ENOSPC, "no space for " + std::to_string(length) + " bytes at offset " + std::to_string(offset) +
+                              " of " + path_);
+  }
+
+  // For resize, allocate and punch.
   template <class Action>
   void change(operation kind, std::uint64_t offset, std::uint64_t length, Action act) {
     const beginning started = [&] {

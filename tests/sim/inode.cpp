@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <limits>
 #include <system_error>
@@ -192,6 +193,26 @@ void inode::sync() {
     }
   }
   pending_.clear();
+  durable_holes_ = holes_;
+}
+
+void inode::set_holes(const rvm::interval_set& holes) {
+  holes_ = holes;
+  holes.for_each([&](std::uint64_t from, std::uint64_t to) {
+    std::array<std::byte, image::block_bytes> bytes;
+    for (std::uint64_t at = from; at < to; at += bytes.size()) {
+      const std::uint64_t end = std::min<std::uint64_t>(to, at + bytes.size());
+      const auto part = os::bytes(bytes).first(static_cast<std::size_t>(end - at));
+      durable_.read(at, part);
+      if (std::ranges::any_of(part, [](std::byte b) { return b != std::byte{}; })) holes_.remove(at, end);
+    }
+  });
+  durable_holes_ = holes_;
+}
+
+void inode::punch(std::uint64_t begin, std::uint64_t end) {
+  holes_.add(begin, end);
+  durable_holes_.add(begin, end);
 }
 
 image inode::with_metadata_only() const {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "segments/interval_set.hpp"
 #include "sim/disk.hpp"
 #include "sim/image.hpp"
 
@@ -37,6 +38,19 @@ class inode {
   void resize(std::uint64_t size);
   void extend(std::uint64_t size);  // does nothing if the file is as long
   void sync();
+  // The space of these bytes.
+  void punch(std::uint64_t begin, std::uint64_t end);
+  void fill_holes(std::uint64_t begin, std::uint64_t end) { holes_.remove(begin, end); }
+  [[nodiscard]] bool has_hole(std::uint64_t begin, std::uint64_t end) const { return holes_.intersects(begin, end); }
+  // The holes that are there after a crash.
+  [[nodiscard]] const rvm::interval_set& durable_holes() const { return durable_holes_; }
+  // Where there are bytes by now is space.
+  void set_holes(const rvm::interval_set& holes);
+  [[nodiscard]] std::uint64_t holes() const {
+    std::uint64_t bytes = 0;
+    holes_.for_each([&](std::uint64_t from, std::uint64_t to) { bytes += to - from; });
+    return bytes;
+  }
   // A sync that failed: pending writes will never be durable. `visible`: the current contents keep them.
   void lose_writes(bool visible);
 
@@ -75,6 +89,7 @@ class inode {
   int descriptor_ = -1;
   image durable_;
   std::vector<change> pending_;  // in order, since the last sync
+  rvm::interval_set holes_, durable_holes_;
   std::vector<std::pair<const void*, os::lock_kind>> locks_;
 };
 

@@ -73,6 +73,7 @@ class watched_disk final : public os::disk {
     void sync() override { on_->sync(); }
     void resize(std::uint64_t size) override { on_->resize(size); }
     void allocate(std::uint64_t offset, std::uint64_t length) override { on_->allocate(offset, length); }
+    bool punch(std::uint64_t offset, std::uint64_t length) override { return on_->punch(offset, length); }
     bool try_lock(os::lock_kind kind) override { return on_->try_lock(kind); }
     bool is_current() const override { return on_->is_current(); }
     void renamed(const std::string& path) override { on_->renamed(path); }

@@ -116,7 +116,7 @@ void workload::collect() {
         &statistics::inter_transactions_saved, &statistics::batches, &statistics::log_bytes_written,
         &statistics::log_grown, &statistics::incremental_truncations, &statistics::epoch_truncations,
         &statistics::truncation_blocked, &statistics::truncation_waits, &statistics::private_pages_dropped,
-        &statistics::private_pages_kept, &statistics::bulk_runs})
+        &statistics::private_pages_kept, &statistics::bulk_runs, &statistics::cleared_bytes})
     totals_.*part += s.*part;
 }
 
@@ -345,6 +345,11 @@ void workload::write_bulk(open_tx& tx, std::size_t segment) {
   if (home == nullptr || home_of(flags) == nullptr || !is_free(model_.memory) || !is_free(model_.newest()) ||
       !free_for(tx, flags) || !free_for(tx, pages))
     return;
+  if (random_.one_in(4)) {
+    tx.tx.clear(home->in, pages.at - home->at, pages.length);
+    tx.ranges.push_back(pages);
+    return;
+  }
   std::byte* const at = home->in.data() + (pages.at - home->at);
   tx.tx.hold(at, pages.length);
   fill_random(at, pages.length, random_);

@@ -62,6 +62,7 @@ class eventful_disk final : public os::disk {
     void sync() override { throw std::logic_error("sync"); }
     void resize(std::uint64_t) override { throw std::logic_error("resize"); }
     void allocate(std::uint64_t, std::uint64_t) override { throw std::logic_error("allocate"); }
+    bool punch(std::uint64_t, std::uint64_t) override { throw std::logic_error("punch"); }
     bool try_lock(os::lock_kind) override { throw std::logic_error("lock"); }
     void* map_private(void*, std::uint64_t, std::size_t, os::access) override { throw std::logic_error("map"); }
     void map_private_over(void*, std::uint64_t, std::size_t, os::access) override { throw std::logic_error("map"); }

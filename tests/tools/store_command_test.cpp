@@ -13,6 +13,7 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <variant>
 
 #include <nlohmann/json.hpp>
@@ -28,6 +29,7 @@
 #include "support/expect_error.hpp"
 #include "support/test_store.hpp"
 #include "tools/shown.hpp"
+#include "trim_command.hpp"
 
 namespace store_command_types {
 
@@ -119,6 +121,37 @@ class store_command : public ::testing::Test {
   std::string path = dir / "store";
   std::uintptr_t at = 0, home = 0;
 };
+
+TEST_F(store_command, trim) {
+  make();
+  {
+    store s(path, small_store());
+    part* large = nullptr;
+    s.transact([&] {
+      large = s.find_root<part>("first");
+      for (int n = 0; n < 20'000; ++n) {
+        large->next->next->next = s.make<part>();
+        large = large->next->next;
+      }
+    });
+    s.transact([&] {
+      part& first = *s.find_root<part>("first");
+      for (part* gone = first.next->next; gone != nullptr;) s.destroy(std::exchange(gone, gone->next));
+      first.next->next = nullptr;
+      first.twin.reset();
+    });
+    s.close();
+  }
+  const shown text = show([&](std::FILE* out) { return trim_store(path, false, out, nullptr); });
+  EXPECT_EQ(text.exit_code, exit_ok);
+  EXPECT_TRUE(text.has("bytes of free blocks use no disk space now")) << text.text;
+  const json again = json::parse(show([&](std::FILE* out) { return trim_store(path, true, out, nullptr); }).text);
+  EXPECT_EQ(again["store"], path);
+  EXPECT_GT(again["bytes"].get<std::uint64_t>(), 1U << 20);
+  EXPECT_EQ(verify().exit_code, exit_ok);
+  expect_error(std::errc::no_such_file_or_directory, {"none"},
+               [&] { (void)show([&](std::FILE* out) { return trim_store(dir / "none", true, out, nullptr); }); });
+}
 
 TEST_F(store_command, info) {
   make();

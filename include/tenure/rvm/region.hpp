@@ -70,6 +70,11 @@ class region {
   // errc::wrong_tracking for a region that is tracked automatically: it gives memory back by itself.
   std::size_t back_with_file(std::size_t offset, std::size_t length);
 
+  // Makes sure that the segment has disk space for these bytes, which transaction::clear() may have taken away. Durable on
+  // return: what is committed there later cannot stop truncation with a full disk. Any thread. Does nothing in a memory
+  // that was opened for reading only.
+  void allocate(std::size_t offset, std::size_t length);
+
   // Writes committed changes to the segment and unmaps. Throws errc::region_busy, and changes nothing, while a
   // transaction has uncommitted ranges in it [RVM §4.1].
   void unmap();

@@ -77,6 +77,7 @@ struct statistics {
   std::uint64_t archived_log_bytes = 0,
                 archive_bytes_written = 0;      // what went into the archive, and what that took there
   std::uint64_t bulk_runs = 0, bulk_bytes = 0;  // written by write_bulk, straight to segments
+  std::uint64_t cleared_bytes = 0;              // whose space was given back
   std::uint64_t undeclared_writes = 0;          // found by checking mode
   std::uint64_t damaged_pages = 0;              // met by recovery or truncation, which changed part of them
   std::uint64_t flush_calls = 0, truncate_calls = 0;

@@ -65,6 +65,12 @@ class transaction {
   // With an archive, the bytes go through the log after all, so that the history is whole. Not to be called from
   // participant::prepare.
   void write_bulk(const region& in, std::size_t offset, std::span<const std::span<const std::byte>> from);
+  // Gives the disk space of whole pages of 4096 bytes back when the transaction commits: they become zeros in the segment
+  // (where the file system cannot give space back, zeros are written). As with write_bulk, the pages must be free in the
+  // committed image, and no other open transaction may change them. What memory shows there afterwards is arbitrary, and so
+  // is what a restore from a backup and the log leaves there. Before the pages are used again, region::allocate() gets
+  // them space: otherwise a full disk can stop truncation. Not to be called from participant::prepare.
+  void clear(const region& in, std::size_t offset, std::size_t length);
   // Announces that bytes are about to change and will not be logged: new objects in free pages, or what write_bulk will
   // take. Until the transaction ends, truncation does not drop the process's copies of these pages, not even where they
   // equal the segment at the moment.
@@ -97,6 +103,7 @@ class transaction {
  private:
   friend class memory;
   explicit transaction(transaction_state* state) : state_(state) {}
+  [[nodiscard]] transaction_state& of_memory_of(const region& in) const;
   transaction_state* state_ = nullptr;
 };
 

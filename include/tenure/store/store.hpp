@@ -133,6 +133,12 @@ class store {
   // again. Any thread may call it.
   rvm::backup_report backup(const std::string& directory, const rvm::backup_options& how = {});
 
+  // Gives the disk space of what is free in the databases back to the file system, in transactions of its own, and returns
+  // how many bytes these are. They stay free for new objects: space is allocated before they are used again. So a full
+  // disk refuses a new object (std::errc::no_space_on_device), never a commit of what was made. A file keeps its size,
+  // but uses fewer blocks (`du`). Not in an open transaction of this thread (errc::bad_transaction). Any thread.
+  std::uint64_t trim(const rvm::progress_callback& on_progress = {});
+
   // Everything that is wrong in the store: stored bytes that fail their checksums, bookkeeping that is inconsistent,
   // pointers that lead to no object. Each sentence names the object, its type and how it is reached. Empty: nothing is
   // wrong. Reads the whole store, in a read transaction if the thread has no transaction.

@@ -1,0 +1,217 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Disk space that is given back: blocks without objects lose it, and have it again before new objects lie there.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <tenure/tenure.hpp>
+
+#include "sim/disk.hpp"
+#include "support/expect_error.hpp"
+#include "support/model.hpp"
+#include "support/test_store.hpp"
+
+namespace tenure::support::trimming {
+
+struct leaf {
+  std::uint64_t number;
+  char bytes[240];
+};
+
+struct sheet {
+  std::array<std::uint64_t, 4000> numbers;
+};
+
+struct tree {
+  tenure::vector<leaf*> leaves;
+  tenure::vector<sheet*> sheets;
+};
+
+namespace {
+
+class trim : public ::testing::Test {
+ protected:
+  trim() {
+    how.memory.disk = &disk;
+    how.memory.background = false;
+    how.memory.log.size = 1 << 20;
+    open(disk);
+  }
+  void open(sim::disk& on) {
+    how.memory.disk = &on;
+    s = std::make_unique<store>("/s", how);
+  }
+  void close() {
+    if (s) s->close();
+    s.reset();
+  }
+  [[nodiscard]] tree& all() const { return s->root<tree>("tree"); }
+  void make(std::size_t leaves, std::size_t sheets) {
+    s->transact([&] {
+      for (std::size_t n = 0; n < leaves; ++n) {
+        all().leaves.push_back(s->make<leaf>());
+        all().leaves.back()->number = all().leaves.size();
+      }
+      for (std::size_t n = 0; n < sheets; ++n) {
+        all().sheets.push_back(s->make<sheet>());
+        all().sheets.back()->numbers.fill(n + 1);
+      }
+    });
+  }
+  // All but every `kept`th.
+  void destroy_most(std::size_t kept) {
+    s->transact([&] {
+      const auto thin_out = [&](auto& of) {
+        std::size_t n = 0, last = 0;
+        for (auto* each : of)
+          if (n++ % kept == 0)
+            of[last++] = each;
+          else
+            s->destroy(each);
+        of.resize(last);
+      };
+      thin_out(all().leaves);
+      thin_out(all().sheets);
+    });
+  }
+  void expect_whole() const {
+    for (const leaf* each : all().leaves) ASSERT_NE(each->number, 0U);
+    for (const sheet* each : all().sheets)
+      for (const auto number : each->numbers) ASSERT_EQ(number, each->numbers[0]);
+    expect_sound(*s);
+  }
+  [[nodiscard]] std::uint64_t holes(const sim::disk& on) const { return on.holes("/s/main.db"); }
+
+  sim::disk disk;
+  store_options how = small_store();
+  std::unique_ptr<store> s;
+};
+
+TEST_F(trim, gives_space_back_and_gets_it_again) {
+  make(20'000, 100);
+  destroy_most(50);
+  const std::uint64_t given = s->trim();
+  EXPECT_GT(given, 1U << 20);
+  EXPECT_EQ(given % (32 << 10), 0U);
+  EXPECT_EQ(holes(disk), given);
+  EXPECT_EQ(s->trim(), 0U) << "it is gone already";
+  expect_whole();
+  close();
+  open(disk);
+  expect_whole();
+  EXPECT_EQ(holes(disk), given);
+  make(20'000, 100);
+  EXPECT_LT(holes(disk), given / 4) << "old blocks are used again";
+  expect_whole();
+}
+
+TEST_F(trim, on_a_full_disk_what_exists_goes_on) {
+  make(20'000, 100);
+  destroy_most(50);
+  s->trim();
+  s->flush();
+  disk.fill_up();
+  // A new object finds no space, and says so. The transaction can be aborted.
+  try {
+    for (int n = 0; n < 100; ++n) make(2000, 0);
+    ADD_FAILURE() << "the disk is full";
+  } catch (const error& e) {
+    EXPECT_TRUE(e.code() == std::errc::no_space_on_device) << e.what();
+  }
+  expect_whole();
+  // Commits and deletes go on, and so does truncation.
+  for (int round = 0; round < 20; ++round) {
+    s->transact([&] {
+      for (leaf* each : all().leaves) std::memset(each->bytes, round, sizeof each->bytes);
+      for (sheet* each : all().sheets) each->numbers.fill(static_cast<std::uint64_t>(round));
+    });
+    s->flush();
+  }
+  destroy_most(2);
+  EXPECT_GT(s->trim(), 0U);
+  expect_whole();
+  const auto left = disk.crash(1, sim::policy::drop_all);
+  left->fill_up();
+  close();
+  open(*left);
+  expect_whole();
+  left->fill_up(false);
+  make(1000, 10);
+  expect_whole();
+  close();
+}
+
+TEST_F(trim, with_several_databases_and_objects_over_zones) {
+  s->create_database("more", {.reservation = std::uint64_t{1} << 28, .home = next_home(std::uint64_t{1} << 28)});
+  make(1000, 10);
+  for (const bool again : {false, true}) {
+    // Larger than a zone: what was trimmed is used for it.
+    constexpr std::size_t length = (70 << 20) / sizeof(sheet);
+    s->transact([&] {
+      for (std::size_t n = 0; n < length; ++n) all().sheets.push_back(s->make<sheet>());
+      for (sheet* each : all().sheets) each->numbers.fill(7);
+    });
+    destroy_most(1000);
+    EXPECT_GT(s->trim(), 32U << 20) << again;
+    expect_whole();
+  }
+}
+
+TEST_F(trim, refuses_to_begin_in_a_transaction) {
+  make(10, 1);
+  const transaction tx = s->begin();
+  expect_error(errc::bad_transaction, {"trim()"}, [&] { s->trim(); });
+}
+
+TEST_F(trim, is_whole_after_a_crash_at_every_operation) {
+  make(3000, 40);
+  destroy_most(30);
+  close();
+  const auto objects = [&] { return std::pair(all().leaves.size(), all().sheets.size()); };
+  open(disk);
+  const auto before = objects();
+  close();
+  std::uint64_t count = 0, with_holes = 0;
+  for (std::uint64_t at = 1;; at += 1 + at % 3) {
+    const auto on = disk.crash(1, sim::policy::keep_all);
+    on->crash_at(at);
+    bool is_over = false;
+    try {
+      open(*on);
+      s->trim();
+      s->trim();
+      make(200, 3);
+      s->flush();
+      close();
+      is_over = true;
+    } catch (const sim::power_failure&) {
+    }
+    try {
+      s.reset();
+    } catch (const sim::power_failure&) {
+    }
+    if (is_over) break;
+    for (const auto policy : {sim::policy::drop_all, sim::policy::random}) {
+      const auto left = on->crash(at, policy);
+      left->fill_up();
+      open(*left);
+      expect_whole();
+      EXPECT_TRUE(objects() == before || objects() == std::pair(before.first + 200, before.second + 3));
+      ++count;
+      with_holes += holes(*left) != 0;
+      left->fill_up(false);
+      close();
+    }
+  }
+  EXPECT_GT(count, 30U);
+  EXPECT_GT(with_holes, 10U);
+}
+
+}  // namespace
+}  // namespace tenure::support::trimming

@@ -1,6 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 #include "backup_command.hpp"
 
+#include <algorithm>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -44,6 +45,7 @@ int show_made(const char* name, const std::string& to, const rvm::backup_report&
                           {"files", made.files},
                           {"bytes", made.bytes},
                           {"transactions", made.transactions},
+                          {"left_out", made.left_out},
                           {"seconds", made.seconds},
                           {"wrong", wrong}}));
   } else {
@@ -52,6 +54,10 @@ int show_made(const char* name, const std::string& to, const rvm::backup_report&
       fmt::print(out, ", after transaction {} of {}{}", made.transaction, time_text(made.time),
                  made.label.empty() ? "" : fmt::format(" \"{}\"", made.label));
     fmt::print(out, "\n");
+    if (made.left_out != 0)
+      fmt::print(out,
+                 "{}: {} transactions up to the point are not in it: they became durable together with later ones\n",
+                 to, made.left_out);
     for (const std::string& what : wrong) fmt::print(out, "DAMAGED: {}\n", what);
     if (checked && wrong.empty()) fmt::print(out, "{}: nothing is wrong\n", to);
   }
@@ -62,7 +68,12 @@ int show_made(const char* name, const std::string& to, const rvm::backup_report&
 
 int make_backup(const wanted_backup& what, bool as_json, std::FILE* out, progress_line* progress) {
   const bool is_store = std::filesystem::is_directory(what.path), is_full = what.since.empty();
-  if (is_store) require_outside(what.path, what.to);
+  if (is_store) {
+    require_outside(what.path, what.to);
+    const auto listed = rvm::log_files::open_unlocked(os::real_disk(), what.path + "/log")->status().segments;
+    if (std::ranges::none_of(listed, [](const auto& s) { return s.membership != rvm::not_a_member; }))
+      throw error(errc::segment_missing, what.path + ": the store has no database yet; try again when it is made");
+  }
   rvm::backup_options how;
   how.since = what.since;
   how.archive = what.archive;
@@ -87,7 +98,7 @@ int restore_backup(const wanted_restore& what, bool as_json, std::FILE* out, pro
     how.until.time = point.time;
   }
   how.until.transaction = what.transaction;
-  how.verify = what.check;
+  how.with_damaged_pages = what.with_damaged_pages;
   how.on_progress = show_on(progress);
   const rvm::backup_report made = rvm::restore(what.backups.front(), what.to, how);
   std::vector<std::string> wrong;

@@ -28,6 +28,7 @@ struct wanted_restore {
   std::string log = {}, archive = {};  // of the original; log: or the store's directory
   std::string until = {};              // as moment::parse
   std::optional<std::uint64_t> transaction = {};
+  bool with_damaged_pages = false;
   bool check = false;
 };
 int restore_backup(const wanted_restore& what, bool as_json, std::FILE* out, progress_line* progress);

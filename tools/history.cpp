@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <limits>
 
 #include <tenure/error.hpp>
 
@@ -163,7 +165,13 @@ moment moment::parse(const std::string& text) {
     throw error(errc::bad_option, "\"" + text +
                                       "\" is no moment: give an LSN, such as 4096, or a time (UTC), such as "
                                       "\"2026-11-21 08:50:04.5\"");
-  made.time = std::int64_t{::timegm(&parts)} * 1'000'000'000 + fraction;
+  const std::tm given = parts;
+  const std::int64_t seconds = ::timegm(&parts);  // corrects days that there are not
+  constexpr std::int64_t second = 1'000'000'000;
+  if (parts.tm_mday != given.tm_mday || parts.tm_hour != given.tm_hour ||
+      std::abs(seconds) >= std::numeric_limits<std::int64_t>::max() / second)
+    throw error(errc::bad_option, "\"" + text + "\" is no moment: there is no such day, or it is too far away");
+  made.time = seconds * second + fraction;
   return made;
 }
 

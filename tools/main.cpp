@@ -210,6 +210,7 @@ int main(int argc, char** argv) try {
       .value_name("PATH");
   const auto until = restore.option("--until", restored.until, moment_help).value_name("MOMENT");
   restore.option("--transaction", restored.transaction, "Up to this transaction").value_name("ID").excludes(until);
+  restore.flag("--with-damaged-pages", restored.with_damaged_pages, "Restore them as they are in the backup");
   restore.flag("--verify", restored.check, "Check everything in what is made");
   restore.flag("--json", as_json, "Write JSON");
   const auto adopt = app.subcommand("adopt", "Check a copy that was made while a store was in use, and go on with it");

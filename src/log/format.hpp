@@ -81,7 +81,8 @@ struct manifest_header {
   std::uint32_t segment_count;             //  644
   std::uint64_t device;                    //  648  that the manifest's own file is on, for people
   std::uint64_t inode;                     //  656  of the manifest's own file
-  std::array<std::uint8_t, 356> reserved;  //  664  zero
+  std::uint32_t unlisted;                  //  664  1: there are segments for which the list had no room
+  std::array<std::uint8_t, 352> reserved;  //  668  zero
   std::uint32_t checksum;                  // 1020  CRC32C of the bytes before and of those behind, up to `length`
 };
 static_assert(sizeof(manifest_header) == 1024 && offsetof(manifest_header, head) == 80 &&

@@ -27,7 +27,7 @@ hold_header read_header(os::file& file) {
   return h;
 }
 
-// Calls f(path, file, is_alive) for each file of a hold.
+// Calls f(path, file, is_alive) for each file of a hold. No file: it cannot be read, and may be alive.
 template <class F>
 void for_each_file(os::disk& disk, const std::string& log_path, F&& f) {
   for (std::uint32_t number = 1; number <= most_holds; ++number) {
@@ -38,9 +38,9 @@ void for_each_file(os::disk& disk, const std::string& log_path, F&& f) {
       file = disk.open(path, os::access::read_only);
     } catch (const error& e) {
       if (e.code() == std::errc::no_such_file_or_directory) continue;  // its holder has just let go
-      throw;
+      if (e.code() != std::errc::permission_denied) throw;
     }
-    f(path, *file, !file->try_lock(os::lock_kind::shared));
+    f(path, file.get(), file == nullptr || !file->try_lock(os::lock_kind::shared));
   }
 }
 
@@ -51,11 +51,13 @@ log_hold log_hold::take(os::disk& disk, const std::string& log_path, const std::
     const std::string path = hold_path(disk, log_path, number);
     std::unique_ptr<os::file> file;
     try {
-      file = disk.exists(path) ? disk.open(path, os::access::read_write) : disk.create(path, 0600);
-    } catch (const error& e) {  // another one was faster
-      if (e.code() != std::errc::file_exists && e.code() != std::errc::no_such_file_or_directory) throw;
+      file = disk.exists(path) ? disk.open(path, os::access::read_write) : disk.create(path, 0644);
+    } catch (const error& e) {  // another one was faster, or it is somebody else's
+      const bool is_there = e.code() == std::errc::permission_denied && disk.exists(path);
+      if (!is_there && e.code() != std::errc::file_exists && e.code() != std::errc::no_such_file_or_directory) throw;
       continue;
     }
+    file->let_all_read();  // the log's user must see it, whoever holds
     // Whoever looks for holds has it locked for a moment; then another number will do.
     if (!file->try_lock(os::lock_kind::exclusive) || !file->is_current()) continue;
     log_hold made(disk, path, std::move(file));
@@ -93,27 +95,28 @@ log_hold::~log_hold() {
 
 std::vector<found_hold> find_holds(os::disk& disk, const std::string& log_path) {
   std::vector<found_hold> all;
-  for_each_file(disk, log_path, [&](const std::string& path, os::file& file, bool is_alive) {
+  for_each_file(disk, log_path, [&](const std::string& path, os::file* file, bool is_alive) {
     if (!is_alive) return;
-    const hold_header h = read_header(file);
+    if (file == nullptr) return all.push_back({path, 0, "unknown; this user cannot read the file", "somebody"});
+    const hold_header h = read_header(*file);
     const auto end = std::ranges::find(h.purpose, '\0');
-    all.push_back({path, h.position, std::string(h.purpose.begin(), end), file.lock_holders("object")});
+    all.push_back({path, h.position, std::string(h.purpose.begin(), end), file->lock_holders("object")});
   });
   return all;
 }
 
 lsn held_from(os::disk& disk, const std::string& log_path) {
   lsn lowest = ~lsn{0};
-  for_each_file(disk, log_path, [&](const std::string&, os::file& file, bool is_alive) {
-    if (is_alive) lowest = std::min(lowest, read_header(file).position);
+  for_each_file(disk, log_path, [&](const std::string&, os::file* file, bool is_alive) {
+    if (is_alive) lowest = std::min(lowest, file != nullptr ? read_header(*file).position : 0);
   });
   return lowest;
 }
 
 void remove_dead_holds(os::disk& disk, const std::string& log_path) noexcept {
   try {
-    for_each_file(disk, log_path, [&](const std::string& path, os::file& file, bool is_alive) {
-      if (!is_alive && file.is_current()) disk.remove(path);
+    for_each_file(disk, log_path, [&](const std::string& path, os::file* file, bool is_alive) {
+      if (!is_alive && file->is_current()) disk.remove(path);
     });
   } catch (...) {  // they hold nothing, and the next opening tries again
   }

@@ -77,6 +77,12 @@ listed_segment* manifest::find_segment(const identity& id) {
   return at != segments.end() ? &*at : nullptr;
 }
 
+listed_segment* manifest::find_raw(const std::string& path) {
+  const auto at =
+      std::ranges::find_if(segments, [&](const listed_segment& s) { return s.is_raw() && s.path_text == path; });
+  return at != segments.end() ? &*at : nullptr;
+}
+
 listed_segment* manifest::find_member(const std::string& path) {
   const auto at = std::ranges::find_if(
       segments, [&](const listed_segment& s) { return s.membership != not_a_member && s.path_text == path; });

@@ -23,6 +23,7 @@ constexpr std::size_t most_log_files = 128;
 
 struct listed_segment : segment_entry {
   std::string path_text;  // as the log's records have it
+  [[nodiscard]] bool is_raw() const { return id == identity{}; }
 };
 
 struct manifest : manifest_header {
@@ -31,6 +32,7 @@ struct manifest : manifest_header {
 
   [[nodiscard]] const log_file_entry* find_file(std::uint32_t number) const;
   [[nodiscard]] listed_segment* find_segment(const identity& id);
+  [[nodiscard]] listed_segment* find_raw(const std::string& path);
   [[nodiscard]] listed_segment* find_member(const std::string& path);
   // Whether a segment of this path can be added, with room left for files.
   [[nodiscard]] bool has_room_for(const std::string& path) const;

@@ -294,6 +294,8 @@ class real_file final : public file {
     return known.empty() ? file::lock_holders(object) : known;
   }
 
+  void let_all_read() noexcept override { (void)::fchmod(descriptor_, 0644); }
+
   [[nodiscard]] bool is_current() const override {
     struct stat named {};
     if (::stat(absolute_path_.c_str(), &named) != 0) {

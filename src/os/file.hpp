@@ -82,6 +82,8 @@ class file {
   [[nodiscard]] virtual std::string lock_holders(const std::string& object) const {
     return "another process, or another " + object + " of this one,";
   }
+  // Lets every user read the file, whatever the process's umask says. If the system refuses, nothing has changed.
+  virtual void let_all_read() noexcept {}
   // Whether the path still names this file. A rename may have replaced it since it was opened.
   [[nodiscard]] virtual bool is_current() const = 0;
   // The file has this name now (disk::rename): path() and is_current() use it. The file has one user meanwhile.

@@ -46,6 +46,12 @@ void random_bytes(std::span<std::byte> into) {
   }
 }
 
+std::string path_behind_links(const std::string& path) {
+  std::error_code failure;
+  const std::filesystem::path found = std::filesystem::weakly_canonical(absolute_path(path), failure);
+  return failure ? absolute_path(path) : found.string();
+}
+
 std::string absolute_path(const std::string& path) {
   namespace fs = std::filesystem;
   if (path.empty()) throw_system_error(ENOENT, "cannot use an empty path");

@@ -24,5 +24,7 @@ void random_bytes(std::span<std::byte> into);
 
 // The absolute, normalised form of a path (symbolic links are kept).
 [[nodiscard]] std::string absolute_path(const std::string& path);
+// The same, without symbolic links, as far as the path exists.
+[[nodiscard]] std::string path_behind_links(const std::string& path);
 
 }  // namespace tenure::os

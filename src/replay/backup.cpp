@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "log/log_files.hpp"
-#include "log/log_hold.hpp"
+#include "log/steady_log.hpp"
 #include "os/process.hpp"
 #include "records/log_reader.hpp"
 #include "replay/backup_note.hpp"
@@ -39,7 +39,7 @@ class backing_up {
   backup_report run() {
     const auto began = std::chrono::steady_clock::now();
     make_empty_directory(disk_, directory_, "a backup");
-    const log_hold held = log_hold::take(disk_, from_, "a backup");
+    const steady_log held(disk_, from_, "a backup");
     if (const std::string copy = log_files::open_unlocked(disk_, from_)->find_copy(); !copy.empty())
       throw error(errc::copied, copy + ": is a copy, made while the log was in use; `tenure adopt` checks such copies");
     scanned_ = held.position();
@@ -67,9 +67,13 @@ class backing_up {
     bool up_to_date = true;
     // A member is listed before the log has anything of it. What is not listed is in the log, or was never changed.
     const manifest listed = manifest_file::open_unlocked(disk_, from_).current();
+    if (listed.unlisted != 0)
+      throw error(errc::too_big, from_ +
+                                     ": the log has more segments than its manifest has room for, so a backup might "
+                                     "lack one; close the log, and copy all files");
     for (const listed_segment& s : listed.segments)
       if (s.membership != not_a_member || disk_.exists(absolute_segment_path(from_, s.path_text)))
-        up_to_date &= !copy_segment({s.id, false, s.path_text});
+        up_to_date &= !copy_segment({s.id, s.is_raw(), s.path_text});
     scan_groups(*log_, scanned_, tail_, [&](const group_header& header, os::const_bytes bytes) {
       const group_view group(bytes, header, place_of(*log_, header.lsn));
       for (const segment_name& name : group.segments()) up_to_date &= !copy_segment(name);
@@ -160,6 +164,7 @@ class backing_up {
   void complete() {
     std::map<std::string, segment*> opened;
     for (const auto& [path, s] : segments_) {
+      s->opened().forget_bulk_notes();
       opened.emplace(path, &s->opened());
       if (!how_.verify) continue;
       if (const auto bad = s->opened().verify(how_.on_progress); !bad.empty())

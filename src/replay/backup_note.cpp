@@ -125,6 +125,12 @@ backup_note read_backup_note(os::disk& disk, const std::string& log_path) {
   return *std::move(note);
 }
 
+void require_untouched(const manifest& found, const std::string& backup, const backup_note& note) {
+  if (found.log_id == note.own_id && found.clean != 0 && found.tail == note.to) return;
+  throw error(errc::wrong_log, backup + ": is a backup that was opened and changed since it was made, as of LSN " +
+                                   std::to_string(note.to) + "; use one that was not, or make a backup of this one");
+}
+
 void write_backup_note(os::disk& disk, const std::string& log_path, const backup_note& note) {
   backup_header h{};
   h.magic = backup_magic;

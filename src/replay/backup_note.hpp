@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "log/format.hpp"
+#include "log/manifest.hpp"
 #include "os/file.hpp"
 #include "segments/format.hpp"
 
@@ -72,6 +73,8 @@ struct backup_note {
 // `where`: a backup's directory, or the path of its log. Throws errc::not_a_log if no backup is there.
 [[nodiscard]] std::string find_backup(os::disk& disk, const std::string& where);
 [[nodiscard]] backup_note read_backup_note(os::disk& disk, const std::string& log_path);
+// Throws errc::wrong_log if a full backup, whose log has this manifest, was opened and changed since it was made.
+void require_untouched(const manifest& found, const std::string& backup, const backup_note& note);
 // Durable on return. There must be none.
 void write_backup_note(os::disk& disk, const std::string& log_path, const backup_note& note);
 

@@ -38,8 +38,6 @@ void copied_segment::copy_again(std::uint64_t offset, std::uint64_t length) {
 void copied_segment::open(const identity& log, const std::string& log_path, lsn tail) {
   if (!raw_) {
     header_ = read_header();  // the segment may have grown
-    header_.bulk_count = 0;
-    header_.bulk = {};
     header_.sequence += 2;
     header_.applied_sequence = header_.sequence;
     header_.in_log = 1;

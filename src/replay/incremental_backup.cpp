@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "log/log_files.hpp"
-#include "log/log_hold.hpp"
+#include "log/steady_log.hpp"
 #include "os/process.hpp"
 #include "records/archive_writer.hpp"
 #include "records/log_reader.hpp"
@@ -66,8 +66,9 @@ class backing_up_since {
     const auto began = std::chrono::steady_clock::now();
     const std::string earlier = find_backup(disk_, os::absolute_path(how_.since));
     earlier_ = read_backup_note(disk_, earlier);
+    require_whole(earlier);
     make_empty_directory(disk_, directory_, "a backup");
-    const log_hold held = log_hold::take(disk_, from_, "a backup");
+    const steady_log held(disk_, from_, "a backup");
     find_end(earlier);
     log_stretches all(disk_, log_->id());
     if (earlier_.to < held.position()) (void)all.add_archive(archive_path(from_, how_.archive), 0);
@@ -80,6 +81,17 @@ class backing_up_since {
   }
 
  private:
+  // What is continued must be good for a restore itself.
+  void require_whole(const std::string& earlier) const {
+    if (earlier_.is_full()) {
+      require_untouched(log_files::open_unlocked(disk_, earlier)->status(), earlier, earlier_);
+      return;
+    }
+    log_stretches all(disk_, earlier_.log_id);
+    if (!all.add_archive(archive_path(earlier, {}), earlier_.to) && earlier_.from != earlier_.to)
+      throw error(errc::damaged, earlier + ": the archive of this incremental backup is missing; continue another one");
+  }
+
   void find_end(const std::string& earlier) {
     tail_ = repeated([&] {
       log_ = log_files::open_unlocked(disk_, from_);

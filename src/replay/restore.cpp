@@ -11,7 +11,7 @@
 #include <tenure/rvm/backup.hpp>
 
 #include "log/log_files.hpp"
-#include "log/log_hold.hpp"
+#include "log/steady_log.hpp"
 #include "os/process.hpp"
 #include "os/virtual_memory.hpp"
 #include "records/log_reader.hpp"
@@ -30,17 +30,10 @@ namespace {
 // The original's log. It stays as it is as long as this object lives.
 class original_log {
  public:
-  original_log(os::disk& disk, const std::string& path) {
-    try {
-      files_ = log_files::open(disk, path, os::access::read_only);
-    } catch (const error& e) {
-      if (e.code() != errc::in_use) throw;
-      held_.emplace(log_hold::take(disk, path, "a restore"));
-      files_ = log_files::open_unlocked(disk, path);
-    }
-    from_ = held_ ? held_->position() : files_->status().head;
+  original_log(os::disk& disk, const std::string& path) : kept_(disk, path, "a restore") {
+    from_ = kept_.position();
     to_ = repeated([&] {
-      if (held_) files_ = log_files::open_unlocked(disk, path);
+      files_ = log_files::open_unlocked(disk, path);
       const manifest& now = files_->status();
       return now.clean != 0 ? now.tail : find_tail(*files_, now).tail;
     });
@@ -50,7 +43,7 @@ class original_log {
   [[nodiscard]] lsn to() const { return to_; }
 
  private:
-  std::optional<log_hold> held_;
+  const steady_log kept_;
   std::unique_ptr<log_files> files_;
   lsn from_ = 0, to_ = 0;
 };
@@ -74,6 +67,8 @@ class restoring {
     open_backup();
     find_stretches();
     const restore_plan plan = make_plan();
+    if (const std::string backup = from_.substr(0, from_.rfind('/') + 1); (directory_ + "/").starts_with(backup))
+      throw error(errc::bad_option, directory_ + ": is in the backup; restore it somewhere else");
     make_empty_directory(disk_, directory_, "a restore");
     copy_segments();
     roll_forward(plan);
@@ -89,12 +84,8 @@ class restoring {
       throw error(errc::bad_option,
                   from_ + ": is an incremental backup; give the full one first, and this one with it");
     log_ = log_files::open(disk_, from_, os::access::read_only);
-    const manifest& found = log_->status();
-    if (found.log_id != note_.own_id || found.clean == 0 || found.tail != note_.to)
-      throw error(errc::wrong_log, from_ + ": is a backup that was opened and changed since it was made, as of LSN " +
-                                       std::to_string(note_.to) +
-                                       "; use one that was not, or make a backup of this one");
-    made_ = found;
+    made_ = log_->status();
+    require_untouched(made_, from_, note_);
   }
 
   void find_stretches() {
@@ -116,7 +107,8 @@ class restoring {
     }
     if (!how_.archive.empty() || original_) {
       const std::string path = archive_path(original_ ? original_->files().path() : std::string(), how_.archive);
-      if (!all_.add_archive(path, 0) && !how_.archive.empty())
+      const bool is_needed = !original_ || original_->from() > std::max(all_.end(), note_.to);
+      if (!all_.add_archive(path, 0) && !how_.archive.empty() && is_needed)
         throw error(errc::wrong_log, path + ": no archive of the log is there that " + from_ + " is a backup of");
     }
     if (original_) all_.add_log(original_->files(), original_->from(), original_->to());
@@ -170,7 +162,8 @@ class restoring {
                     source + ": this file of the backup is missing; put it back, or use another backup");
       make_directories(disk_, directory_, s.path);
       copied_segment copied(disk_, source, target, s.path, s.raw, made_.permissions);
-      if (!s.raw && copied.header().segment_id != s.header.segment_id)
+      // Each backup has an identity of its own, which its files have, too. So files of two backups are told apart.
+      if (!s.raw && (copied.header().segment_id != s.header.segment_id || copied.header().log_id != note_.own_id))
         throw error(errc::wrong_log, source + ": is not the file that the backup had there; put that one back");
       total += copied.length();
       copied.copy([&](std::uint64_t bytes) {
@@ -272,16 +265,17 @@ class restoring {
     std::map<std::string, segment*> opened;
     for (const auto& [path, s] : segments_) {
       opened.emplace(path, s.get());
-      if (!how_.verify) continue;
+      if (how_.with_damaged_pages) continue;
       if (const auto bad = s->verify(how_.on_progress); !bad.empty())
         throw error(errc::damaged, s->path() + ": the page at offset " + std::to_string(bad.front()) +
                                        " does not match its checksum, nor does it in the backup " + from_ +
-                                       "; use another backup");
+                                       "; use another backup, or restore it with damaged pages as they are");
     }
     report_.tail = plan.tail();
     report_.transaction = plan.transaction();
     report_.time = plan.time();
     report_.label = plan.label();
+    report_.left_out = plan.left_out();
     make_closed_log(disk_, to_, made_, own_id_, plan.tail(), opened);
   }
 

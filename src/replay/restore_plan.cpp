@@ -55,8 +55,9 @@ bool restore_plan::add(const group_view& group) {
   for (std::size_t n = 0; n < transactions.size(); ++n) {
     const transaction_view& tx = transactions[n];
     note_changes(group, n);
+    if ((tx.flags & record_first) != 0) begins_ = header.lsn + tx.at;
     if ((tx.flags & record_last) == 0) continue;
-    if (!is_wanted(tx, header.lsn + tx.at)) {
+    if (!is_wanted(tx, begins_)) {
       is_passed_ = true;
       return false;
     }
@@ -65,7 +66,11 @@ bool restore_plan::add(const group_view& group) {
     const bool is_state =
         (header.flags & group_of_all) != 0 || ((header.flags & group_last) != 0 && n + 1 == transactions.size());
     if (until_.transaction && tx.id == *until_.transaction) note_named(reached_, is_state);
-    if (is_state) last_ = reached_;
+    ++left_out_;
+    if (is_state) {
+      last_ = reached_;
+      left_out_ = 0;
+    }
   }
   return true;
 }

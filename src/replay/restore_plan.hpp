@@ -39,6 +39,8 @@ class restore_plan {
   [[nodiscard]] std::uint64_t transaction() const { return last_.transaction; }
   [[nodiscard]] std::int64_t time() const { return last_.time; }
   [[nodiscard]] const std::string& label() const { return last_.label; }
+  // Transactions up to the point that cannot be had without later ones.
+  [[nodiscard]] std::uint64_t left_out() const { return until_.transaction ? 0 : left_out_; }
   // The segments that are changed up to the point, each with the LSN of the first group that does.
   [[nodiscard]] const std::vector<std::pair<segment_name, lsn>>& segments() const { return segments_; }
 
@@ -76,8 +78,10 @@ class restore_plan {
   const commit base_;              // the backup
   commit last_;                    // what can be restored
   commit reached_;                 // the last commit that was seen
-  bool is_passed_ = false;         // one was seen that is not wanted
-  std::optional<commit> named_;    // restore_point::transaction
+  lsn begins_ = 0;                 // the first record of the transaction that is looked at
+  std::uint64_t left_out_ = 0;
+  bool is_passed_ = false;       // one was seen that is not wanted
+  std::optional<commit> named_;  // restore_point::transaction
   bool named_is_state_ = false;
   lsn named_again_ = 0;
   std::optional<std::pair<record_place, std::string>> bulk_;  // the first bulk write, and what it was

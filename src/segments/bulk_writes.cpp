@@ -35,6 +35,12 @@ void segment::note_bulk_logged(std::uint64_t transaction, std::uint32_t generati
                 [&](const bulk_note& n) { return n.transaction == transaction && n.generation == generation; });
 }
 
+void segment::forget_bulk_notes() {
+  repair_checksums();
+  const std::scoped_lock lock(unlogged_bulk_mutex_);
+  unlogged_bulk_.clear();
+}
+
 bool segment::is_bulk_unlogged(std::uint64_t page) const {
   const std::scoped_lock lock(unlogged_bulk_mutex_);
   return std::ranges::any_of(unlogged_bulk_, [&](const bulk_note& n) { return page - n.page < n.pages; });

@@ -272,15 +272,18 @@ void segment::move_back_applied(lsn end) {
 }
 
 void segment::add_to(manifest& of) const {
-  if (raw_) return;
-  if (const std::scoped_lock lock(header_mutex_); !held_is_durable_) return;
-  listed_segment* listed = of.find_segment(id());
+  if (raw_ && of.find_raw(logged_path_) != nullptr) return;
+  if (const std::scoped_lock lock(header_mutex_); !raw_ && !held_is_durable_) return;
+  listed_segment* listed = raw_ ? nullptr : of.find_segment(id());
   const lsn known = was_changed_under(of.log_id) ? applied() : 0;
-  if (known == 0 && (listed == nullptr || listed->membership == not_a_member)) {
+  if (!raw_ && known == 0 && (listed == nullptr || listed->membership == not_a_member)) {
     if (listed != nullptr) of.segments.erase(of.segments.begin() + (listed - of.segments.data()));
     return;
   }
-  if (listed == nullptr && !of.has_room_for(logged_path_)) return;
+  if (listed == nullptr && !of.has_room_for(logged_path_)) {
+    of.unlisted = 1;
+    return;
+  }
   if (listed == nullptr) listed = &of.segments.emplace_back();
   const os::file_id on_disk = file_->id();
   listed->id = id();

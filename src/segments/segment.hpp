@@ -145,6 +145,8 @@ class segment {
   // May be called by any thread.
   void note_bulk_logged(std::uint64_t transaction, std::uint32_t generation) noexcept;
   [[nodiscard]] bool is_bulk_unlogged(std::uint64_t page) const;
+  // Everything was applied that a log has for the segment: what was noted of bulk writes means nothing any more.
+  void forget_bulk_notes();
   // Computes the checksums again of pages that a crash or an error during a bulk write has left with wrong ones.
   void repair_checksums();
   // Offsets of the pages that do not match their checksums. None if the segment is raw.

@@ -390,7 +390,7 @@ store_statistics store::stats() const {
 }
 
 void require_outside(const std::string& store, const std::string& directory) {
-  const std::string in = os::absolute_path(store), to = os::absolute_path(directory);
+  const std::string in = os::path_behind_links(store), to = os::path_behind_links(directory);
   if (to == in || to.starts_with(in + "/"))
     throw error(errc::bad_option, to + ": is in the directory of the store; make the backup somewhere else");
 }

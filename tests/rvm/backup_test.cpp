@@ -348,5 +348,122 @@ TEST(backup, that_is_not_complete_does_not_open) {
   }
 }
 
+// A raw segment has no header that names its log: the manifest does.
+TEST(backup, has_raw_segments_when_the_log_has_nothing_of_them_any_more) {
+  sim::disk disk;
+  options how = small_log(&disk);
+  how.background = false;
+  {
+    memory m(source_log, how);
+    disk.install("/d/raw", std::vector<std::byte>(16 * kib));
+    region r = m.map("/d/raw", {.raw = true});
+    put(m, r, 5000, "raw");
+    m.truncate();
+    EXPECT_EQ(m.backup("/backup").files, std::vector<std::string>{"/backup/raw"});
+  }
+  (void)back_up(disk, source_log, "/closed", {.verify = true});
+  for (const std::string from : {"/backup", "/closed"}) {
+    (void)restore(from, from + "_restored", {.disk = &disk});
+    memory again(from + "_restored/log", small_log(&disk, open_mode::open));
+    EXPECT_EQ(get(again.map(from + "_restored/raw", {.raw = true}), 5000, 3), "raw");
+  }
+}
+
+TEST(backup, is_refused_if_it_might_lack_a_segment) {
+  sim::disk disk;
+  options how = small_log(&disk);
+  how.background = false;
+  {
+    memory m(source_log, how);
+    const std::string name(3000, 'n');
+    std::vector<region> all;
+    for (int n = 0; n < 12; ++n) {
+      all.push_back(m.map("/d/" + name + std::to_string(n), {.create_length = 64 * kib}));
+      put(m, all.back(), 0, "x");
+    }
+    EXPECT_EQ(m.backup("/backup").files.size(), 12U) << "the log has all of them";
+    m.truncate();
+  }
+  expect_error(errc::too_big, {source_log, "more segments"}, [&] { (void)back_up(disk, source_log, "/no", {}); });
+  EXPECT_FALSE(disk.exists("/no/log"));
+}
+
+// A hold of another user, which this one may not read, keeps everything; it does not stop the program.
+TEST(backup, of_somebody_else_does_not_stop_the_program) {
+  sim::disk disk;
+  changing_program program(disk, 3);
+  disk.install(source_log + ".hold.1", std::vector<std::byte>(100));
+  disk.inject({.kind = sim::operation::open, .path = ".hold.1", .count = sim::for_ever, .error = EACCES});
+  for (int n = 0; n < 20; ++n) program.commit();
+  program.of().truncate();
+  EXPECT_GT(program.of().stats().log_held, 0U);
+  const std::vector<found_hold> found = find_holds(disk, source_log);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NE(found[0].purpose.find("cannot read"), std::string::npos);
+  (void)program.of().backup("/backup");  // with another number
+  disk.clear_faults();
+  program.of().truncate();
+  EXPECT_EQ(program.of().stats().log_held, 0U);
+}
+
+// As on a file system that is mounted for reading only.
+TEST(backup, where_no_file_can_be_made_needs_a_log_that_nobody_uses) {
+  sim::disk disk;
+  std::optional<changing_program> program(std::in_place, disk, 3);
+  program->commit();
+  disk.inject({.kind = sim::operation::create, .path = ".hold.", .count = sim::for_ever, .error = EROFS});
+  expect_error(errc::in_use, {source_log}, [&] { (void)back_up(disk, source_log, "/no", {}); });
+  program.reset();
+  EXPECT_EQ(back_up(disk, source_log, "/backup", {.verify = true}).files.size(), 3U);
+  EXPECT_EQ(restore("/backup", "/r", {.log = source_log, .disk = &disk}).files.size(), 3U);
+}
+
+// What a crash leaves of a bulk write is free: it is no damage.
+TEST(backup, of_what_a_crash_in_a_bulk_write_has_left) {
+  constexpr std::size_t count = 16;
+  sim::disk disk;
+  options how = small_log(&disk);
+  how.background = false;
+  const auto write = [&](sim::disk& on, const std::string& with) {
+    how.disk = &on;
+    memory m(source_log, how);
+    region r = m.map("/d/one", {.create_length = 256 * kib});
+    const std::string text(count * page, with[0]);
+    const os::const_bytes bytes = std::as_bytes(std::span(text));
+    m.transact([&](transaction& tx) {
+      tx.modify(r.data(), with.data(), 1);
+      tx.write_bulk(r, 8 * page, {&bytes, 1});
+      std::memcpy(r.data() + 8 * page, text.data(), text.size());
+    });
+    if (with == "a") m.transact([&](transaction& tx) { tx.modify(r.data(), "f", 1); });  // they are free
+  };
+  write(disk, "a");
+  std::uint64_t crashes = 0;
+  for (std::uint64_t at = 1;; ++at) {
+    const auto on = disk.crash(1, sim::policy::keep_all);
+    on->crash_at(at, at % 20);
+    try {
+      write(*on, "b");
+      break;
+    } catch (const sim::power_failure&) {
+    }
+    for (const auto policy : {sim::policy::random, sim::policy::drop_all, sim::policy::keep_all}) {
+      const auto left = on->crash(at, policy);
+      (void)back_up(*left, source_log, "/backup", {.verify = true});
+      (void)restore("/backup", "/r", {.disk = left.get()});
+      memory again("/r/log", small_log(left.get(), open_mode::open));
+      EXPECT_TRUE(again.verify_segment("/r/one").empty());
+      const region r = again.map("/r/one");
+      const std::string state = get(r, 0, 1);
+      EXPECT_TRUE(state == "f" || state == "b") << state;
+      if (state == "b") {
+        EXPECT_EQ(get(r, 8 * page, count * page), std::string(count * page, 'b'));
+      }
+      ++crashes;
+    }
+  }
+  EXPECT_GT(crashes, 40U);
+}
+
 }  // namespace
 }  // namespace tenure::rvm

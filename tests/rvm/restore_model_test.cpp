@@ -365,7 +365,7 @@ TEST(restore, is_the_state_after_the_commit_that_was_asked_for) {
       restore_options how;
       how.disk = &on;
       how.memory = random.one_in(2) ? mib : 8 * mib;
-      how.verify = random.one_in(2);
+      how.with_damaged_pages = random.one_in(2);
       const bool with_increments = random.one_in(2), with_log = random.one_in(2),
                  with_archive =
                      program.is_archived() && (with_log || random.one_in(2)) &&

@@ -15,6 +15,8 @@
 
 #include "log/log_files.hpp"
 #include "log/log_hold.hpp"
+#include "records/group.hpp"
+#include "records/log_reader.hpp"
 #include "replay/backup.hpp"
 #include "segments/segment.hpp"
 #include "sim/disk.hpp"
@@ -99,7 +101,7 @@ TEST(restore, rolls_forward_through_increments_archive_and_log) {
   };
   EXPECT_EQ(to({}, "first").tail, of.full.tail);
   EXPECT_EQ(to({.increments = {"/inc1"}}, "third").tail, of.first.tail);
-  EXPECT_EQ(to({.increments = {"/inc2", "/inc1"}, .verify = true}, "fourth").tail, of.second.tail);
+  EXPECT_EQ(to({.increments = {"/inc2", "/inc1"}}, "fourth").tail, of.second.tail);
   EXPECT_EQ(to({.log = backed_up_log}, "fifth").transactions, 4U);
   to({.log = backed_up_log, .archive = "/d/log.archive"}, "fifth");
   EXPECT_EQ(to({.archive = "/d/log.archive"}, "third").transactions, 2U);
@@ -200,15 +202,15 @@ TEST(restore, says_what_is_missing) {
 TEST(restore, does_not_take_damaged_pages_for_whole_ones) {
   chain of;
   const std::uint64_t data = read_segment_header(of.disk, "/full/one").data_offset;
-  const auto restored_with = [&](std::uint64_t offset, bool verify) {
+  const auto restored_with = [&](std::uint64_t offset, bool as_it_is) {
     const auto disk = of.left();
     auto bytes = disk->current_bytes("/full/one");
     bytes[data + offset] ^= std::byte{1};
     disk->install("/full/one", bytes);
-    (void)restore("/full", "/r", {.increments = {"/inc1"}, .verify = verify, .disk = disk.get()});
+    (void)restore("/full", "/r", {.increments = {"/inc1"}, .with_damaged_pages = as_it_is, .disk = disk.get()});
   };
-  expect_error(errc::damaged, {"/r/one", "offset 0 ", "/full"}, [&] { restored_with(2000, false); });
-  expect_error(errc::damaged, {"/r/one", "offset 40960 ", "/full"}, [&] { restored_with(40960 + 7, true); });
+  expect_error(errc::damaged, {"/r/one", "offset 0 ", "/full"}, [&] { restored_with(2000, true); });
+  expect_error(errc::damaged, {"/r/one", "offset 40960 ", "/full"}, [&] { restored_with(40960 + 7, false); });
 }
 
 // What is zeros in a segment that has grown is in no record.
@@ -447,6 +449,102 @@ TEST(incremental_backup, has_raw_segments_too) {
   memory restored("/r/log", small_log(&disk, open_mode::open));
   const region found = restored.map("/r/raw", {.raw = true});
   EXPECT_EQ(get(found, 0, 3) + get(found, 5000, 3), "onetwo");
+}
+
+// Two backups of one log may not be mixed, although their segments are the same ones.
+TEST(restore, refuses_segments_of_another_moment) {
+  chain of;
+  (void)of.m->backup("/later");
+  const auto with = [&](const std::string& from) {
+    const auto disk = of.left();
+    disk->install("/full/one", disk->current_bytes(from));
+    (void)restore("/full", "/r", {.disk = disk.get()});
+  };
+  expect_error(errc::wrong_log, {"/full/one", "put that one back"}, [&] { with("/later/one"); });
+  expect_error(errc::wrong_log, {"/full/one", "put that one back"}, [&] { with("/d/one"); });
+  with("/full/one");
+}
+
+// A transaction that changes two segments has two records. A position in either of them is behind it.
+TEST(restore, goes_to_the_position_of_any_record) {
+  chain of;
+  std::vector<lsn> records;
+  of.m->transact([&](transaction& tx) {
+    tx.label("both");
+    tx.modify(of.regions[0].data(), "fifth     ", 8);
+    tx.modify(of.regions[1].data() + 8, "both", 4);
+  });
+  const auto log = log_files::open_unlocked(of.disk, backed_up_log);
+  scan_groups(*log, log->status().head, find_tail(*log, log->status()).tail,
+              [&](const group_header& header, os::const_bytes bytes) {
+                const group_view group(bytes, header, "");
+                for (const transaction_view& tx : group.transactions())
+                  if (tx.label == "both") records.push_back(header.lsn + tx.at);
+                return true;
+              });
+  ASSERT_EQ(records.size(), 2U);
+  for (const lsn at : {records[0], records[1], records[0] - 1}) {
+    const auto disk = of.left();
+    const backup_report made =
+        restore("/full", "/r", {.log = backed_up_log, .until = {.position = at}, .disk = disk.get()});
+    EXPECT_EQ(made.label, at < records[0] ? "fifth" : "both");
+  }
+}
+
+// Lazy commits of one batch, some of which left nothing in the log.
+TEST(restore, says_what_it_leaves_out) {
+  chain of;
+  std::vector<lsn> records;
+  for (int n = 0; n < 40; ++n)
+    of.m->transact([&](transaction& tx) { tx.modify(of.regions[0].data() + 3000 + n % 4, "x", 1); },
+                   commit_mode::no_flush);
+  of.m->transact([&](transaction& tx) { tx.modify(of.regions[0].data() + 5000, "last", 4); }, commit_mode::no_flush);
+  of.m->flush();
+  const auto log = log_files::open_unlocked(of.disk, backed_up_log);
+  bool is_of_all = true;
+  scan_groups(*log, log->status().head, find_tail(*log, log->status()).tail,
+              [&](const group_header& header, os::const_bytes bytes) {
+                const group_view group(bytes, header, "");
+                records.clear();
+                for (const transaction_view& tx : group.transactions()) records.push_back(header.lsn + tx.at);
+                is_of_all = (header.flags & group_of_all) != 0;
+                return true;
+              });
+  ASSERT_FALSE(is_of_all);
+  ASSERT_GT(records.size(), 2U);
+  const auto left_out = [&](lsn position) {
+    const auto disk = of.left();
+    return restore("/full", "/r", {.log = backed_up_log, .until = {.position = position}, .disk = disk.get()}).left_out;
+  };
+  EXPECT_EQ(left_out(records[0]), 1U);
+  EXPECT_EQ(left_out(records[records.size() - 2]), records.size() - 1);
+  EXPECT_EQ(left_out(records.back()), 0U);
+}
+
+TEST(restore, needs_no_archive_that_does_not_exist_yet) {
+  chain of(false);
+  const backup_report later = of.m->backup("/later");
+  of.commit("sixth");
+  const auto disk = of.left();
+  EXPECT_EQ(restore("/later", "/r", {.log = backed_up_log, .archive = "/d/none", .disk = disk.get()}).label, "sixth");
+  expect_error(errc::wrong_log, {"/d/none", "no archive"},
+               [&] { (void)restore("/full", "/r2", {.archive = "/d/none", .disk = disk.get()}); });
+}
+
+TEST(restore, increments_continue_only_what_is_whole) {
+  chain of;
+  const auto refused = [&](errc code, const std::string& earlier, const std::function<void(sim::disk&)>& change) {
+    const auto disk = of.left();
+    change(*disk);
+    expect_error(code, {earlier}, [&] { (void)back_up(*disk, backed_up_log, "/no", {.since = earlier}); });
+    EXPECT_FALSE(disk->exists("/no/log.backup"));
+  };
+  refused(errc::wrong_log, "/full", [](sim::disk& on) {
+    memory m("/full/log", small_log(&on, open_mode::open));
+    region r = m.map("/full/one");
+    put(m, r, 0, "changed");
+  });
+  refused(errc::damaged, "/inc1", [](sim::disk& on) { on.remove("/inc1/log.archive.1"); });
 }
 
 }  // namespace

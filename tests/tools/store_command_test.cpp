@@ -126,13 +126,9 @@ TEST_F(store_command, trim) {
   make();
   {
     store s(path, small_store());
-    part* large = nullptr;
     s.transact([&] {
-      large = s.find_root<part>("first");
-      for (int n = 0; n < 20'000; ++n) {
-        large->next->next->next = s.make<part>();
-        large = large->next->next;
-      }
+      part* last = s.find_root<part>("first")->next->next;
+      for (int n = 0; n < 20'000; ++n) last = last->next = s.make<part>();
     });
     s.transact([&] {
       part& first = *s.find_root<part>("first");

@@ -41,6 +41,9 @@ struct backup_report {
   std::vector<std::string> files;  // the segments, as they are called in the backup
   std::uint64_t bytes = 0;         // copied
   std::uint64_t transactions = 0;  // that were in the log and not in the segments yet
+  // By a restore: transactions up to the point that are not in it, because they were made durable together with later
+  // ones, of which some left nothing in the log.
+  std::uint64_t left_out = 0;
   double seconds = 0;
 };
 
@@ -59,8 +62,9 @@ struct restore_options {
   std::string log = {};
   std::string archive = {};  // its path, as archive_options::path; empty: where `log`, if given, has it by default
   restore_point until = {};  // nothing: everything that is there
-  // As in backup_options.
-  bool verify = false;
+  // Every page that is restored is compared with its checksum (errc::damaged). Not those of the backup that were damaged
+  // already, if this is set: they are restored as they are, and reported by whoever verifies the segment.
+  bool with_damaged_pages = false;
   std::uint64_t memory = std::uint64_t{192} << 20;
   progress_callback on_progress = {};  // phases "reading the log", "copying", "recovering", "verifying"
   os::disk* disk = nullptr;

@@ -4,12 +4,17 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "objects/database_set.hpp"
 #include "objects/object_text.hpp"
 #include "objects/object_walk.hpp"
 #include "os/system_error.hpp"
 #include "segments/format.hpp"
+#include "types/pointee.hpp"
 
 namespace tenure::heap {
 
@@ -227,7 +232,7 @@ class verifier {
       const void* const target = in_memory(r.to);
       const database_state* const in = store_.at(target);
       const sound_object to = find_sound(store_, r.to);
-      if (to.is_persistent || (to && by_writer_)) return;
+      if (to.is_persistent || (to && by_writer_)) return check_target(object, type, r, to);
       say(object_text(store_, object) + field_text(store_, object, r.offset) + " refers to " + os::hexadecimal(target) +
           ", " +
           (in == nullptr ? describe_address(target) + "which is not in the store"
@@ -236,6 +241,28 @@ class verifier {
           how_reached(object));
     });
     check_vtables(d, type, known);
+  }
+
+  bool is_described(const database_state& in, std::string_view name) {
+    auto& names = described_[&in];
+    if (names.empty())
+      for (std::uint32_t n = 1; n < in.types->count(); ++n)
+        if (const known_type* const t = in.types->find(n); t != nullptr && !t->of->is_conservative)
+          names.insert(t->of->name);
+    return names.contains(std::string(name));
+  }
+
+  // A slot of a typed page may have been used again, for the object of another type.
+  void check_target(address object, const known_type& type, const reference_field& r, const sound_object& to) {
+    const std::string declared = declared_type_of_pointer(*type.of, r.offset);
+    const std::string_view pointee = pointee_of(declared);
+    if (pointee.empty() || to.type == nullptr || to.type->words->has_vtables() || !is_described(*to.in, pointee))
+      return;
+    const std::uint64_t inside = reinterpret_cast<address>(in_memory(r.to)) - to.at;
+    if (may_contain(*to.type->of, inside, pointee)) return;
+    say(object_text(store_, object) + field_text(store_, object, r.offset) + " is a " + declared + ", but refers to " +
+        (inside == 0 ? "" : "byte " + std::to_string(inside) + " of ") + object_text(store_, to.at) +
+        how_reached(object));
   }
 
   void check_vtables(const database_state& d, const known_type& type, const sound_object& object) {
@@ -251,6 +278,7 @@ class verifier {
   const bool by_writer_;
   std::vector<std::string> found_;
   std::optional<reachable_objects> reached_;
+  std::unordered_map<const database_state*, std::unordered_set<std::string>> described_;
 };
 
 }  // namespace

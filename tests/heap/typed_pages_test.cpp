@@ -328,4 +328,29 @@ TEST_F(typed_pages, bookkeeping_takes_no_stray_writes) {
   EXPECT_EQ(root().nodes->next->number, 20U);
 }
 
+// As a dangling pointer does whose slot was used again.
+TEST_F(typed_pages, references_to_objects_of_other_types_are_found) {
+  other* wrong = nullptr;
+  s().transact([&] {
+    wrong = root().others = s().make<other>();
+    root().nodes = s().make<node>();
+    root().triples = s().make<triple>();
+  });
+  expect_sound(s());
+  node* const right = root().nodes;
+  const auto refer_to = [&](void* to) {
+    s().transact([&] { root().nodes = static_cast<node*>(to); });
+    return s().verify();
+  };
+  for (const auto& [to, text] : {std::pair<void*, std::string>(wrong, "refers to typed_pages_test::other at"),
+                                 {root().triples, "refers to typed_pages_test::triple at"},
+                                 {&right->number, "refers to byte 8 of typed_pages_test::node at"}}) {
+    const std::vector<std::string> found = refer_to(to);
+    ASSERT_EQ(found.size(), 1U);
+    EXPECT_NE(found[0].find("holder at"), std::string::npos) << found[0];
+    EXPECT_NE(found[0].find(".nodes is a typed_pages_test::node*, but " + text), std::string::npos) << found[0];
+  }
+  EXPECT_TRUE(refer_to(right).empty());
+}
+
 }  // namespace typed_pages_test

@@ -1,0 +1,27 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// What a pointer of a declared type may refer to. Descriptions tell: the names of pointers' types, and the fields and bases of
+// the objects that they lead to.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <tenure/type.hpp>
+
+namespace tenure {
+
+// The declared type, such as "part*", of the pointer at this offset in the type; "" if it is not known, or if it is one of
+// several.
+[[nodiscard]] std::string declared_type_of_pointer(const type& of, std::uint64_t offset);
+
+// What a pointer of this declared type refers to: "part" of "part const*".
+[[nodiscard]] std::string_view pointee_of(std::string_view declared);
+
+// Whether something of this type is, or may be, at `offset` of an object, or of an array, of the type `in`. False only if the
+// description rules it out. It knows bases as fields; if one is not described, as in the nodes of a standard library, pointers
+// to it cannot be judged.
+[[nodiscard]] bool may_contain(const type& in, std::uint64_t offset, std::string_view pointee);
+
+}  // namespace tenure

@@ -271,8 +271,7 @@ manifest_file manifest_file::validate(std::unique_ptr<os::file> file, const std:
       if (of_version_1 || (h.version != log_format_version && h.length >= sizeof h && h.length <= bytes.size() &&
                            h.checksum == checksum_of(os::const_bytes(bytes).first(h.length))))
         throw error(errc::wrong_version, path + ": log format version " + std::to_string(h.version) +
-                                             ", this library has " + std::to_string(log_format_version) +
-                                             "; " +
+                                             ", this library has " + std::to_string(log_format_version) + "; " +
                                              (of_version_1 ? "`tenure upgrade` makes a new log of it and its segments, "
                                                              "or a new store of its store"
                                                            : "use the version of the library that wrote it"));

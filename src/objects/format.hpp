@@ -75,7 +75,7 @@ enum class zone_kind : std::uint8_t {
   continued = 2,  // all of it belongs to an object that starts in a zone before
   ordinary = 3,
 };
-// Whether a zone of this kind has bookkeeping, and blocks.
+// [heap.zone.headed]. Whether a zone of this kind has bookkeeping, and blocks.
 [[nodiscard]] constexpr bool has_blocks(zone_kind kind) {
   return kind == zone_kind::ordinary || kind == zone_kind::headed;
 }

@@ -288,7 +288,8 @@ void stabilizer::write_bookkeeping(database_state& in) {
 
 void stabilizer::open_zone(database_state& in, std::uint64_t zone) {
   if (has_blocks(in.map->kind_of_zone(zone))) return;
-  write(in.map->kind_of_zone(zone)) = zone_kind::ordinary;
+  const zone_kind kind = zone == 0 && in.owner.how().tune.headed ? zone_kind::headed : zone_kind::ordinary;
+  write(in.map->kind_of_zone(zone)) = kind;
   // The zone's bookkeeping may have been in use before, or a large object may have covered it. What memory shows then is
   // not what the file has [heap.zone.covered].
   const bool is_covered = in.birth->has_covered(zone);
@@ -299,7 +300,7 @@ void stabilizer::open_zone(database_state& in, std::uint64_t zone) {
     declare_write(bytes, piece);
     std::memset(bytes, 0, piece);
   }
-  for (std::uint64_t n = 0; n < bookkeeping_blocks; ++n)
+  for (std::uint64_t n = 0; n < bookkeeping_blocks_of(kind); ++n)
     write(in.map->entry(zone * blocks_in_zone + n)) = {block_kind::bookkeeping, 0, 0, 0};
 }
 
@@ -379,7 +380,7 @@ void stabilizer::free_destroyed(database_state& in) {
     }
   }
   // Large objects can continue over unused zones. Headed zones stay: their first blocks may have had objects, and would
-  // become bookkeeping.
+  // become bookkeeping [heap.zone.headed].
   std::ranges::sort(emptier);
   emptier.erase(std::unique(emptier.begin(), emptier.end()), emptier.end());
   for (const std::uint64_t zone : emptier) {

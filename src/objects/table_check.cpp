@@ -42,8 +42,8 @@ class table_check {
   template <class T>
   [[nodiscard]] bool is_inside(const T* first, std::uint64_t count) const {
     const std::uint64_t offset = reinterpret_cast<address>(first) - of_.map->home(), size = of_.region.size();
-    return offset >= bookkeeping_blocks_of(of_.map->kind_of_zone(0)) * block_size && offset < size && offset % alignof(T) == 0 &&
-           count <= (size - offset) / sizeof(T);
+    return offset >= bookkeeping_blocks_of(of_.map->kind_of_zone(0)) * block_size && offset < size &&
+           offset % alignof(T) == 0 && count <= (size - offset) / sizeof(T);
   }
   // Whether the bookkeeping knows these objects. Otherwise a writer could get memory that is in use but counts as free.
   // Readers do not need the check.

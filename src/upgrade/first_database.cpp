@@ -121,8 +121,9 @@ class database_upgrade {
 
   [[nodiscard]] std::uint64_t entry_at(std::uint64_t block) const {
     const std::uint64_t zone = block / blocks_in_zone * zone_size, in_zone = block % blocks_in_zone;
-    return kinds_[block / blocks_in_zone] == zone_kind::headed ? zone + headed_entries_at + in_zone * sizeof(block_entry)
-                                                               : zone + record_offset(in_zone);
+    return kinds_[block / blocks_in_zone] == zone_kind::headed
+               ? zone + headed_entries_at + in_zone * sizeof(block_entry)
+               : zone + record_offset(in_zone);
   }
   [[nodiscard]] std::uint64_t starts_at(std::uint64_t block) const {
     const std::uint64_t zone = block / blocks_in_zone * zone_size, in_zone = block % blocks_in_zone;
@@ -143,7 +144,8 @@ class database_upgrade {
     const std::uint64_t at = address - home_, end = header_.blocks_end * block_size;
     const auto refuse = [&] { damaged(std::string(what) + " is not among its objects"); };
     if (at < headed_bookkeeping_blocks * block_size || at >= end || at % granule != 0) refuse();
-    if (kinds_[at / zone_size] != zone_kind::headed || at % zone_size < headed_bookkeeping_blocks * block_size) refuse();
+    if (kinds_[at / zone_size] != zone_kind::headed || at % zone_size < headed_bookkeeping_blocks * block_size)
+      refuse();
     const auto kind = bytes_.get<block_entry>(entry_at(at / block_size)).kind;
     if (kind != block_kind::small && kind != block_kind::large) refuse();
     if ((bytes_.get<std::uint8_t>(start_byte(at)) & start_mask(at)) == 0) refuse();
@@ -245,8 +247,8 @@ class database_upgrade {
   // --- Types ---------------------------------------------------------------------------------------------------------
 
   void read_types() {
-    table_ = bytes_.get<first_array>(object_at(static_cast<std::uint64_t>(header_.types), sizeof(first_array) + 8,
-                                               "its type table"));
+    table_ = bytes_.get<first_array>(
+        object_at(static_cast<std::uint64_t>(header_.types), sizeof(first_array) + 8, "its type table"));
     if (table_.count > table_.capacity || table_.count >= most_types) damaged("its type table has too many types");
     if (table_.count == 0) return;
     const std::uint64_t at = array_at(table_.entries, table_.count, 8, "its type table");

@@ -63,8 +63,7 @@ first_log::first_log(os::disk& disk, std::string path)
       throw error(errc::wrong_version, path_ + ": is of format " + std::to_string(s.version) +
                                            ", and only format 1 can be upgraded; use a newer version of the library");
   }
-  if (!any_magic)
-    throw error(errc::not_a_log, path_ + ": not a log: neither copy of its status has the mark of one");
+  if (!any_magic) throw error(errc::not_a_log, path_ + ": not a log: neither copy of its status has the mark of one");
   if (!flaws[0].empty() && !flaws[1].empty())
     throw error(errc::damaged, path_ + ": both copies of the log's status are damaged: offset 0: " + flaws[0] +
                                    "; offset 4096: " + flaws[1] +
@@ -101,11 +100,12 @@ std::string first_log::place(lsn at) const {
 void first_log::read(lsn at, os::bytes into) const {
   while (!into.empty()) {
     const std::uint64_t in_ring = at % status_.ring_length;
-    const auto part = into.first(static_cast<std::size_t>(
-        std::min<std::uint64_t>(into.size(), status_.ring_length - in_ring)));
+    const auto part =
+        into.first(static_cast<std::size_t>(std::min<std::uint64_t>(into.size(), status_.ring_length - in_ring)));
     if (file_->read_at(ring_at + in_ring, part) != part.size())
-      throw error(errc::damaged, place(at) + ": the log's file ends there; restore log and segments from a backup, of "
-                                             "one moment");
+      throw error(errc::damaged, place(at) +
+                                     ": the log's file ends there; restore log and segments from a backup, of "
+                                     "one moment");
     at += part.size();
     into = into.subspan(part.size());
   }

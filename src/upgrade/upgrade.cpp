@@ -32,16 +32,14 @@ namespace {
 
 using namespace rvm;
 
+// What a crash has left of a file that was never whole (log/new_file.hpp).
+bool is_being_made(const std::string& name) { return name.ends_with(".tenure-new"); }
 std::string directory_of(const std::string& path) { return path.substr(0, path.rfind('/') + 1); }
 std::string name_in_directory(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 // The log of a store's directory, or the log itself.
 std::string log_at(os::disk& disk, const std::string& path) {
-  if (disk.exists(path + "/log")) return path + "/log";
-  if (!disk.names_in(path).empty())
-    throw error(std::make_error_code(std::errc::no_such_file_or_directory),
-                path + ": is a directory without a log; name a store's directory, or a log");
-  return path;
+  return disk.exists(path + "/log") ? path + "/log" : path;
 }
 
 // A segment of the original, and what is made of it.
@@ -107,8 +105,8 @@ class upgrade_of_log {
   }
 
   void find_segments() {
-    for (const std::string& name : disk_.names_in(directory_of(log_.path())))
-      if (has_mark_of_segment(from_ + name)) add_formatted(from_ + name, name, false);
+    for (const std::string& name : disk_.names_in(from_.substr(0, std::max<std::size_t>(from_.size() - 1, 1))))
+      if (!is_being_made(name) && has_mark_of_segment(from_ + name)) add_formatted(from_ + name, name, false);
     for (const std::string& path : how_.segments) {
       const std::string absolute = os::absolute_path(path);
       if (find_source(absolute) != nullptr) continue;
@@ -137,8 +135,8 @@ class upgrade_of_log {
       }
       return false;
     } catch (const error& e) {
-      if (e.code() == std::errc::no_such_file_or_directory) throw;
-      return false;  // a directory, or what else cannot be read
+      if (e.code() != std::errc::is_a_directory) throw;
+      return false;
     }
   }
 
@@ -149,8 +147,9 @@ class upgrade_of_log {
       const bool was_changed = h.log_id != identity{};
       if (!is_wanted && (!was_changed || h.tag != heap::database_tag)) return;
       if (h.in_log != 0 || (was_changed && h.tag == heap::database_tag))
-        throw error(errc::wrong_log, from + ": its last changes were made under another log, and may wait there; upgrade "
-                                            "it with that log");
+        throw error(errc::wrong_log, from +
+                                         ": its last changes were made under another log, and may wait there; upgrade "
+                                         "it with that log");
     }
     upgraded_segment& s = segments_.emplace_back();
     s.from = from;
@@ -212,14 +211,15 @@ class upgrade_of_log {
       if (found == segments_.end()) {
         if (how_.without_missing) continue;
         throw error(errc::segment_missing,
-                    log_.path() + ": the log knows of a segment that is not beside it, nor among those that were named; "
-                                  "put it back, or name it (--segment), or go on without it (--without-missing)");
+                    log_.path() +
+                        ": the log knows of a segment that is not beside it, nor among those that were named; "
+                        "put it back, or name it (--segment), or go on without it (--without-missing)");
       }
       if (found->source->applied() != 0 && found->source->applied() < mark.applied)
-        throw error(errc::wrong_log,
-                    found->from + ": is an older copy: it has the changes of the log " + log_.path() + " up to LSN " +
-                        std::to_string(found->source->applied()) + ", and the log knows that they were in it up to LSN " +
-                        std::to_string(mark.applied) + "; put files of the same moment in place");
+        throw error(errc::wrong_log, found->from + ": is an older copy: it has the changes of the log " + log_.path() +
+                                         " up to LSN " + std::to_string(found->source->applied()) +
+                                         ", and the log knows that they were in it up to LSN " +
+                                         std::to_string(mark.applied) + "; put files of the same moment in place");
     }
     for (const upgraded_segment& s : segments_)
       if (!s.raw && s.header.log_id == log_.id() && s.source->applied() > live_.to)
@@ -340,9 +340,10 @@ class upgrade_of_log {
       if (!s.is_database) continue;
       upgraded_database d = upgrade_database(*s.target);
       if (d.is_blank)
-        throw error(errc::damaged, s.from + ": nothing was ever committed to this database: a crash interrupted its "
-                                            "creation, or it was lost; remove it if the store never had it, or put the "
-                                            "right one back");
+        throw error(errc::damaged, s.from +
+                                       ": nothing was ever committed to this database: a crash interrupted its "
+                                       "creation, or it was lost; remove it if the store never had it, or put the "
+                                       "right one back");
       ++report_.databases;
       list_member(s);
       made.emplace_back(s.logged, std::move(d));
@@ -366,8 +367,9 @@ class upgrade_of_log {
     for (const auto& [file, d] : all)
       if (file == "main.db") return d.id;
     throw error(errc::segment_missing,
-                from_ + "main.db: the store's default database is missing; put it back, and all files of the same "
-                        "moment");
+                from_ +
+                    "main.db: the store's default database is missing; put it back, and all files of the same "
+                    "moment");
   }
   void list_member(const upgraded_segment& s) {
     listed_segment listed{};
@@ -395,7 +397,7 @@ class upgrade_of_log {
   const upgrade_options& how_;
   const first_log log_;
   const std::string from_, directory_, to_;
-  manifest status_;  // like which the new log is made
+  manifest status_;    // like which the new log is made
   identity own_id_{};  // of the new log
   log_part live_{};
   std::vector<upgraded_segment> segments_;

@@ -141,6 +141,22 @@ TEST(fixtures_of_format_1, are_upgraded_with_the_changes_in_their_log) {
   use_and_reopen(dir / "new", true);
 }
 
+TEST(fixtures_of_format_1, with_an_object_that_was_written_in_bulk) {
+  const temp_dir dir;
+  unpack(fixture("1-bulk"), dir / "old");
+  (void)upgrade(dir / "old", dir / "new");
+  {
+    const store s(dir / "new", opening());
+    EXPECT_EQ(fixtures::wrong_in_stretch(s, 12), "");
+    EXPECT_TRUE(s.verify().empty());
+  }
+  unpack(fixture("2-bulk"), dir / "later");
+  store_options how = opening();
+  how.memory.copied = rvm::copied_files::adopt;
+  const store s(dir / "later", how);
+  EXPECT_EQ(fixtures::wrong_in_stretch(s, 12), "");
+}
+
 TEST(fixtures_of_format_1, with_an_object_over_several_zones) {
   const temp_dir dir;
   unpack(fixture("1-long"), dir / "old");

@@ -252,6 +252,49 @@ TEST_F(damaged_upgrades, whose_bytes_are_damaged) {
       flip(file, random() % disk.current_bytes(file).size(), static_cast<std::uint8_t>(1U << random() % 8));
 }
 
+// Pages that a truncation was writing when the process ended.
+TEST(upgrades, accept_pages_that_were_half_written) {
+  sim::disk original;
+  unpack(fixture("1-memory"), original, "/old");
+  const rvm::segment_header header = rvm::read_segment_header(original, "/old/numbers");
+  const auto upgraded = [&](std::uint64_t word, bool was_written) {
+    const auto disk = original.crash(1, sim::policy::keep_all);
+    if (was_written) {
+      rvm::segment_header h = header;
+      h.sequence += 2;
+      h.applied += 4096 * 150;
+      h.applied_sequence = h.sequence;
+      h.checksum = rvm::header_checksum(h, offsetof(rvm::segment_header, checksum));
+      for (const std::uint64_t copy : {0, 4096}) disk->poke("/old/numbers", copy, std::as_bytes(std::span(&h, 1)));
+    }
+    const std::uint64_t garbage = 12345;
+    disk->poke("/old/numbers", header.data_offset + word * 800, std::as_bytes(std::span(&garbage, 1)));
+    (void)upgrade("/old/log", "/new", on(*disk));
+    rvm::options opened;
+    opened.mode = rvm::open_mode::open;
+    opened.disk = disk.get();
+    rvm::memory m("/new/log", opened);
+    EXPECT_TRUE(m.verify_segment("/new/numbers").empty());
+    EXPECT_EQ(fixtures::wrong_in_segment(m.map("/new/numbers").data(), 200), "");
+  };
+  upgraded(150, true);
+  expect_error(errc::damaged, {"/old/numbers", "offset 118784", "checksum"}, [&] { upgraded(150, false); });
+  expect_error(errc::damaged, {"/old/numbers", "offset 36864", "checksum"}, [&] { upgraded(50, true); });
+}
+
+// A bulk write whose record is in the log must be what the record says.
+TEST(upgrades, compare_pages_that_were_written_in_bulk) {
+  sim::disk disk;
+  unpack(fixture("1-bulk"), disk, "/old");
+  const rvm::segment_header header = rvm::read_segment_header(disk, "/old/main.db");
+  ASSERT_GT(header.length, std::uint64_t{10} << 20);
+  const std::uint64_t at = (std::uint64_t{8} << 20) / 4096 * 4096;
+  const std::byte is = disk.current_bytes("/old/main.db")[header.data_offset + at] ^ std::byte{1};
+  disk.poke("/old/main.db", header.data_offset + at, {&is, 1});
+  expect_error(errc::damaged, {"/old/log", "main.db", "offset 8388608"},
+               [&] { (void)upgrade("/old", "/new", on(disk)); });
+}
+
 // Of both copies of a header: nothing is guessed.
 TEST_F(damaged_upgrades, whose_headers_are_damaged_twice) {
   for (const char* file : {"/old/log", "/old/main.db"})

@@ -231,11 +231,11 @@ class damaged_upgrades : public ::testing::Test {
 };
 
 TEST_F(damaged_upgrades, whose_headers_are_damaged) {
-  for (std::uint64_t at = 0; at < 1024; at += at < 112 || at > 620 ? 3 : 61) {
+  for (std::uint64_t at = 0; at < 1024; at += at < 112 || at > 620 ? 5 : 61) {
     flip("/old/log", at, 0x10);
     flip("/old/log", 4096 + at, 0x81);
   }
-  for (std::uint64_t at = 0; at < 4096; at += at < 112 || at > 3990 ? 3 : 97) {
+  for (std::uint64_t at = 0; at < 4096; at += at < 112 || at > 3990 ? 5 : 397) {
     flip("/old/main.db", at, 0x10);
     flip("/old/parts.db", 4096 + at, 0x81);
   }
@@ -317,7 +317,7 @@ TEST_F(damaged_upgrades, whose_checksums_are_right) {
   const std::vector<std::byte> bytes = closed.current_bytes("/old/main.db");
   const std::uint64_t first_object = heap::headed_bookkeeping_blocks * heap::block_size;
   int refused = 0;
-  for (int n = 0; n < 1500; ++n) {
+  for (int n = 0; n < 600; ++n) {
     const std::uint64_t in_block = random() % 40, block = heap::headed_bookkeeping_blocks + random() % 8;
     const std::uint64_t places[] = {random() % sizeof(heap::database_header),
                                     heap::zone_kinds_at + random() % 4,
@@ -342,7 +342,7 @@ TEST_F(damaged_upgrades, whose_checksums_are_right) {
     damaged->poke("/old/main.db", rvm::segment_checksums_offset + at / 4096 * 4, std::as_bytes(std::span(&sum, 1)));
     refused += expect_right_or_refused(*damaged, "data offset " + std::to_string(at), true);
   }
-  EXPECT_GT(refused, 100);
+  EXPECT_GT(refused, 40);
 }
 
 }  // namespace

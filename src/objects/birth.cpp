@@ -202,11 +202,6 @@ bool birth::take_ahead(area& in, run& one) {
   return true;
 }
 
-bool birth::is_headed_ahead(const area& in) const {
-  const run& next = in.ahead.blocks != 0 ? in.ahead : in.spare;
-  return next.blocks != 0 && map_.is_headed(next.first);
-}
-
 bool birth::next_block(area& in, bool inside) {
   close_block(in, inside);
   if (inside && in.ahead.blocks == 0 && take_sparse_block(in)) return true;

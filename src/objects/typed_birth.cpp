@@ -119,6 +119,11 @@ bool birth::take_sparse_page(object_class& of) {
   return false;
 }
 
+bool birth::is_headed_ahead(const area& in) const {
+  const run& next = in.ahead.blocks != 0 ? in.ahead : in.spare;
+  return next.blocks != 0 && map_.is_headed(next.first);
+}
+
 // The next page that has no type.
 bool birth::take_page(area& in, object_class& of, bool inside) {
   for (;;) {

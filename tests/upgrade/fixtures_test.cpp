@@ -178,6 +178,7 @@ TEST(fixtures_of_format_1, with_an_object_over_several_zones) {
     all.clear();
     all.shrink_to_fit();
   });
+  EXPECT_GT(s.trim(), std::uint64_t{79} << 20);
   s.transact([&] {
     auto& all = s.root<fixtures::stretch>("stretch").numbers;
     all.resize((std::size_t{70} << 20) / 8);

@@ -332,7 +332,9 @@ std::vector<free_runs::run> birth::take_for_trim(std::uint64_t from) {
   std::vector<free_runs::run> taken;
   std::uint64_t blocks = 0;
   free_.for_each([&](std::uint64_t first, std::uint64_t length) {
-    for (std::uint64_t at = std::max(first, from), end = first + length; at < end;) {
+    // The zones of an object that lay over several are free to their ends, but the segment ends before.
+    const std::uint64_t end = std::min(first + length, region_.size() / block_size);
+    for (std::uint64_t at = std::max(first, from); at < end;) {
       const std::uint64_t next = trimmed_.end_of_run(at, end);
       if (!trimmed_.contains(at) && taken.size() < most_runs && blocks < most_blocks) {
         taken.push_back({at, std::min(next - at, most_blocks - blocks)});

@@ -13,6 +13,7 @@
 #include "objects/format.hpp"
 #include "segments/format.hpp"
 #include "segments/segment.hpp"
+#include "segments/segment_layout.hpp"
 #include "support/expect_error.hpp"
 #include "upgrade/first_log.hpp"
 #include "upgrade/unpacked.hpp"
@@ -343,6 +344,45 @@ TEST_F(damaged_upgrades, whose_checksums_are_right) {
     refused += expect_right_or_refused(*damaged, "data offset " + std::to_string(at), true);
   }
   EXPECT_GT(refused, 40);
+}
+
+// [heap.damage.said] of headed zones: what reads and verifies an upgraded store says what is wrong.
+TEST(upgraded_stores, say_what_is_damaged) {
+  std::mt19937_64 random(testing::UnitTest::GetInstance()->random_seed() + 3);
+  sim::disk disk;
+  unpack(fixture("1-closed"), disk, "/old");
+  (void)upgrade("/old", "/new", on(disk));
+  const rvm::segment_layout layout(rvm::read_segment_header(disk, "/new/main.db"));
+  const std::vector<std::byte> bytes = disk.current_bytes("/new/main.db");
+  int said = 0;
+  for (int n = 0; n < 400; ++n) {
+    const std::uint64_t block = heap::headed_bookkeeping_blocks + random() % 8;
+    const std::uint64_t places[] = {
+        heap::zone_kinds_at + random() % 4, heap::headed_entries_at + block * 8 + random() % 8,
+        heap::headed_starts_at + block * sizeof(heap::start_bits) + random() % sizeof(heap::start_bits),
+        heap::headed_bookkeeping_blocks * heap::block_size + random() % (64 << 10)};
+    const std::uint64_t at = places[random() % std::size(places)], page = at / 4096;
+    const std::uint64_t in_file = layout.find(page * 4096, 4096).at;
+    std::vector<std::byte> changed(bytes.begin() + static_cast<std::ptrdiff_t>(in_file),
+                                   bytes.begin() + static_cast<std::ptrdiff_t>(in_file + 4096));
+    changed[at % 4096] ^= static_cast<std::byte>(1 + random() % 255);
+    const std::uint32_t sum = rvm::crc32c(changed) ^ rvm::crc32c(std::vector<std::byte>(4096));
+    const auto damaged = disk.crash(1, sim::policy::keep_all);
+    const auto place = layout.checksum_of(page);
+    damaged->poke("/new/main.db", in_file, changed);
+    damaged->poke("/new/main.db", place.block + place.index * 4, std::as_bytes(std::span(&sum, 1)));
+    store_options how = opening(damaged.get());
+    how.mode = rvm::open_mode::read_only;
+    try {
+      const store s("/new", how);
+      said += s.verify().empty() ? 0 : 1;
+      (void)s.find_root<fixtures::drawing>("drawing");
+    } catch (const error& e) {
+      EXPECT_NE(std::string(e.what()).find('/'), std::string::npos) << e.what();
+      ++said;
+    }
+  }
+  EXPECT_GT(said, 100);
 }
 
 }  // namespace

@@ -33,6 +33,7 @@ RANK = {
     "objects": 11,
     "cache": 11,
     "store": 12,
+    "upgrade": 13,
     "pobj": 13,
     "languages": 14,
 }
@@ -56,6 +57,7 @@ PUBLIC_LAYERS = {
     "tenure/loader.hpp": "recoverable_heap",
     "tenure/store/options.hpp": "objects",
     "tenure/store/statistics.hpp": "objects",
+    "tenure/upgrade.hpp": "upgrade",
     "tenure/tenure.hpp": "store",
     "rvm/rvm.h": "classic",
     "rvm/rvm_segment.h": "classic",

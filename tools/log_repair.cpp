@@ -17,6 +17,7 @@
 #include "json_text.hpp"
 #include "log/checksum.hpp"
 #include "log/new_file.hpp"
+#include "log/unfinished.hpp"
 #include "log_command.hpp"
 #include "log_survey.hpp"
 #include "log_text.hpp"
@@ -313,6 +314,7 @@ int cut_log(os::disk& disk, const std::string& path, lsn at, const std::vector<s
 int renew_log(os::disk& disk, const std::string& path, const std::vector<std::string>& segments, bool give_up,
               bool as_json, std::FILE* out) {
   std::unique_ptr<log_files> old;
+  rvm::require_not_unfinished(disk, path);
   const bool exists = disk.exists(path);
   std::string unreadable;
   if (exists) {

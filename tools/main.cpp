@@ -28,6 +28,7 @@
 #include "progress_line.hpp"
 #include "store_command.hpp"
 #include "trim_command.hpp"
+#include "upgrade_command.hpp"
 
 namespace {
 
@@ -213,6 +214,14 @@ int main(int argc, char** argv) try {
   restore.flag("--with-damaged-pages", restored.with_damaged_pages, "Restore them as they are in the backup");
   restore.flag("--verify", restored.check, "Check everything in what is made");
   restore.flag("--json", as_json, "Write JSON");
+  tools::wanted_upgrade upgraded;
+  const auto upgrade = app.subcommand("upgrade", "Make a store, or a log with its segments, of format 1 anew");
+  upgrade.option("PATH", path, "The store's directory, or a log; nobody may have it open").required();
+  upgrade.option("TO", upgraded.to, "The directory to make").required();
+  upgrade.option("--segment", upgraded.segments, "Also this one: it is raw, or not beside the log").value_name("PATH");
+  upgrade.flag("--without-missing", upgraded.without_missing, "Go on though a segment that the log knows is missing");
+  upgrade.flag("--verify", upgraded.check, "Check everything in what is made");
+  upgrade.flag("--json", as_json, "Write JSON");
   const auto adopt = app.subcommand("adopt", "Check a copy that was made while a store was in use, and go on with it");
   adopt.option("PATH", path, "The store's directory, or a log; nobody may have it open").required();
   adopt.flag("--json", as_json, "Write JSON");
@@ -259,6 +268,11 @@ int main(int argc, char** argv) try {
       backed_up.path = absolute;
       backed_up.to = os::absolute_path(backed_up.to);
       return tools::make_backup(backed_up, as_json, out, &progress);
+    }
+    if (upgrade.chosen()) {
+      upgraded.path = absolute;
+      upgraded.to = os::absolute_path(upgraded.to);
+      return tools::upgrade_format(upgraded, as_json, out, &progress);
     }
     if (adopt.chosen()) return tools::adopt_copy(absolute, as_json, out, &progress);
     if (trim.chosen()) return tools::trim_store(absolute, as_json, out, &progress);

@@ -38,7 +38,7 @@ void for_each_object(const database_state& d, F&& f) {
 void count_blocks(const database_state& d, database_facts& facts) {
   std::uint64_t bookkeeping = 0;
   for (std::uint64_t b = 0; b < d.header().blocks_end; ++b) {
-    if (d.map->kind_of_zone(b / blocks_in_zone) != zone_kind::ordinary) {
+    if (!has_blocks(d.map->kind_of_zone(b / blocks_in_zone))) {
       b = (b / blocks_in_zone + 1) * blocks_in_zone - 1;
       continue;
     }
@@ -50,7 +50,7 @@ void count_blocks(const database_state& d, database_facts& facts) {
         break;
       case block_kind::typed:
         for (std::size_t n = 0; n < pages_in_block; ++n) {
-          const block_record& r = d.map->record(b);
+          const record_view r = d.map->record(b);
           facts.bytes += r.starts.count_in_page(n) * r.pages[n].stride();
         }
         ++facts.used_blocks;

@@ -10,6 +10,7 @@
 
 #include "log/checksum.hpp"
 #include "log/new_file.hpp"
+#include "log/unfinished.hpp"
 #include "os/process.hpp"
 
 namespace tenure::rvm {
@@ -231,6 +232,7 @@ manifest_file manifest_file::create(os::disk& disk, const std::string& path, uns
 manifest_file manifest_file::open(os::disk& disk, const std::string& path, os::access access) {
   const auto kind = access == os::access::read_only ? os::lock_kind::shared : os::lock_kind::exclusive;
   // A log that is repaired is replaced by a rename. The lock is valid only if the locked file still has the name.
+  require_not_unfinished(disk, path);
   for (;;) {
     auto file = disk.open(path, access);
     if (!file->try_lock(kind))
@@ -241,6 +243,7 @@ manifest_file manifest_file::open(os::disk& disk, const std::string& path, os::a
 }
 
 manifest_file manifest_file::open_unlocked(os::disk& disk, const std::string& path) {
+  require_not_unfinished(disk, path);
   return validate(disk.open(path, os::access::read_only), path, os::access::read_only);
 }
 
@@ -268,8 +271,10 @@ manifest_file manifest_file::validate(std::unique_ptr<os::file> file, const std:
       if (of_version_1 || (h.version != log_format_version && h.length >= sizeof h && h.length <= bytes.size() &&
                            h.checksum == checksum_of(os::const_bytes(bytes).first(h.length))))
         throw error(errc::wrong_version, path + ": log format version " + std::to_string(h.version) +
-                                             ", this library has " + std::to_string(log_format_version) +
-                                             "; recover it with the version of the library that wrote it");
+                                             ", this library has " + std::to_string(log_format_version) + "; " +
+                                             (of_version_1 ? "`tenure upgrade` makes a new log of it and its segments, "
+                                                             "or a new store of its store"
+                                                           : "use the version of the library that wrote it"));
     }
     copies[i] = decode(bytes, flaws[i]);
   }

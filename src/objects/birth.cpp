@@ -33,7 +33,9 @@ birth::birth(block_map& map, rvm::region& region, const store_tuning& tune, grow
   if (unused_from_ % blocks_in_zone != 0 && map.kind_of_zone(unused_from_ / blocks_in_zone) == zone_kind::continued)
     unused_from_ = (unused_from_ / blocks_in_zone + 1) * blocks_in_zone;
   if (map.header().trims != 0) spaceless_.add(0, unused_from_);
-  if (unused_from_ % blocks_in_zone == 0) unused_from_ += bookkeeping_blocks;
+  // Nor are objects made in the first blocks of a headed zone.
+  if (unused_from_ % blocks_in_zone < bookkeeping_blocks)
+    unused_from_ = unused_from_ / blocks_in_zone * blocks_in_zone + bookkeeping_blocks;
 }
 
 birth::~birth() {
@@ -60,9 +62,14 @@ address birth::make(const new_object& what, maker who) {
   const bool mine = who == maker::writer && in_transaction_;
   const bool is_small = size + alignment <= largest_small;
   area& in = mine ? transaction_area_ : other_area_;
-  object_class* const of = find_class(what, mine);
+  object_class* of = find_class(what, mine);
   const auto try_allocate = [&] {
-    return of != nullptr ? try_allocate_typed(in, *of, mine) : try_allocate_small(in, size, alignment, mine);
+    if (of != nullptr) {
+      const address typed = try_allocate_typed(in, *of, mine);
+      if (typed != 0 || !is_headed_ahead(in)) return typed;
+      of = nullptr;
+    }
+    return try_allocate_small(in, size, alignment, mine);
   };
   address at = is_small ? try_allocate() : 0;
   while (at == 0) {
@@ -212,7 +219,7 @@ std::optional<std::uint64_t> birth::take_last(std::set<std::uint64_t>& sparse, b
     const std::uint64_t block = *sparse.rbegin();
     sparse.erase(block);
     // The zone may have been emptied since. Then a large object may lie where its bookkeeping was.
-    if (map_.kind_of_zone(block / blocks_in_zone) != zone_kind::ordinary) continue;
+    if (!has_blocks(map_.kind_of_zone(block / blocks_in_zone))) continue;
     if (map_.entry(block).kind == kind && map_.find_transient_block(block) == nullptr) return block;
   }
   return std::nullopt;
@@ -325,7 +332,9 @@ std::vector<free_runs::run> birth::take_for_trim(std::uint64_t from) {
   std::vector<free_runs::run> taken;
   std::uint64_t blocks = 0;
   free_.for_each([&](std::uint64_t first, std::uint64_t length) {
-    for (std::uint64_t at = std::max(first, from), end = first + length; at < end;) {
+    // The zones of an object that lay over several are free to their ends, but the segment ends before.
+    const std::uint64_t end = std::min(first + length, region_.size() / block_size);
+    for (std::uint64_t at = std::max(first, from); at < end;) {
       const std::uint64_t next = trimmed_.end_of_run(at, end);
       if (!trimmed_.contains(at) && taken.size() < most_runs && blocks < most_blocks) {
         taken.push_back({at, std::min(next - at, most_blocks - blocks)});
@@ -361,13 +370,14 @@ void birth::scan_old_blocks() {
       scan_from_ = (block / blocks_in_zone + 1) * blocks_in_zone - 1;
       continue;
     }
-    if (block % blocks_in_zone >= bookkeeping_blocks && map_.find_transient_block(block) == nullptr) offer(block);
+    if (map_.find_transient_block(block) == nullptr) offer(block);
   }
 }
 
 void birth::offer(std::uint64_t block) {
+  if (block % blocks_in_zone < bookkeeping_blocks) return;  // of a headed zone
   if (!map_.holds_persistent(block)) return give_back(block, 1);
-  const block_record& r = map_.record(block);
+  const record_view r = map_.record(block);
   if (r.entry.kind == block_kind::small && r.entry.used <= worth_filling_) sparse_.insert(block);
   if (r.entry.kind != block_kind::typed) return;
   for (std::size_t n = 0; n < pages_in_block; ++n) {

@@ -153,6 +153,8 @@ class birth {
   std::optional<std::uint64_t> take_last(std::set<std::uint64_t>& sparse, block_kind kind) const;
   void close_block(area& in, bool inside);
   bool take_ahead(area& in, run& one);
+  // Whether the next block of take_ahead() is in a headed zone, and cannot have typed pages.
+  [[nodiscard]] bool is_headed_ahead(const area& in) const;
   // typed_birth.cpp
   object_class* find_class(const new_object& what, bool inside);
   object_class& class_of(page_word word);
@@ -168,7 +170,7 @@ class birth {
   void leave(cursor& at);
   void restore_cursors();
   void keep_cursors();
-  [[nodiscard]] bool is_worth_filling(const block_record& r, std::size_t page) const;
+  [[nodiscard]] bool is_worth_filling(const record_view& r, std::size_t page) const;
   void check_classes() const;
   // Take blocks that have no owner. The caller owns them then.
   run take_blocks(std::uint64_t least, std::uint64_t most);

@@ -12,13 +12,14 @@ using rvm::require_invariant;
 
 void block_map::check() const {
   const std::uint64_t end = header().blocks_end;
-  require_invariant(end >= bookkeeping_blocks && end <= blocks_, "the blocks that were ever used lie in the database");
+  require_invariant(end >= bookkeeping_blocks_of(kind_of_zone(0)) && end <= blocks_,
+                    "the blocks that were ever used lie in the database");
   for (std::uint64_t zone = (end + blocks_in_zone - 1) / blocks_in_zone; zone < blocks_ / blocks_in_zone; ++zone)
     require_invariant(kind_of_zone(zone) == zone_kind::unused, "zones that were never used are unused");
   for (std::uint64_t block = 0; block < end;) {
     const std::uint64_t zone = block / blocks_in_zone;
-    require_invariant(zone != 0 || kind_of_zone(zone) == zone_kind::ordinary, "the first zone has the header");
-    if (kind_of_zone(zone) != zone_kind::ordinary) {
+    require_invariant(zone != 0 || has_blocks(kind_of_zone(zone)), "the first zone has the header");
+    if (!has_blocks(kind_of_zone(zone))) {
       // Behind large objects check_large() skips the zones that they continue into.
       require_invariant(kind_of_zone(zone) == zone_kind::unused,
                         "a zone without bookkeeping belongs to a large object");
@@ -30,7 +31,7 @@ void block_map::check() const {
 }
 
 bool block_map::is_unused(std::uint64_t zone) const {
-  for (std::uint64_t n = bookkeeping_blocks; n < blocks_in_zone; ++n)
+  for (std::uint64_t n = bookkeeping_blocks_of(kind_of_zone(zone)); n < blocks_in_zone; ++n)
     if (entry(zone * blocks_in_zone + n).kind != block_kind::unused) return false;
   return true;
 }
@@ -39,9 +40,9 @@ std::uint64_t block_map::check_block(std::uint64_t block) const {
   const block_entry& e = entry(block);
   if (e.kind != block_kind::typed)
     require_invariant(record(block).pages == page_words{}, "only blocks of typed pages have words for them");
-  const bool is_bookkeeping = block % blocks_in_zone < bookkeeping_blocks;
-  require_invariant((e.kind == block_kind::bookkeeping) == is_bookkeeping, "a zone begins with its bookkeeping");
-  if (is_bookkeeping) return block + 1;
+  require_invariant((e.kind == block_kind::bookkeeping) == is_bookkeeping(block), "a zone begins with its bookkeeping");
+  require_invariant(e.kind != block_kind::typed || !is_headed(block), "objects of a headed zone have headers");
+  if (is_bookkeeping(block)) return block + 1;
   const start_bits& here = starts(block);
   if (const transient_block* const y = find_transient_block(block); y != nullptr && y->first == block) {
     // [heap.object.once]

@@ -102,6 +102,14 @@ struct block_record {
 };
 static_assert(sizeof(block_record) == record_size);
 
+// What is stored of a block, wherever its zone has it. Blocks of headed zones have no typed pages, and these words must
+// not be written.
+struct record_view {
+  block_entry& entry;
+  page_words& pages;
+  start_bits& starts;
+};
+
 // The transient objects of a block, or of the run of blocks of one large object.
 struct transient_block {
   start_bits starts;           // transient objects
@@ -186,12 +194,23 @@ class block_map {
   [[nodiscard]] zone_kind& kind_of_zone(std::uint64_t zone) const {
     return *reinterpret_cast<zone_kind*>(home_ + zone_kinds_at + zone);
   }
-  [[nodiscard]] block_record& record(std::uint64_t block) const {
+  [[nodiscard]] record_view record(std::uint64_t block) const {
     assert(block < blocks_);
-    return *reinterpret_cast<block_record*>(zone_start(block / blocks_in_zone) + record_offset(block % blocks_in_zone));
+    const std::uint64_t zone = block / blocks_in_zone;
+    if (kind_of_zone(zone) == zone_kind::headed) [[unlikely]]
+      return headed_record(zone_start(zone), block % blocks_in_zone);
+    auto& stored = *reinterpret_cast<block_record*>(zone_start(zone) + record_offset(block % blocks_in_zone));
+    return {stored.entry, stored.pages, stored.starts};
   }
   [[nodiscard]] block_entry& entry(std::uint64_t block) const { return record(block).entry; }
   [[nodiscard]] start_bits& starts(std::uint64_t block) const { return record(block).starts; }
+  [[nodiscard]] bool is_headed(std::uint64_t block) const {
+    return kind_of_zone(block / blocks_in_zone) == zone_kind::headed;
+  }
+  // Not for blocks of zones that belong to a large object.
+  [[nodiscard]] bool is_bookkeeping(std::uint64_t block) const {
+    return block % blocks_in_zone < bookkeeping_blocks_of(kind_of_zone(block / blocks_in_zone));
+  }
 
   // Other threads may be setting the entry. Only the thread with the lock of births may use what the entry refers to.
   [[nodiscard]] transient_block* find_transient_block(std::uint64_t block) const {
@@ -216,12 +235,12 @@ class block_map {
     for (std::uint64_t b = first; b < first + span; ++b)
       std::atomic_ref(transient_blocks_[b]).store(reinterpret_cast<std::uintptr_t>(to), std::memory_order_relaxed);
   }
-  // Whether no block of an ordinary zone has objects.
+  // Whether no block of a zone with blocks has objects.
   [[nodiscard]] bool is_unused(std::uint64_t zone) const;
   // Whether a persistent object, or a part of one, may lie in the block. Not for blocks of bookkeeping.
   [[nodiscard]] bool holds_persistent(std::uint64_t block) const {
     const zone_kind kind = kind_of_zone(block / blocks_in_zone);
-    return kind == zone_kind::continued || (kind == zone_kind::ordinary && entry(block).kind != block_kind::unused);
+    return kind == zone_kind::continued || (has_blocks(kind) && entry(block).kind != block_kind::unused);
   }
 
   // The object in which the address lies. An address in an object's header is in no object.
@@ -244,11 +263,11 @@ class block_map {
   template <class F>
   void for_each_persistent(std::uint64_t first, std::uint64_t end, F&& f) const {
     for (std::uint64_t b = first; b < end; ++b) {
-      if (kind_of_zone(b / blocks_in_zone) != zone_kind::ordinary) {
+      if (!has_blocks(kind_of_zone(b / blocks_in_zone))) {
         b = (b / blocks_in_zone + 1) * blocks_in_zone - 1;
         continue;
       }
-      const block_record& r = record(b);
+      const record_view r = record(b);
       if (has_objects(r.entry.kind))
         r.starts.for_each([&](std::uint64_t g) { f(object_of_bit(start_of(b), r.pages, g)); });
     }
@@ -292,7 +311,13 @@ class block_map {
   [[nodiscard]] std::uint64_t check_large(std::uint64_t first) const;
   static void check_typed_starts(const page_words& pages, const start_bits& starts);
   template <class F>
-  static void for_each_typed_in(const block_record& r, address block, address from, address to, F&& f);
+  static void for_each_typed_in(const record_view& r, address block, address from, address to, F&& f);
+  [[nodiscard]] static record_view headed_record(address zone, std::uint64_t block_in_zone) {
+    // In memory that is only read. It is the same for all.
+    static constexpr page_words untyped{};
+    return {reinterpret_cast<block_entry*>(zone + headed_entries_at)[block_in_zone], const_cast<page_words&>(untyped),
+            reinterpret_cast<start_bits*>(zone + headed_starts_at)[block_in_zone]};
+  }
   // A byte of this block may belong to an object that begins in another block. Returns that block: this one, or the
   // first of a run.
   [[nodiscard]] std::uint64_t head_of(std::uint64_t block) const;
@@ -310,7 +335,7 @@ inline std::uint64_t block_map::head_of(std::uint64_t block) const {
     while (kind_of_zone(zone) == zone_kind::continued && zone != 0) --zone;
     block = (zone + 1) * blocks_in_zone - 1;  // the last block of the zone in which the object begins
   }
-  if (kind_of_zone(zone) != zone_kind::ordinary) return start_bits::none;
+  if (!has_blocks(kind_of_zone(zone))) return start_bits::none;
   const block_entry& e = entry(block);
   switch (e.kind) {
     case block_kind::small:
@@ -338,7 +363,7 @@ inline found_object block_map::find(address at) const {
   }
   const std::uint64_t head = head_of(block);
   if (head == start_bits::none) return {};
-  const block_record& r = record(head);
+  const record_view r = record(head);
   if (r.entry.kind == block_kind::typed) {
     const address object = find_typed(r.pages, r.starts, start_of(block), at);
     return object != 0 ? found_object{object, true, nullptr} : found_object{};
@@ -361,7 +386,7 @@ template <class F>
 void block_map::for_each_persistent_in(address from, address to, F&& f) const {
   const std::uint64_t head = head_of(block_of(from));
   if (head == start_bits::none) return;
-  const block_record& r = record(head);
+  const record_view r = record(head);
   const start_bits& bits = r.starts;
   if (r.entry.kind == block_kind::typed) return for_each_typed_in(r, start_of(head), from, to, f);
   if (head != block_of(from) || r.entry.kind == block_kind::large) {
@@ -390,7 +415,7 @@ void block_map::for_each_persistent_in(address from, address to, F&& f) const {
 
 template <class F>
 void block_map::for_each_typed_run(std::uint64_t block, address from, address to, F&& f) const {
-  const block_record& r = record(block);
+  const record_view r = record(block);
   const address start = start_of(block);
   for (std::uint64_t n = (from - start) / typed_page_size; n <= (to - 1 - start) / typed_page_size; ++n) {
     if (!r.pages[n].is_typed()) continue;
@@ -408,7 +433,7 @@ void block_map::for_each_typed_run(std::uint64_t block, address from, address to
 }
 
 template <class F>
-void block_map::for_each_typed_in(const block_record& r, address block, address from, address to, F&& f) {
+void block_map::for_each_typed_in(const record_view& r, address block, address from, address to, F&& f) {
   for (std::uint64_t n = (from - block) / typed_page_size; n < pages_in_block; ++n) {
     const address page = block + n * typed_page_size;
     if (page >= to) return;

@@ -130,7 +130,8 @@ void database_state::read() {
     throw error(errc::wrong_version, file + ": was written by version " + std::to_string(h.version) +
                                          " of the format, or on a machine of another kind; this program has version " +
                                          std::to_string(database_header::right_version) +
-                                         "; open it with a program of the version that wrote it");
+                                         (h.version == 1 ? "; `tenure upgrade` makes a new store of one of version 1"
+                                                         : "; open it with a program of the version that wrote it"));
   if (h.checksum != header_checksum(h)) throw error(errc::damaged, file + ": its header fails its checksum");
   if (h.incompatible != 0 || (h.read_only_compatible != 0 && !owner.is_read_only()))
     throw error(errc::wrong_version, file + ": uses features that this version does not know");
@@ -291,8 +292,7 @@ void database_state::restorable_parts(const rvm::memory_range& page, std::vector
 }
 
 bool database_state::is_bookkeeping(std::uint64_t block) const {
-  return map->kind_of_zone(block / blocks_in_zone) != zone_kind::continued &&
-         block % blocks_in_zone < bookkeeping_blocks;
+  return map->kind_of_zone(block / blocks_in_zone) != zone_kind::continued && map->is_bookkeeping(block);
 }
 
 // The stabilizer announces what it writes. The database's header is changed by the transaction that makes it, too.
@@ -305,8 +305,7 @@ bool database_state::is_announced(const rvm::memory_range& page) const noexcept 
 bool database_state::allows_stray_write(const std::byte* at) const noexcept {
   const auto where = reinterpret_cast<address>(at);
   const std::uint64_t block = map->block_of(where);
-  if (map->kind_of_zone(block / blocks_in_zone) == zone_kind::ordinary && block % blocks_in_zone < bookkeeping_blocks)
-    return false;
+  if (has_blocks(map->kind_of_zone(block / blocks_in_zone)) && map->is_bookkeeping(block)) return false;
   bool recoverable = false;
   map->for_each_persistent_in(where, where + 1, [&](address) { recoverable = true; });
   return !recoverable;

@@ -9,6 +9,8 @@
 // A zone's bookkeeping is: page 0 (in zone 0 the database's header); zone kinds (in zone 0 only); a record for each
 // block. The area of vtable slots is below home and in no file.
 //
+// Zones of format 1, which an upgrade leaves where they are, have less bookkeeping, and no typed pages.
+//
 // Objects of one type and size, if these are exactly known, lie in typed pages, one behind the other. What they are is
 // said by the page's word in the block's record. All other objects have a header each.
 //
@@ -33,12 +35,14 @@ constexpr std::uint64_t granule = 16;  // at most one object starts in each; tho
 constexpr std::uint64_t block_size = 8 << 10, zone_size = 256 << 10;
 constexpr std::uint64_t zone_kinds_at = 4 << 10, records_at = 8 << 10;
 constexpr std::uint64_t bookkeeping_blocks = 2;
+constexpr std::uint64_t headed_entries_at = 8 << 10, headed_starts_at = 12 << 10, headed_bookkeeping_blocks = 2;
 constexpr std::uint64_t largest_reservation = std::uint64_t{1} << 30;
 constexpr std::uint64_t least_growth = 128 << 10, most_growth = 1 << 20, growth_unit = 32 << 10;
 #else
 constexpr std::uint64_t block_size = 32 << 10, zone_size = 64 << 20;
 constexpr std::uint64_t zone_kinds_at = 4 << 10, records_at = 32 << 10;
 constexpr std::uint64_t bookkeeping_blocks = 21;
+constexpr std::uint64_t headed_entries_at = 32 << 10, headed_starts_at = 48 << 10, headed_bookkeeping_blocks = 18;
 constexpr std::uint64_t largest_reservation = std::uint64_t{1} << 40;
 constexpr std::uint64_t least_growth = 4 << 20, most_growth = 256 << 20, growth_unit = 2 << 20;
 #endif
@@ -67,9 +71,19 @@ constexpr std::uint64_t largest_small = block_size / 4;
 
 enum class zone_kind : std::uint8_t {
   unused = 0,
+  headed = 1,     // of format 1: all objects have headers, and the bookkeeping is another
   continued = 2,  // all of it belongs to an object that starts in a zone before
-  ordinary = 3,   // 1 was one without typed pages, of version 1
+  ordinary = 3,
 };
+// [heap.zone.headed]. Whether a zone of this kind has bookkeeping, and blocks.
+[[nodiscard]] constexpr bool has_blocks(zone_kind kind) {
+  return kind == zone_kind::ordinary || kind == zone_kind::headed;
+}
+// How much of a zone of this kind is bookkeeping. No object is made in the first bookkeeping_blocks of any zone, but
+// those of a headed zone may have some.
+[[nodiscard]] constexpr std::uint64_t bookkeeping_blocks_of(zone_kind kind) {
+  return kind == zone_kind::headed ? headed_bookkeeping_blocks : bookkeeping_blocks;
+}
 
 enum class block_kind : std::uint8_t {
   unused = 0,
@@ -88,6 +102,10 @@ struct block_entry {
   std::uint32_t span;  // large: blocks, of all zones; continued: blocks back to the first, in the same zone
 };
 static_assert(sizeof(block_entry) == 8);
+// A headed zone has no records, but an entry for each block, and then start bits for each block.
+static_assert(headed_entries_at + blocks_in_zone * sizeof(block_entry) <= headed_starts_at &&
+              headed_starts_at + blocks_in_zone * granules_in_block / 8 <= headed_bookkeeping_blocks * block_size &&
+              headed_bookkeeping_blocks <= bookkeeping_blocks);
 
 constexpr std::uint32_t most_types = 1 << 20;  // of a database
 

@@ -14,8 +14,7 @@ const known_type* type_at(const database_set& store, address object, std::uint64
   const database_state* const in = store.at(reinterpret_cast<const void*>(object));
   if (in == nullptr) return nullptr;
   const found_object found = in->map->find_start(object);
-  if (!found && in->map->kind_of_zone(in->map->block_of(object) / blocks_in_zone) != zone_kind::ordinary)
-    return nullptr;
+  if (!found && !has_blocks(in->map->kind_of_zone(in->map->block_of(object) / blocks_in_zone))) return nullptr;
   const object_facts facts = found ? in->map->facts(found) : in->map->facts(object);
   size = facts.size;
   return in->types->find(facts.type);

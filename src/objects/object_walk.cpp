@@ -11,7 +11,7 @@ namespace {
 
 sound_object sound_if(const database_state& in, const object_facts& object) {
   const std::uint64_t offset = object.at - in.map->home(), end = in.region.size();
-  if (offset < bookkeeping_size || offset >= end) return {};
+  if (offset < bookkeeping_blocks_of(in.map->kind_of_zone(0)) * block_size || offset >= end) return {};
   const known_type* const type = in.types->find(object.type);
   if (object.size == 0 || object.size > end - offset || type == nullptr || type->words == nullptr) return {};
   return {&in, object.at, object.size, type, true};
@@ -43,9 +43,7 @@ bool is_damaged_object(const database_set& store, const void* at) {
   const auto object = reinterpret_cast<address>(at);
   if (in == nullptr || object % 8 != 0 || object - in->map->home() >= in->region.size()) return false;
   const std::uint64_t block = in->map->block_of(object);
-  if (in->map->kind_of_zone(block / blocks_in_zone) != zone_kind::ordinary ||
-      block % blocks_in_zone < bookkeeping_blocks)
-    return false;
+  if (!has_blocks(in->map->kind_of_zone(block / blocks_in_zone)) || in->map->is_bookkeeping(block)) return false;
   return in->map->starts(block).test((object - in->map->start_of(block)) / granule);
 }
 

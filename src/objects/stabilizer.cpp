@@ -287,8 +287,9 @@ void stabilizer::write_bookkeeping(database_state& in) {
 }
 
 void stabilizer::open_zone(database_state& in, std::uint64_t zone) {
-  if (in.map->kind_of_zone(zone) == zone_kind::ordinary) return;
-  write(in.map->kind_of_zone(zone)) = zone_kind::ordinary;
+  if (has_blocks(in.map->kind_of_zone(zone))) return;
+  const zone_kind kind = zone == 0 && in.owner.how().tune.headed ? zone_kind::headed : zone_kind::ordinary;
+  write(in.map->kind_of_zone(zone)) = kind;
   // The zone's bookkeeping may have been in use before, or a large object may have covered it. What memory shows then is
   // not what the file has [heap.zone.covered].
   const bool is_covered = in.birth->has_covered(zone);
@@ -299,7 +300,7 @@ void stabilizer::open_zone(database_state& in, std::uint64_t zone) {
     declare_write(bytes, piece);
     std::memset(bytes, 0, piece);
   }
-  for (std::uint64_t n = 0; n < bookkeeping_blocks; ++n)
+  for (std::uint64_t n = 0; n < bookkeeping_blocks_of(kind); ++n)
     write(in.map->entry(zone * blocks_in_zone + n)) = {block_kind::bookkeeping, 0, 0, 0};
 }
 
@@ -312,7 +313,7 @@ void stabilizer::write_block(database_state& in, transient_block& y) {
   assert(first <= last && stored.is_disjoint_from(y.promoted));  // [heap.object.once]
   declare_write(&stored.word(first), (last - first + 1) * sizeof(std::uint64_t));
   for (std::size_t n = first; n <= last; ++n) stored.word(n) |= y.promoted.word(n);
-  block_record& record = in.map->record(y.first);
+  const record_view record = in.map->record(y.first);
   block_entry& entry = write(record.entry);
   assert(entry.kind == block_kind::unused || (y.kind != block_kind::large && entry.kind == y.kind));
   if (y.kind == block_kind::typed) {
@@ -348,7 +349,7 @@ void stabilizer::free_destroyed(database_state& in) {
   for (const address object : in.destroyed) {
     const std::uint64_t block = in.map->block_of(object);
     const std::uint64_t bit = (object - in.map->start_of(block)) / granule;
-    block_record& record = in.map->record(block);
+    const record_view record = in.map->record(block);
     if (!record.starts.test(bit)) continue;
     write(record.starts.word(bit / 64)) &= ~(std::uint64_t{1} << (bit % 64));
     block_entry& entry = write(record.entry);
@@ -378,11 +379,13 @@ void stabilizer::free_destroyed(database_state& in) {
       for (std::uint64_t n = bookkeeping_blocks; n < blocks_in_zone; ++n) freed.push_back(b + n);
     }
   }
-  // Large objects can continue over unused zones.
+  // Large objects can continue over unused zones. Headed zones stay: their first blocks may have had objects, and would
+  // become bookkeeping [heap.zone.headed].
   std::ranges::sort(emptier);
   emptier.erase(std::unique(emptier.begin(), emptier.end()), emptier.end());
   for (const std::uint64_t zone : emptier) {
-    if (zone != 0 && in.map->is_unused(zone)) write(in.map->kind_of_zone(zone)) = zone_kind::unused;
+    if (zone != 0 && in.map->kind_of_zone(zone) == zone_kind::ordinary && in.map->is_unused(zone))
+      write(in.map->kind_of_zone(zone)) = zone_kind::unused;
   }
 }
 

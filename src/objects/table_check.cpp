@@ -42,8 +42,8 @@ class table_check {
   template <class T>
   [[nodiscard]] bool is_inside(const T* first, std::uint64_t count) const {
     const std::uint64_t offset = reinterpret_cast<address>(first) - of_.map->home(), size = of_.region.size();
-    return offset >= bookkeeping_size && offset < size && offset % alignof(T) == 0 &&
-           count <= (size - offset) / sizeof(T);
+    return offset >= bookkeeping_blocks_of(of_.map->kind_of_zone(0)) * block_size && offset < size &&
+           offset % alignof(T) == 0 && count <= (size - offset) / sizeof(T);
   }
   // Whether the bookkeeping knows these objects. Otherwise a writer could get memory that is in use but counts as free.
   // Readers do not need the check.
@@ -76,8 +76,8 @@ class table_check {
   void check_zones() const {
     for (std::uint64_t zone = 0; zone < (of_.map->capacity() + zone_size - 1) / zone_size; ++zone) {
       const zone_kind kind = of_.map->kind_of_zone(zone);
-      const std::uint64_t needed = kind == zone_kind::ordinary ? bookkeeping_size : 1;  // bytes of it
-      const bool is_known = kind == zone_kind::unused || kind == zone_kind::ordinary || kind == zone_kind::continued;
+      const std::uint64_t needed = has_blocks(kind) ? bookkeeping_blocks_of(kind) * block_size : 1;  // bytes of it
+      const bool is_known = kind == zone_kind::unused || kind == zone_kind::continued || has_blocks(kind);
       if (!is_known || (kind != zone_kind::unused && zone * zone_size + needed > of_.region.size()))
         fail("zone " + std::to_string(zone) + " is of kind " + std::to_string(static_cast<int>(kind)));
     }

@@ -91,7 +91,7 @@ bool birth::next_page(area& in, object_class& of, bool inside) {
   return (inside && take_sparse_page(of)) || take_page(in, of, inside);
 }
 
-bool birth::is_worth_filling(const block_record& r, std::size_t page) const {
+bool birth::is_worth_filling(const record_view& r, std::size_t page) const {
   const std::uint64_t slots = r.pages[page].slots(), taken = r.starts.count_in_page(page);
   return r.pages[page].is_sound() && taken < slots && taken * 100 <= slots * tune_.refill;
 }
@@ -104,7 +104,7 @@ bool birth::take_sparse_page(object_class& of) {
     const std::uint64_t block = map_.block_of(page);
     const std::size_t n = (page - map_.start_of(block)) / typed_page_size;
     if (map_.kind_of_zone(block / blocks_in_zone) != zone_kind::ordinary) continue;
-    const block_record& r = map_.record(block);
+    const record_view r = map_.record(block);
     if (r.entry.kind != block_kind::typed || r.pages[n] != of.word || !is_worth_filling(r, n)) continue;
     transient_block* y = map_.find_transient_block(block);
     if (y == nullptr) {
@@ -117,6 +117,11 @@ bool birth::take_sparse_page(object_class& of) {
     return true;
   }
   return false;
+}
+
+bool birth::is_headed_ahead(const area& in) const {
+  const run& next = in.ahead.blocks != 0 ? in.ahead : in.spare;
+  return next.blocks != 0 && map_.is_headed(next.first);
 }
 
 // The next page that has no type.
@@ -141,7 +146,7 @@ bool birth::take_page(area& in, object_class& of, bool inside) {
     close_typed(in, inside);
     if (inside && in.ahead.blocks == 0 && take_sparse_typed(in)) continue;
     run block;
-    if (!take_ahead(in, block)) return false;
+    if (is_headed_ahead(in) || !take_ahead(in, block)) return false;
     in.typed = &make_transient_block(block.first, 1, block_kind::typed);
     in.typed_is_zeroed = block.zeroed;
     in.next_page = 0;

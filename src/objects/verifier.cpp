@@ -64,7 +64,8 @@ class verifier {
     for (const std::uint64_t offset : store_.memory().verify_segment(d.file)) {
       std::string text = d.file + ": the page at offset " + std::to_string(offset) + " is damaged";
       const address page = d.home + offset;
-      if (offset % zone_size < bookkeeping_size) {
+      const std::uint64_t block = offset / block_size;
+      if (d.map->kind_of_zone(block / blocks_in_zone) != zone_kind::continued && d.map->is_bookkeeping(block)) {
         say(text + ": bookkeeping");
         continue;
       }
@@ -83,14 +84,14 @@ class verifier {
       return say(d.file + ": blocks_end is " + std::to_string(end) + ", beyond the segment's end");
     for (std::uint64_t b = 0; b < end; ++b) {
       const std::uint64_t zone = b / blocks_in_zone;
-      if (d.map->kind_of_zone(zone) != zone_kind::ordinary) {
+      if (!has_blocks(d.map->kind_of_zone(zone))) {
         b = (zone + 1) * blocks_in_zone - 1;
         continue;
       }
       const block_entry& e = d.map->entry(b);
       if (e.kind != block_kind::typed && d.map->record(b).pages != page_words{})
         say(at(d, b) + ": has types for its pages, but is not of that kind");
-      if (b % blocks_in_zone < bookkeeping_blocks) {
+      if (d.map->is_bookkeeping(b)) {
         if (e.kind != block_kind::bookkeeping) say(at(d, b) + ": is not marked as bookkeeping");
         continue;
       }
@@ -109,7 +110,10 @@ class verifier {
           say(at(d, b) + ": continues a large object that is not there");
         break;
       case block_kind::small: check_small(d, b, e); break;
-      case block_kind::typed: check_typed(d, b, e); break;
+      case block_kind::typed:
+        if (d.map->is_headed(b)) say(at(d, b) + ": has typed pages, but its zone has none");
+        check_typed(d, b, e);
+        break;
       case block_kind::large: check_large(d, b, e); break;
       default: say(at(d, b) + ": is of unknown kind " + std::to_string(static_cast<int>(e.kind)));
     }
@@ -163,7 +167,7 @@ class verifier {
   }
 
   void check_typed(database_state& d, std::uint64_t b, const block_entry& e) {
-    const block_record& r = d.map->record(b);
+    const record_view r = d.map->record(b);
     const auto page_text = [&](std::size_t n) {
       return at(d, b) + ": the typed page at " +
              os::hexadecimal(reinterpret_cast<void*>(d.map->start_of(b) + n * typed_page_size));

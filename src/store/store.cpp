@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "log/invariant.hpp"
+#include "log/unfinished.hpp"
 #include "objects/object_text.hpp"
 #include "objects/verifier.hpp"
 #include "os/file.hpp"
@@ -49,6 +50,7 @@ store_state::store_state(const std::string& in, const store_options& options)
   os::disk& disk = disk_of(how);
   const std::string log = directory + "/log", main = file_of("main");
   const bool exists = disk.exists(log);
+  rvm::require_not_unfinished(disk, log);
   if (!exists && disk.exists(main))
     throw error(std::make_error_code(std::errc::no_such_file_or_directory),
                 log + ": the store's log is missing, though its database " + main +

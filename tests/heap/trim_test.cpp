@@ -213,5 +213,20 @@ TEST_F(trim, is_whole_after_a_crash_at_every_operation) {
   EXPECT_GT(with_holes, 10U);
 }
 
+// Its last zone is free to the end, beyond the end of the segment.
+TEST(trim_of_a_large_object, ends_where_the_segment_ends) {
+  const temp_dir dir;
+  store s(dir / "store", small_store());
+  auto& numbers = s.root<tenure::vector<std::uint64_t>>("numbers");
+  s.transact([&] { numbers.resize((std::size_t{80} << 20) / 8); });
+  s.transact([&] {
+    numbers.clear();
+    numbers.shrink_to_fit();
+  });
+  EXPECT_GT(s.trim(), std::uint64_t{79} << 20);
+  s.transact([&] { numbers.resize(100000, 7); });
+  expect_sound(s);
+}
+
 }  // namespace
 }  // namespace tenure::support::trimming

@@ -311,7 +311,7 @@ TEST_F(typed_pages, bookkeeping_takes_no_stray_writes) {
   for (int n = 0; n < 20; ++n) (void)make_nodes(1);
   const node* const last = root().nodes;
   const database_state& in = *open_set_with(last)->at(last);
-  heap::block_record& record = in.map->record(in.map->block_of(reinterpret_cast<heap::address>(last)));
+  const heap::record_view record = in.map->record(in.map->block_of(reinterpret_cast<heap::address>(last)));
   const heap::page_words right = record.pages;
   {
     transaction tx = s().begin();

@@ -90,6 +90,8 @@ class graph_workload {
     how_.memory.log.size = 256 << 10;
     how_.memory.log.max_size = 64 << 20;
     how_.memory.background = false;
+    how_.tune.headed = seed % 4 == 2;
+    how_.tune.typed_from = seed % 4 == 2 ? 256 : how_.tune.typed_from;
     history_[0] = {0, 0, 0, 0};
   }
 
@@ -227,6 +229,9 @@ void crash_everywhere(std::uint64_t seed, int steps, std::uint64_t stride) {
 }  // namespace
 
 TEST(store_crash, at_every_operation) { crash_everywhere(1, 40, 3); }
+
+// [heap.zone.headed]
+TEST(headed_zones, hold_at_every_operation) { crash_everywhere(2, 40, 5); }
 
 TEST(store_crash, with_other_seeds) {
   const auto seeds = static_cast<std::uint64_t>(3 * rvm::testing::test_scale());

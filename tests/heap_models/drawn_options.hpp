@@ -45,6 +45,7 @@ inline store_options drawn_options(rvm::testing::random_source& random, sim::dis
   how.memory.limits = &limits;
   how.memory.recovery_memory = std::max<std::uint64_t>(limits.least_recovery_memory, 1 << 20);
   if (random.one_in(8)) how.memory.archive = rvm::archive_options{};
+  how.tune.headed = random.one_in(3);
   return how;
 }
 
@@ -52,9 +53,10 @@ inline std::string text_of(const store_options& how) {
   return "mechanism " + std::to_string(static_cast<int>(how.mechanism)) + (how.strict_tracking ? ", strict" : "") +
          ", bulk " + std::to_string(how.tune.bulk) + ", refill " + std::to_string(how.tune.refill) + ", typed " +
          std::to_string(how.tune.typed_from) + ", hole " + std::to_string(how.tune.least_hole) + ", blocks " +
-         std::to_string(how.tune.most_blocks) + ", old " + std::to_string(how.tune.old_blocks_at_once) + ", log " +
-         std::to_string(how.memory.log.size) + ", threshold " + std::to_string(how.memory.tune.truncation_threshold) +
-         ", spool " + std::to_string(how.memory.tune.spool_limit) + (how.memory.archive ? ", archive" : "");
+         std::to_string(how.tune.most_blocks) + (how.tune.headed ? ", headed" : "") + ", old " +
+         std::to_string(how.tune.old_blocks_at_once) + ", log " + std::to_string(how.memory.log.size) + ", threshold " +
+         std::to_string(how.memory.tune.truncation_threshold) + ", spool " +
+         std::to_string(how.memory.tune.spool_limit) + (how.memory.archive ? ", archive" : "");
 }
 
 }  // namespace tenure::support

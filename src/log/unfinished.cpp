@@ -1,0 +1,34 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "log/unfinished.hpp"
+
+#include <tenure/error.hpp>
+
+namespace tenure::rvm {
+
+namespace {
+
+std::string mark_of(const std::string& log_path) { return log_path + ".unfinished"; }
+
+}  // namespace
+
+void mark_unfinished(os::disk& disk, const std::string& log_path) {
+  const auto file = disk.create(mark_of(log_path), 0600);
+  file->sync();
+  disk.sync_directory_of(mark_of(log_path));
+}
+
+void mark_finished(os::disk& disk, const std::string& log_path) {
+  disk.remove(mark_of(log_path));
+  disk.sync_directory_of(mark_of(log_path));
+}
+
+void require_not_unfinished(os::disk& disk, const std::string& log_path) {
+  if (disk.exists(log_path) || !disk.exists(mark_of(log_path))) return;
+  const std::string directory = log_path.substr(0, log_path.rfind('/'));
+  throw error(errc::damaged,
+              directory +
+                  ": an upgrade into this directory was interrupted or has failed; the original is as it "
+                  "was: remove this directory, and upgrade the original again");
+}
+
+}  // namespace tenure::rvm

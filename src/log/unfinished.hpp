@@ -1,0 +1,20 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// A log and its segments that are being made of others: as long as the log is not there, a file beside it,
+// PATH.unfinished, says why. What an interruption leaves can be told from files whose log was lost.
+#pragma once
+
+#include <string>
+
+#include "os/file.hpp"
+
+namespace tenure::rvm {
+
+// Durable on return. The directory is empty before.
+void mark_unfinished(os::disk& disk, const std::string& log_path);
+// When the log is there. If a crash comes before, nobody looks at the file any more.
+void mark_finished(os::disk& disk, const std::string& log_path);
+// For a log that is not there: throws errc::damaged if it was never finished.
+void require_not_unfinished(os::disk& disk, const std::string& log_path);
+
+}  // namespace tenure::rvm

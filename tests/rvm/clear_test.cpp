@@ -211,5 +211,39 @@ TEST_F(clear, does_not_keep_backups_from_being_continued) {
   }
 }
 
+// A commit that the log's files cannot hold is refused by itself: the log goes on.
+TEST(full_disk, refuses_commits_that_need_a_longer_log) {
+  sim::disk disk;
+  options how = small_log(&disk);
+  how.log.size = 1 * mib;
+  how.log.max_size = 8 * mib;
+  how.background = false;
+  memory m("/d/log", how);
+  region r = m.map("/d/seg", {.create_length = 4 * mib});
+  put(m, r, 0, "first");
+  disk.fill_up();
+  const auto change = [&](std::size_t bytes) {
+    m.transact([&](transaction& tx) {
+      tx.set_range(r.data() + page, bytes);
+      std::memset(r.data() + page, 'x', bytes);
+    });
+  };
+  for (const std::size_t bytes : {500 * kib, 3 * mib}) try {
+      change(bytes);
+      ADD_FAILURE() << "there is no space";
+    } catch (const error& e) {
+      EXPECT_TRUE(e.code() == std::errc::no_space_on_device) << e.what();
+    }
+  EXPECT_EQ(get(r, page, 1), std::string(1, '\0')) << "it was aborted";
+  for (int n = 0; n < 200; ++n) change(20 * kib);
+  for (int n = 0; n < 2000; ++n)
+    m.transact([&](transaction& tx) { tx.modify(r.data() + 2 * page * n % (3 * mib), "lazy", 4); },
+               commit_mode::no_flush);
+  m.truncate();
+  disk.fill_up(false);
+  change(3 * mib);
+  m.check();
+}
+
 }  // namespace
 }  // namespace tenure::rvm::clearing

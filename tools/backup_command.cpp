@@ -13,6 +13,7 @@
 #include "log_text.hpp"
 #include "objects/verifier.hpp"
 #include "os/file.hpp"
+#include "os/process.hpp"
 #include "progress_line.hpp"
 #include "replay/backup.hpp"
 #include "store/store_state.hpp"
@@ -51,7 +52,7 @@ int show_made(const char* name, const std::string& to, const rvm::backup_report&
   } else {
     fmt::print(out, "{}: {} bytes in {} files, as of LSN {}", to, made.bytes, made.files.size(), made.tail);
     if (made.transaction != 0)
-      fmt::print(out, ", after transaction {} of {}{}", made.transaction, time_text(made.time),
+      fmt::print(out, ", after transaction {} of {}{}", made.transaction, os::utc_text(made.time),
                  made.label.empty() ? "" : fmt::format(" \"{}\"", made.label));
     fmt::print(out, "\n");
     if (made.left_out != 0)

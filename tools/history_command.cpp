@@ -123,7 +123,7 @@ json head_json(const transaction_view& tx, lsn at) {
           {"flush", (tx.flags & record_lazy) == 0}};
 }
 std::string head_text(const transaction_view& tx, lsn at) {
-  return fmt::format("LSN {}  transaction {}  {}  {}{}", at, tx.id, time_text(tx.time), kind_of(tx),
+  return fmt::format("LSN {}  transaction {}  {}  {}{}", at, tx.id, os::utc_text(tx.time), kind_of(tx),
                      tx.label.empty() ? "" : fmt::format("  \"{}\"", tx.label));
 }
 

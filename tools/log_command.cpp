@@ -141,8 +141,8 @@ void print_status(std::FILE* out, const log_files& log, const std::vector<manife
   for (std::size_t i = 0; i < copies.size(); ++i)
     fmt::print(out, "manifest       copy {} at offset {}: {}\n", i, i * manifest_copy_size,
                copies[i].is_valid ? fmt::format("valid, sequence {}", copies[i].read.sequence) : "DAMAGED");
-  fmt::print(out, "created        {}\n", time_text(s.created));
-  fmt::print(out, "last written   {}, opening number {}\n", time_text(s.written), s.generation);
+  fmt::print(out, "created        {}\n", os::utc_text(s.created));
+  fmt::print(out, "last written   {}, opening number {}\n", os::utc_text(s.written), s.generation);
   fmt::print(out, "size           {} bytes in {} files; usually up to {}, may grow to {}\n", log.length(),
              s.files.size(), s.size, s.max_size);
   for (const found_hold& h : holds)
@@ -235,7 +235,7 @@ class record_printer {
 
   void print_text(const group_view& group, const transaction_view& tx, lsn at,
                   const std::vector<const range_view*>& ranges, const std::vector<const bulk_run_view*>& runs) const {
-    fmt::print(out_, "LSN {}  transaction {}  {}  {}{}\n", at, tx.id, time_text(tx.time), kind_and_pieces_of(tx),
+    fmt::print(out_, "LSN {}  transaction {}  {}  {}{}\n", at, tx.id, os::utc_text(tx.time), kind_and_pieces_of(tx),
                tx.label.empty() ? "" : fmt::format("  \"{}\"", tx.label));
     for (const bulk_run_view* run : runs)
       fmt::print(out_, "    {}  offset {}  length {}  written in bulk\n", group.segments()[run->segment].path,

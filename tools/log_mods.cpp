@@ -154,7 +154,7 @@ class searcher {
 
   static void print(const transaction_view& tx, lsn at, const range_view& range, const place& where,
                     const wanted_mods& which, std::FILE* out) {
-    fmt::print(out, "LSN {}  transaction {}  {} {}\n", at, tx.id, time_text(tx.time),
+    fmt::print(out, "LSN {}  transaction {}  {} {}\n", at, tx.id, os::utc_text(tx.time),
                which.value ? "assigns these values" : "modifies these bytes");
     fmt::print(out, "    {}  offset {}  length {}\n", where.segment, range.offset, range.value.size());
     fmt::print(out, "    {}:", which.segment.empty() ? fmt::format("{:#x}", which.at) : fmt::format("{}", which.at));

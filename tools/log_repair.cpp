@@ -21,6 +21,7 @@
 #include "log_command.hpp"
 #include "log_survey.hpp"
 #include "log_text.hpp"
+#include "os/process.hpp"
 #include "records/log_reader.hpp"
 #include "segments/segment.hpp"
 #include "segments/segment_table.hpp"
@@ -210,7 +211,7 @@ void print_cut(std::FILE* out, const std::string& path, const cut_result& r) {
   for (const damage& d : r.damaged)
     if (d.to > r.end) fmt::print(out, "GIVEN UP  what was in LSN {} to {}: {}\n", d.from, d.to, d.reason);
   for (const committed& tx : r.given_up)
-    fmt::print(out, "GIVEN UP  LSN {}  transaction {}  {}{}\n", tx.at, tx.id, time_text(tx.time),
+    fmt::print(out, "GIVEN UP  LSN {}  transaction {}  {}{}\n", tx.at, tx.id, os::utc_text(tx.time),
                tx.label.empty() ? "" : fmt::format("  \"{}\"", tx.label));
   for (const auto& s : r.ahead)
     fmt::print(out,

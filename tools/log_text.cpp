@@ -33,13 +33,6 @@ std::string from_hex(const std::string& digits) {
   return bytes;
 }
 
-std::string time_text(std::int64_t ns) {
-  constexpr std::int64_t second = 1'000'000'000;
-  std::int64_t seconds = ns / second, rest = ns % second;
-  if (rest < 0) --seconds, rest += second;
-  return fmt::format("{:%Y-%m-%d %H:%M:%S}.{:09} UTC", fmt::gmtime(static_cast<std::time_t>(seconds)), rest);
-}
-
 std::string dump_text(os::const_bytes bytes, std::uint64_t offset, const std::string& indent) {
   constexpr std::size_t width = 16;
   std::string text;

@@ -15,8 +15,6 @@ namespace tenure::tools {
 // The bytes that hexadecimal digits stand for. Throws errc::bad_option.
 [[nodiscard]] std::string from_hex(const std::string& digits);
 [[nodiscard]] inline std::string identity_text(const rvm::identity& id) { return hex_text(id); }
-// "2026-11-21 08:50:04.123456789 UTC"; ns since 1970.
-[[nodiscard]] std::string time_text(std::int64_t ns);
 // Lines of 16 bytes, in hexadecimal and as characters, each with its offset.
 [[nodiscard]] std::string dump_text(os::const_bytes bytes, std::uint64_t offset, const std::string& indent);
 

@@ -38,6 +38,7 @@ void for_each_file(os::disk& disk, const std::string& log_path, F&& f) {
       file = disk.open(path, os::access::read_only);
     } catch (const error& e) {
       if (e.code() == std::errc::no_such_file_or_directory) continue;  // its holder has just let go
+      if (e.code() == std::errc::is_a_directory) continue;             // the user's
       if (e.code() != std::errc::permission_denied) throw;
     }
     f(path, file.get(), file == nullptr || !file->try_lock(os::lock_kind::shared));
@@ -53,7 +54,8 @@ log_hold log_hold::take(os::disk& disk, const std::string& log_path, const std::
     try {
       file = disk.exists(path) ? disk.open(path, os::access::read_write) : disk.create(path, 0644);
     } catch (const error& e) {  // another one was faster, or it is somebody else's
-      const bool is_there = e.code() == std::errc::permission_denied && disk.exists(path);
+      const bool is_there =
+          (e.code() == std::errc::permission_denied && disk.exists(path)) || e.code() == std::errc::is_a_directory;
       if (!is_there && e.code() != std::errc::file_exists && e.code() != std::errc::no_such_file_or_directory) throw;
       continue;
     }

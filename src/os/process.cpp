@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <ctime>
 #include <filesystem>
+#include <string>
 
 #include "os/system_error.hpp"
 
@@ -33,6 +34,19 @@ std::int64_t wall_clock_ns() noexcept {
   timespec now{};
   clock_gettime(CLOCK_REALTIME_COARSE, &now);
   return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+std::string utc_text(std::int64_t ns) {
+  constexpr std::int64_t second = 1'000'000'000;
+  std::int64_t seconds = ns / second, rest = ns % second;
+  if (rest < 0) --seconds, rest += second;
+  const std::time_t whole = seconds;
+  std::tm parts{};
+  ::gmtime_r(&whole, &parts);
+  char text[64];
+  const std::size_t length = std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &parts);
+  const std::string fraction = std::to_string(rest);
+  return std::string(text, length) + "." + std::string(9 - fraction.size(), '0') + fraction + " UTC";
 }
 
 void random_bytes(std::span<std::byte> into) {

@@ -15,6 +15,8 @@ namespace tenure::os {
 
 // Nanoseconds since 1970, accurate to some milliseconds. For people only: nothing depends on it.
 [[nodiscard]] std::int64_t wall_clock_ns() noexcept;
+// "2026-11-21 08:50:04.500000000 UTC", of ns since 1970.
+[[nodiscard]] std::string utc_text(std::int64_t ns);
 
 // From the kernel's generator.
 void random_bytes(std::span<std::byte> into);

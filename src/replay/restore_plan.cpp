@@ -2,27 +2,12 @@
 #include "replay/restore_plan.hpp"
 
 #include <algorithm>
-#include <ctime>
 
 #include <tenure/error.hpp>
 
+#include "os/process.hpp"
+
 namespace tenure::rvm {
-
-namespace {
-
-// "2026-11-21 08:50:04.500000000 UTC"
-std::string text_of(std::int64_t time) {
-  constexpr std::int64_t second = 1'000'000'000;
-  const std::time_t seconds = time / second;
-  std::tm parts{};
-  ::gmtime_r(&seconds, &parts);
-  char text[64];
-  const std::size_t length = std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &parts);
-  const std::string rest = std::to_string(time % second);
-  return std::string(text, length) + "." + std::string(9 - rest.size(), '0') + rest + " UTC";
-}
-
-}  // namespace
 
 restore_plan::restore_plan(std::string backup, const backup_note& from, std::uint32_t block, const restore_point& until,
                            bool has_all)
@@ -139,11 +124,11 @@ void restore_plan::require_reached(lsn end) const {
                                       " on: " + what_is_reached(end));
   if (!until_.time) return;
   if (is_at_backup() && *until_.time < not_before_)
-    throw error(errc::bad_option, backup_ +
-                                      ": the backup is of later than the time that is given: its last transaction " +
-                                      (last_.time != 0 ? "is of " + text_of(last_.time)
-                                                       : "is not known, and it was made at " + text_of(not_before_)) +
-                                      "; use an earlier backup");
+    throw error(errc::bad_option,
+                backup_ + ": the backup is of later than the time that is given: its last transaction " +
+                    (last_.time != 0 ? "is of " + os::utc_text(last_.time)
+                                     : "is not known, and it was made at " + os::utc_text(not_before_)) +
+                    "; use an earlier backup");
   // Others of the same time may follow: the clock has steps of milliseconds.
   if (!is_passed_ && !has_all_)
     throw error(errc::no_history, "the time that is given is not passed: " + what_is_reached(end) +
@@ -153,7 +138,7 @@ void restore_plan::require_reached(lsn end) const {
 std::string restore_plan::what_is_reached(lsn end) const {
   std::string text = "what is there ends at LSN " + std::to_string(end);
   if (reached_.transaction == 0) return text;
-  return text + ", after transaction " + std::to_string(reached_.transaction) + " of " + text_of(reached_.time) +
+  return text + ", after transaction " + std::to_string(reached_.transaction) + " of " + os::utc_text(reached_.time) +
          (reached_.label.empty() ? "" : " (\"" + reached_.label + "\")");
 }
 

@@ -402,6 +402,12 @@ TEST(backup, of_somebody_else_does_not_stop_the_program) {
   EXPECT_NE(found[0].purpose.find("cannot read"), std::string::npos);
   (void)program.of().backup("/backup");  // with another number
   disk.clear_faults();
+  const std::size_t directory =
+      disk.inject({.kind = sim::operation::open, .path = ".hold.1", .count = sim::for_ever, .error = EISDIR});
+  program.of().truncate();
+  EXPECT_EQ(program.of().stats().log_held, 0U) << "a directory of that name holds nothing";
+  EXPECT_GT(disk.hits(directory), 0U);
+  disk.clear_faults();
   program.of().truncate();
   EXPECT_EQ(program.of().stats().log_held, 0U);
 }

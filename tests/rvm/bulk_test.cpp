@@ -75,6 +75,23 @@ class bulk : public ::testing::Test {
   region r;
 };
 
+// With an archive, what overlaps goes into the log once: declared ranges win, then what was written later.
+TEST_F(bulk, in_the_log_has_each_byte_once) {
+  open(256 * kib, [](options& how) { how.archive.emplace(); });
+  const std::string later(2 * page, 'b');
+  const os::const_bytes bytes = std::as_bytes(std::span(later));
+  m->transact([&](transaction& tx) {
+    fill(tx, 16, 4, 'a');
+    tx.write_bulk(r, 18 * page, {&bytes, 1});
+    std::memset(r.data() + 18 * page, 'b', 2 * page);
+    tx.modify(r.data() + 17 * page + 100, "declared", 8);
+  });
+  std::string wanted = std::string(2 * page, 'a') + std::string(2 * page, 'b');
+  wanted.replace(page + 100, 8, "declared");
+  const auto left = disk.crash(1, sim::policy::drop_all);
+  EXPECT_EQ(recovered(*left, 16 * page, 4 * page), wanted);
+}
+
 TEST_F(bulk, goes_to_the_segment_and_not_into_the_log) {
   open();
   const auto before = m->stats().log_bytes_written;

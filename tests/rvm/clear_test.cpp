@@ -115,14 +115,17 @@ TEST_F(clear, pages_get_space_before_they_are_used_again) {
   r.allocate(first * page, 2 * page);
   disk.fill_up();
   fill(first, 2, 'c');
-  m->truncate();
-  // Also after a crash.
-  const auto left = disk.crash(1, sim::policy::drop_all);
-  left->fill_up();
-  close();
-  open(*left);
-  EXPECT_EQ(get(r, first * page, 2 * page), std::string(2 * page, 'c'));
-  close();
+  // Also after a crash, before a truncation and after it.
+  for (const bool is_truncated : {false, true}) {
+    if (is_truncated) m->truncate();
+    const auto left = disk.crash(1, sim::policy::drop_all);
+    left->fill_up();
+    close();
+    open(*left);
+    EXPECT_EQ(get(r, first * page, 2 * page), std::string(2 * page, 'c'));
+    close();
+    open(disk);
+  }
 }
 
 // Without space a truncation fails, and says so; when there is some again, nothing is lost.

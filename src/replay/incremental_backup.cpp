@@ -71,7 +71,16 @@ class backing_up_since {
     const steady_log held(disk_, from_, "a backup");
     find_end(earlier);
     log_stretches all(disk_, log_->id());
-    if (earlier_.to < held.position()) (void)all.add_archive(archive_path(from_, how_.archive), 0);
+    if (earlier_.to < held.position()) {
+      const std::string archive = archive_path(from_, how_.archive);
+      (void)all.add_archive(archive, 0);
+      if (all.end() > tail_) find_end(earlier);  // it may have got what was committed meanwhile
+      if (all.end() > tail_)
+        throw error(errc::wrong_log, from_ + ": ends at LSN " + std::to_string(tail_) + ", and its archive " + archive +
+                                         " has it up to LSN " + std::to_string(all.end()) +
+                                         ": it is an older copy of the log; take a full backup, and begin another "
+                                         "archive");
+    }
     all.add_log(*log_, std::min(held.position(), tail_), tail_);
     copy(all);
     if (how_.verify) verify();

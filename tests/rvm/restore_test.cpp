@@ -531,6 +531,31 @@ TEST(restore, needs_no_archive_that_does_not_exist_yet) {
                [&] { (void)restore("/full", "/r2", {.archive = "/d/none", .disk = disk.get()}); });
 }
 
+// An older copy of the log was put back, beside an archive that has what came after it.
+TEST(restore, increments_continue_no_archive_of_another_future) {
+  sim::disk disk;
+  options how = small_log(&disk);
+  how.background = false;
+  how.archive = archive_options{.path = "/archive"};
+  const auto run = [&](const std::string& with) {
+    memory m("/d/log", how);
+    region r = m.map("/d/one", {.create_length = 64 * kib});
+    for (int n = 0; n < 20; ++n) put(m, r, 0, with + std::to_string(n));
+    m.truncate();
+  };
+  run("a");
+  (void)back_up(disk, "/d/log", "/full", {});
+  run("b");
+  const auto older = disk.crash(1, sim::policy::keep_all);
+  run("c");
+  for (const std::string& name : disk.names())
+    if (name.starts_with("/d/")) disk.remove(name);
+  for (const std::string& name : older->names())
+    if (name.starts_with("/d/")) disk.install(name, older->current_bytes(name));
+  expect_error(errc::wrong_log, {"/d/log", "/archive", "older copy"},
+               [&] { (void)back_up(disk, "/d/log", "/no", {.since = "/full", .archive = "/archive"}); });
+}
+
 TEST(restore, increments_continue_only_what_is_whole) {
   chain of;
   const auto refused = [&](errc code, const std::string& earlier, const std::function<void(sim::disk&)>& change) {

@@ -13,13 +13,15 @@
 #include <tenure/store.hpp>
 
 #include "store/open_stores.hpp"
+#include "support/sanitizers.hpp"
 #include "support/temp_dir.hpp"
 
 namespace tenure::support {
 
-// A home that no other store of this process has. ThreadSanitizer leaves 0x550000000000 to 0x555555554000.
+// A home that no other store of this process has. ThreadSanitizer leaves 0x550000000000 to 0x555555554000. Elsewhere there
+// is more room: programs are loaded behind these addresses, and a thousand stores would reach them.
 inline std::uint64_t next_home(std::uint64_t reservation) {
-  static std::atomic<std::uint64_t> next{0x550000000000};
+  static std::atomic<std::uint64_t> next{thread_sanitizer ? 0x550000000000 : 0x300000000000};
   return (next.fetch_add(2 * reservation) + reservation - 1) / reservation * reservation;
 }
 

@@ -18,13 +18,13 @@ using support::temp_dir;
 TEST(upgrade_command, makes_a_store_anew_and_checks_it) {
   const temp_dir dir;
   upgrade_tests::unpack(upgrade_tests::fixture("1-killed"), dir / "old");
-  const shown made = show([&](std::FILE* out) {
+  const shown made = tools::show([&](std::FILE* out) {
     return upgrade_format({.path = dir / "old", .to = dir / "new", .check = true}, false, out, nullptr);
   });
   EXPECT_EQ(made.exit_code, exit_ok);
   EXPECT_TRUE(made.has("in 2 files, and 40 transactions of the log")) << made.text;
   EXPECT_TRUE(made.has("nothing is wrong")) << made.text;
-  const shown again = show(
+  const shown again = tools::show(
       [&](std::FILE* out) { return upgrade_format({.path = dir / "old", .to = dir / "again"}, true, out, nullptr); });
   EXPECT_EQ(again.parsed()["databases"], 2);
   EXPECT_EQ(again.parsed()["transactions"], 40);

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cassert>
 #include <map>
-#include <ranges>
 #include <utility>
 
 #include "os/asymmetric_fence.hpp"
@@ -81,7 +80,8 @@ void transaction_state::clear(region_state& in, std::size_t offset, std::size_t 
 void transaction_state::add_bulk_values() {
   std::map<const segment*, interval_set> known;
   for (const new_value& v : values_) known[v.in].add(v.offset, v.offset + v.length);
-  for (const bulk_write& b : std::views::reverse(bulk_)) {
+  for (auto last = bulk_.rbegin(); last != bulk_.rend(); ++last) {
+    const bulk_write& b = *last;
     interval_set& of = known[b.in->in];
     const std::uint64_t begin = b.in->offset + b.offset;
     std::uint64_t at = begin;

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -306,9 +307,20 @@ std::string occupant(const void* address, std::size_t length) {
 
 void advise_random(void* address, std::size_t length) noexcept { ::madvise(address, length, MADV_RANDOM); }
 
-void advise_by_size(void* address, std::size_t length) noexcept {
-  static const std::uint64_t usable = usable_memory();
-  ::madvise(address, length, length > usable / 2 ? MADV_RANDOM : MADV_NORMAL);
+bool advise_by_size(void* address, std::size_t length) noexcept {
+  const bool is_large = length > usable_memory() / 2;
+  ::madvise(address, length, is_large ? MADV_RANDOM : MADV_NORMAL);
+  return is_large;
+}
+
+bool look_for_pages(const void* address, std::span<unsigned char> pages) noexcept {
+  return ::mincore(const_cast<void*>(address), pages.size() * page_size(), pages.data()) == 0;
+}
+
+std::uint64_t pages_waited_for() noexcept {
+  rusage used = {};
+  ::getrusage(RUSAGE_SELF, &used);
+  return static_cast<std::uint64_t>(used.ru_majflt);
 }
 
 void populate(void* address, std::size_t length) noexcept {
@@ -316,7 +328,9 @@ void populate(void* address, std::size_t length) noexcept {
   ::madvise(address, length, populate_read);
 }
 
-std::uint64_t usable_memory() noexcept {
+namespace {
+
+std::uint64_t find_usable_memory() noexcept {
   const auto pages = ::sysconf(_SC_PHYS_PAGES);
   std::uint64_t least = pages > 0 ? static_cast<std::uint64_t>(pages) * page_size() : ~std::uint64_t{0};
   const auto consider = [&](const std::string& file) {
@@ -341,6 +355,13 @@ std::uint64_t usable_memory() noexcept {
   } catch (...) {  // out of memory for a file name
   }
   return least;
+}
+
+}  // namespace
+
+std::uint64_t usable_memory() noexcept {
+  static const std::uint64_t found = find_usable_memory();
+  return found;
 }
 
 int protect(void* address, std::size_t length, access how) noexcept {

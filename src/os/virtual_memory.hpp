@@ -43,12 +43,18 @@ void reserve_again(void* at, std::size_t length) noexcept;
 void advise_random(void* address, std::size_t length) noexcept;
 // Which pages of a mapped file are read together with a touched page: none; or, by size, what the kernel chooses, or
 // none if the mapping is larger than half of the memory that this process may use. Reading ahead helps if the data fits
-// into memory. If not, pages that nobody has asked for would push others out.
-void advise_by_size(void* address, std::size_t length) noexcept;
+// into memory. If not, pages that nobody has asked for would push others out. Returns whether it is none.
+bool advise_by_size(void* address, std::size_t length) noexcept;
+// Tells which pages of a mapped file are in memory: bit 0 of a byte for each page. Returns whether the kernel tells. If
+// the process may not write to the file, the kernel says that all are.
+[[nodiscard]] bool look_for_pages(const void* address, std::span<unsigned char> pages) noexcept;
+// How many pages this process has waited for, while they were read from a disk.
+[[nodiscard]] std::uint64_t pages_waited_for() noexcept;
 // Brings pages of a mapped file into memory and into the page table, as reading one byte of each would. Does nothing
 // before Linux 5.14, where the kernel cannot.
 void populate(void* address, std::size_t length) noexcept;
-// The bytes of memory that this process may use: those of the machine, or fewer under a control group's limit.
+// The bytes of memory that this process may use: those of the machine, or fewer under the control group's limit that it
+// had when it asked first.
 [[nodiscard]] std::uint64_t usable_memory() noexcept;
 
 // Makes pages writable, or read-only. Returns 0 or an errno. ENOMEM: the process has as many mappings as it may have

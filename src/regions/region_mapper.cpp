@@ -82,7 +82,7 @@ std::shared_ptr<region_state> region_mapper::map(const std::string& segment_path
       if (want.sparse)
         os::advise_random(made->base, made->length);
       else
-        os::advise_by_size(made->base, made->length);
+        advise_by_size(*made);
     }
     if (tracked && !opening_.is_read_only())
       made->tracker = std::make_unique<region_tracker>(writing_->tracked.host(), *made, want);
@@ -195,11 +195,17 @@ void region_mapper::apply_log(region_state& what) const {
   });
 }
 
+// Pages of a large region are read alone. Those that the program reads one after the other are read before.
+void region_mapper::advise_by_size(region_state& what) {
+  if (!os::advise_by_size(what.base, what.length) || !how_.background) return;
+  std::call_once(what.asked_ahead, [&] { what.reading_ahead.follow(*what.in, what.offset, what.base, what.length); });
+}
+
 void region_mapper::read_ahead(region_state& what, std::size_t length) {
   opening_.require_own_process();
   if (!what.backed_by_file) return;
   // While all is read, a page that is touched meanwhile need not wait for others.
-  if (!how_.background || length == 0) return os::advise_by_size(what.base, what.length);
+  if (!how_.background || length == 0 || length > os::usable_memory() / 4) return advise_by_size(what);
   length = std::min(round_down(length + os::page_size() - 1, os::page_size()), what.length.load());
   std::call_once(what.asked_ahead, [&] {
     what.reading_ahead.start(*what.in, what.offset, what.base, length, how_.limits.read_ahead_step);

@@ -75,6 +75,7 @@ class region_mapper {
   // Unmaps all, whatever uses them.
   void abandon() noexcept;
   void read_ahead(region_state& what, std::size_t length);
+  void advise_by_size(region_state& what);
   std::uint64_t grow_segment(const std::string& path, std::uint64_t want);
   void allocate(const region_state& in, std::size_t offset, std::size_t length);
   std::size_t back_with_file(region_state& what, std::size_t offset, std::size_t length);

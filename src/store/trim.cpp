@@ -74,10 +74,11 @@ std::uint64_t store::trim(const rvm::progress_callback& on_progress) {
     throw error(errc::bad_transaction, s.directory + ": trim() has transactions of its own; commit this one before");
   // The log's changes of what is free now are written before. Afterwards recovery would need space for them.
   s.memory->truncate();
-  std::uint64_t all = 0, before;
+  std::uint64_t all = 0, before = 0;
   do {  // blocks that were emptied last are free only when the next transaction has begun
     before = all;
-    for (position at; const std::uint64_t bytes = trim_some(s, at);) {
+    position at;
+    for (std::uint64_t bytes = trim_some(s, at); bytes != 0; bytes = trim_some(s, at)) {
       all += bytes;
       if (on_progress) on_progress({"trimming", at.block * heap::block_size, at.length});
     }

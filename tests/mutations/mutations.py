@@ -12,6 +12,22 @@ from pobj_mutations import POBJ_MUTATIONS
 CRASH = "crashing.after_every_operation:crashing.inside_every_operation"
 
 MUTATIONS = HEAP_MUTATIONS + POBJ_MUTATIONS + [
+    # --- Reading in advance ---
+    ("streams_only_upwards", "regions/read_streams.cpp",
+     [("found |= begin(first + from - 1, -1);", "")],
+     "read_streams.*", "a traversal in the order of descending addresses waits for every page"),
+    ("what_a_stream_asks_for_counts_as_a_walk", "regions/read_streams.cpp",
+     [("counts_[static_cast<std::size_t>(w)] = window;", "(void)w;")],
+     "read_streams.*", "a stream begins others, and they read what nobody wants"),
+    ("streams_never_end", "regions/read_streams.cpp",
+     [("return s.idle > patience;", "return s.idle > patience && s.size == 0;")],
+     "read_streams.*", "a thread looks at pages every millisecond for ever"),
+    ("streams_ask_beyond_the_end", "regions/read_streams.cpp",
+     [("std::min(std::max(s.marker, s.end), pages_)", "std::max(s.marker, s.end)")],
+     "read_streams.*", "pages behind the region are asked for"),
+    ("markers_are_asked_for", "regions/read_streams.cpp",
+     [("std::min(s.marker, s.end) + 1, 0)", "std::min(s.marker, s.end), 0)")],
+     "read_streams.*", "a stream reads all of the file, whatever the program does"),
     # --- What must be durable, and when ---
     ("log_write_not_durable", "log/log_files.cpp",
      [("return l.file->write_durably(at, from);", "return l.file->write(at, from);")],

@@ -139,6 +139,16 @@ TEST(access_advice, knows_how_much_memory_there_is) {
   EXPECT_LE(usable_memory(), static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * page);
 }
 
+TEST(access_advice, knows_which_pages_of_a_file_are_in_memory) {
+  mapped_file m;
+  std::vector<unsigned char> pages(mapped_file::pages);
+  EXPECT_TRUE(look_for_pages(m.base, pages));
+  EXPECT_FALSE(look_for_pages(m.base + 1, pages));
+  m.base[0] = std::byte{1};
+  EXPECT_TRUE(look_for_pages(m.base, {pages.data(), 1}));
+  EXPECT_EQ(pages[0] & 1, 1);
+}
+
 // --- Traps -----------------------------------------------------------------------------------------------------------
 
 struct opener final : write_trap {

@@ -45,6 +45,8 @@ class region {
   // Reads the first `length` bytes from the disk in a thread of its own, for a program that will soon want most of them.
   // Returns at once. If that is more than a quarter of the memory that the process may use, or without options::background,
   // or for 0 bytes, it only ends map_options::sparse. Does nothing the second time.
+  // Pages of a region with more bytes than half of that memory are read one by one; with options::background, a thread reads
+  // those that follow while the program reads one after the other [rvm.region.streams].
   void read_ahead(std::size_t length);
 
   // The object of type T that is stored at `offset` bytes from data(). T must mean something without its constructor.

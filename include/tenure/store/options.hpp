@@ -55,7 +55,8 @@ struct store_options {
   bool strict_tracking = false;
   // Databases of at most this many bytes, and at most a quarter of memory, are read from the disk as a whole, in the
   // background, when the store is first used. Of larger ones, only the touched pages are read, and those that the
-  // kernel reads with them. 0: the same for all databases.
+  // kernel reads with them; if they have more bytes than half of the memory, those that follow where the program reads one
+  // page after the other (memory.background). 0: the same for all databases.
   std::uint64_t read_ahead = std::uint64_t{256} << 20;
   // How modified pages are found. For tests and measurements.
   rvm::tracking_mechanism mechanism = rvm::tracking_mechanism::choose;

@@ -1,0 +1,168 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Programs that read pages one after the other, or here and there, in front of a page cache that is only a set.
+#include "regions/read_streams.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+
+namespace tenure::rvm {
+namespace {
+
+using page = read_streams::page_count;
+
+class page_cache {
+ public:
+  explicit page_cache(page pages, std::size_t room = ~std::size_t{0}) : pages_(pages), room_(room) {}
+
+  // The program reads a page. Now and then the streams get their turn.
+  void touch(page which) {
+    ++touched_;
+    if (!in_.contains(which)) {
+      ++waited_;
+      add(which);
+    }
+    if (touched_ % 16 == 0) streams_.follow();
+    if (touched_ % 128 == 0) found_ += streams_.find(pages_);
+  }
+  void walk(page from, page to) {
+    for (page at = from; at != to; at += from < to ? 1 : -1) touch(at);
+  }
+  void grow(page pages) { pages_ = pages; }
+  void look() { found_ += streams_.find(pages_); }
+  void rest(unsigned turns) {
+    for (unsigned n = 0; n < turns; ++n) streams_.follow();
+  }
+  void forget_kernel() { is_known_ = false; }
+
+  [[nodiscard]] page waited() const { return waited_; }
+  [[nodiscard]] page asked() const { return asked_; }
+  [[nodiscard]] unsigned found() const { return found_; }
+  [[nodiscard]] bool is_followed() const { return !streams_.is_empty(); }
+
+ private:
+  void add(page which) {
+    if (in_.size() == room_) {
+      const auto after = in_.lower_bound(static_cast<page>(random_() % static_cast<unsigned long>(pages_)));
+      in_.erase(after == in_.end() ? in_.begin() : after);
+    }
+    in_.insert(which);
+  }
+
+  page pages_;
+  std::size_t room_;
+  std::set<page> in_;
+  std::mt19937 random_{7};
+  page touched_ = 0, waited_ = 0, asked_ = 0;
+  unsigned found_ = 0;
+  bool is_known_ = true;
+  read_streams streams_{[this](page first, std::span<unsigned char> into) {
+                          EXPECT_GE(first, 0);
+                          EXPECT_LE(first + static_cast<page>(into.size()), pages_);
+                          for (std::size_t n = 0; n < into.size(); ++n)
+                            into[n] =
+                                static_cast<unsigned char>(0xfe | int{in_.contains(first + static_cast<page>(n))});
+                          return is_known_;
+                        },
+                        [this](page first, page count) {
+                          EXPECT_GE(first, 0);
+                          EXPECT_GT(count, 0);
+                          EXPECT_LE(first + count, pages_);
+                          asked_ += count;
+                          for (page p = first; p < first + count; ++p) add(p);
+                        }};
+};
+
+TEST(read_streams, a_walk_waits_for_few_pages_in_both_directions) {
+  for (const page pages : {page{20'000}, page{20'001}, page{4'097}}) {
+    page_cache up(pages), down(pages);
+    up.walk(0, pages);
+    EXPECT_LT(up.waited(), 400) << pages;
+    EXPECT_GT(up.asked(), pages - 800) << pages;
+    down.walk(pages - 1, -1);
+    EXPECT_LT(down.waited(), 400) << pages;
+  }
+}
+
+TEST(read_streams, several_walks_at_a_time_are_followed) {
+  page_cache cache(80'000);
+  for (page n = 0; n < 10'000; ++n)
+    for (page walk = 0; walk < 4; ++walk) cache.touch(walk * 20'000 + (walk % 2 == 0 ? n : 19'999 - n));
+  EXPECT_LT(cache.waited(), 2'500);
+}
+
+TEST(read_streams, reading_here_and_there_asks_for_nothing) {
+  page_cache cache(1 << 16, 1 << 14);
+  std::mt19937 random(3);
+  for (int n = 0; n < 100'000; ++n) cache.touch(static_cast<page>(random() % (1 << 16)));
+  EXPECT_EQ(cache.asked(), 0);
+  EXPECT_FALSE(cache.is_followed());
+}
+
+TEST(read_streams, a_stream_ends_when_the_program_goes_elsewhere) {
+  page_cache cache(1 << 16);
+  cache.walk(30'000, 31'000);
+  EXPECT_TRUE(cache.is_followed());
+  const page asked = cache.asked();
+  cache.rest(2 * read_streams::patience);
+  EXPECT_FALSE(cache.is_followed());
+  EXPECT_EQ(cache.asked(), asked);
+  EXPECT_LE(asked, 1'000 + 2 * 2 * read_streams::most_at_once);
+}
+
+TEST(read_streams, what_is_in_memory_at_first_and_what_was_asked_for_is_no_walk) {
+  page_cache cache(100'000);
+  for (page n = 0; n < 127; ++n) cache.touch(5'000 + n);
+  cache.look();
+  cache.look();
+  EXPECT_EQ(cache.found(), 0u);
+  cache.walk(5'127, 5'300);
+  EXPECT_EQ(cache.found(), 1u);  // up and down
+  const page asked = cache.asked();
+  for (int n = 0; n < 10; ++n) cache.look();
+  EXPECT_EQ(cache.found(), 1u);
+  EXPECT_EQ(cache.asked(), asked);
+}
+
+TEST(read_streams, pages_that_are_added_are_followed) {
+  page_cache cache(100);
+  cache.walk(0, 100);
+  EXPECT_EQ(cache.waited(), 100);
+  cache.grow(20'000);
+  cache.look();
+  cache.walk(100, 20'000);
+  EXPECT_LT(cache.waited(), 600);
+}
+
+TEST(read_streams, large_mappings_are_looked_at_in_parts) {
+  const page pages = 2 * read_streams::part + 1'000;
+  page_cache cache(pages);
+  for (int n = 0; n < 3; ++n) cache.look();  // as it is at first
+  cache.walk(pages - 900, pages - 700);
+  for (int n = 0; n < 3; ++n) cache.look();
+  EXPECT_GE(cache.found(), 1u);
+}
+
+TEST(read_streams, where_the_kernel_does_not_tell_nothing_is_asked_for) {
+  page_cache cache(10'000);
+  cache.forget_kernel();
+  cache.walk(0, 10'000);
+  EXPECT_EQ(cache.asked(), 0);
+}
+
+TEST(read_streams, of_too_many_streams_the_idlest_end) {
+  page_cache cache(1'000'000);
+  constexpr page apart = 3 * read_streams::most_at_once;
+  for (int n = 0; n < 4; ++n) cache.look();
+  for (page walk = 0; walk < 40; ++walk) cache.walk(walk * apart, walk * apart + 200);
+  for (int n = 0; n < 4; ++n) cache.look();
+  const page before = cache.waited();
+  cache.walk(39 * apart + 200, 39 * apart + 1'000);
+  EXPECT_LT(cache.waited() - before, 300);
+}
+
+}  // namespace
+}  // namespace tenure::rvm

@@ -415,13 +415,14 @@ bool stabilizer::worth_bulk(database_state& in, std::span<transient_block* const
   const std::uint64_t worth_it = store_.how().tune.bulk;
   std::uint64_t bytes = 0;
   for (const transient_block* y : blocks) {
-    if (y->kind == block_kind::large) {
+    if (y->kind == block_kind::large)
       bytes += y->span * block_size;
-      continue;
-    }
-    y->promoted.for_each([&](std::uint64_t g) {
-      bytes += in.map->transient_facts(*y, object_of_bit(in.map->start_of(y->first), y->pages, g)).size;
-    });
+    else if (y->kind == block_kind::typed)
+      for (std::size_t n = 0; n < pages_in_block; ++n) bytes += y->promoted.count_in_page(n) * y->pages[n].size();
+    else
+      y->promoted.for_each([&](std::uint64_t g) {
+        bytes += in.map->transient_facts(*y, object_of_bit(in.map->start_of(y->first), y->pages, g)).size;
+      });
     if (bytes >= worth_it) return true;
   }
   return bytes >= worth_it;
@@ -454,19 +455,34 @@ void stabilizer::write_in_bulk(database_state& in, transient_block& y) {
     return true;
   }();
   address last_end = begin;
-  y.promoted.for_each([&](std::uint64_t g) {
+  const auto add_stretch = [&](address from, address to) {
+    bytes_ += to - from;
+    // Padding between objects is zero.
+    if (!(is_pure && from - last_end < granule)) {
+      if (last_end > done) bulk_.pieces.push_back(whole(done, last_end)), done = last_end;
+      zeros_until(from);
+    }
+    last_end = to;
+  };
+  const auto add_object = [&](std::uint64_t g) {
     const object_facts object = in.map->transient_facts(y, object_of_bit(begin, y.pages, g));
     ++objects_;
-    bytes_ += object.end - object.begin;
     const known_type& type = in.types->at(object.type);
     if (type.words->has_transients()) hide_transients(type, object);
-    // Padding between objects is zero.
-    if (!(is_pure && object.begin - last_end < granule)) {
-      if (last_end > done) bulk_.pieces.push_back(whole(done, last_end)), done = last_end;
-      zeros_until(object.begin);
+    add_stretch(object.begin, object.end);
+  };
+  if (y.kind != block_kind::typed) y.promoted.for_each(add_object);
+  for (std::size_t n = 0; y.kind == block_kind::typed && n < pages_in_block; ++n) {
+    const page_word word = y.pages[n];
+    const address page = begin + n * typed_page_size;
+    const std::uint64_t objects = y.promoted.count_in_page(n);
+    if (objects != 0 && objects == word.slots() && !in.types->at(word.type()).words->has_transients()) {
+      objects_ += objects;  // the whole page at once: a third of the time of writing small objects
+      add_stretch(page, page + objects * word.stride());
+    } else {
+      y.promoted.for_each_in_page(n, add_object);
     }
-    last_end = object.end;
-  });
+  }
   if (last_end > done) bulk_.pieces.push_back(whole(done, last_end)), done = last_end;
   zeros_until(end);
   bulk_.to = end;

@@ -15,6 +15,7 @@
 
 #include "objects/database_set.hpp"
 #include "support/expect_error.hpp"
+#include "support/temp_dir.hpp"
 #include "support/test_store.hpp"
 
 using namespace tenure;
@@ -50,6 +51,11 @@ class unknown {
 
  private:
   std::array<const void*, 8> words_;
+};
+struct cached {
+  cached* next;
+  long number;
+  transient<long> remembered;
 };
 struct wasteful {
   char bytes[1500];
@@ -206,6 +212,45 @@ TEST_F(typed_pages, get_new_objects_where_old_ones_were) {
     EXPECT_EQ(root().all.size(), again ? 3000U : 2000U);
     for (std::size_t n = 0; n < root().all.size(); ++n) EXPECT_EQ(root().all[n]->number, n < 1000 ? 4 * n + 3 : 77);
   }
+}
+
+// Pages whose objects are all new are written as a whole, the others by object.
+TEST_F(typed_pages, written_past_the_log_have_neither_garbage_nor_transient_fields) {
+  how.tune.bulk = 0;
+  reopen();
+  constexpr std::uint64_t count = 3000, to_clean = 0x5544332211;
+  for (const bool is_full : {true, false})
+    s().transact([&] {
+      auto& first = s().root<cached*>(is_full ? "full" : "half");
+      auto& numbered = s().root<node*>(is_full ? "nodes" : "half of the nodes");
+      for (std::uint64_t n = 0; n < count; ++n) {
+        auto* const made = s().make<cached>(cached{first, static_cast<long>(n), static_cast<long>(to_clean)});
+        auto* const plain = s().make<node>(node{numbered, is_full || n % 2 != 0 ? n : to_clean});
+        if (!is_full && n % 2 == 0) continue;
+        first = made;
+        numbered = plain;
+      }
+    });
+  EXPECT_GT(s().stats().bulk_bytes, count * sizeof(cached));
+  EXPECT_EQ(s().root<cached*>("full")->remembered, static_cast<long>(to_clean)) << "a commit does not take it away";
+  s().flush();
+  for (const char* file : {"/log", "/main.db"})
+    EXPECT_EQ(contents_of(path + file).find("\x44\x33\x22"), std::string::npos) << file;
+  reopen();
+  for (const bool is_full : {true, false}) {
+    std::uint64_t n = count, left = is_full ? count : count / 2;
+    const node* plain = s().root<node*>(is_full ? "nodes" : "half of the nodes");
+    for (const cached* at = s().root<cached*>(is_full ? "full" : "half"); at != nullptr; at = at->next, --left) {
+      n -= is_full || left == count / 2 ? 1 : 2;
+      ASSERT_EQ(at->number, static_cast<long>(n));
+      ASSERT_EQ(at->remembered, 0);
+      ASSERT_EQ(plain->number, n);
+      plain = plain->next;
+    }
+    EXPECT_EQ(left, 0U);
+    EXPECT_EQ(plain, nullptr);
+  }
+  EXPECT_EQ(s().verify(), std::vector<std::string>());
 }
 
 // Not before the commit: an abort brings the old objects back.

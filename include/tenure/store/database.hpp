@@ -96,7 +96,8 @@ T* database::make(Arguments&&... arguments) {
       throw;
     }
   }
-  detail::constructed(*state_, of, memory);
+  if constexpr (!std::is_trivially_copyable_v<T>)
+    detail::constructed(*state_, of, memory);  // the others have no vtable
   return object;
 }
 

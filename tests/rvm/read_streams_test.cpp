@@ -12,14 +12,14 @@
 namespace tenure::rvm {
 namespace {
 
-using page_index = read_streams::page_count;
+using page_at = read_streams::page_count;
 
 class page_cache {
  public:
-  explicit page_cache(page_index pages, std::size_t room = ~std::size_t{0}) : pages_(pages), room_(room) {}
+  explicit page_cache(page_at pages, std::size_t room = ~std::size_t{0}) : pages_(pages), room_(room) {}
 
   // The program reads a page. Now and then the streams get their turn.
-  void touch(page_index which) {
+  void touch(page_at which) {
     ++touched_;
     if (!in_.contains(which)) {
       ++waited_;
@@ -28,56 +28,56 @@ class page_cache {
     if (touched_ % 16 == 0) streams_.follow();
     if (touched_ % 128 == 0) found_ += streams_.find(pages_);
   }
-  void walk(page_index from, page_index to) {
-    for (page_index at = from; at != to; at += from < to ? 1 : -1) touch(at);
+  void walk(page_at from, page_at to) {
+    for (page_at at = from; at != to; at += from < to ? 1 : -1) touch(at);
   }
-  void grow(page_index pages) { pages_ = pages; }
+  void grow(page_at pages) { pages_ = pages; }
   void look() { found_ += streams_.find(pages_); }
   void rest(unsigned turns) {
     for (unsigned n = 0; n < turns; ++n) streams_.follow();
   }
   void forget_kernel() { is_known_ = false; }
 
-  [[nodiscard]] page_index waited() const { return waited_; }
-  [[nodiscard]] page_index asked() const { return asked_; }
+  [[nodiscard]] page_at waited() const { return waited_; }
+  [[nodiscard]] page_at asked() const { return asked_; }
   [[nodiscard]] unsigned found() const { return found_; }
   [[nodiscard]] bool is_followed() const { return !streams_.is_empty(); }
 
  private:
-  void add(page_index which) {
+  void add(page_at which) {
     if (in_.size() == room_) {
-      const auto after = in_.lower_bound(static_cast<page_index>(random_() % static_cast<unsigned long>(pages_)));
+      const auto after = in_.lower_bound(static_cast<page_at>(random_() % static_cast<unsigned long>(pages_)));
       in_.erase(after == in_.end() ? in_.begin() : after);
     }
     in_.insert(which);
   }
 
-  page_index pages_;
+  page_at pages_;
   std::size_t room_;
-  std::set<page_index> in_;
+  std::set<page_at> in_;
   std::mt19937 random_{7};
-  page_index touched_ = 0, waited_ = 0, asked_ = 0;
+  page_at touched_ = 0, waited_ = 0, asked_ = 0;
   unsigned found_ = 0;
   bool is_known_ = true;
-  read_streams streams_{
-      [this](page_index first, std::span<unsigned char> into) {
-        EXPECT_GE(first, 0);
-        EXPECT_LE(first + static_cast<page_index>(into.size()), pages_);
-        for (std::size_t n = 0; n < into.size(); ++n)
-          into[n] = static_cast<unsigned char>(0xfe | int{in_.contains(first + static_cast<page_index>(n))});
-        return is_known_;
-      },
-      [this](page_index first, page_index count) {
-        EXPECT_GE(first, 0);
-        EXPECT_GT(count, 0);
-        EXPECT_LE(first + count, pages_);
-        asked_ += count;
-        for (page_index p = first; p < first + count; ++p) add(p);
-      }};
+  read_streams streams_{[this](page_at first, std::span<unsigned char> into) {
+                          EXPECT_GE(first, 0);
+                          EXPECT_LE(first + static_cast<page_at>(into.size()), pages_);
+                          for (std::size_t n = 0; n < into.size(); ++n)
+                            into[n] =
+                                static_cast<unsigned char>(0xfe | int{in_.contains(first + static_cast<page_at>(n))});
+                          return is_known_;
+                        },
+                        [this](page_at first, page_at count) {
+                          EXPECT_GE(first, 0);
+                          EXPECT_GT(count, 0);
+                          EXPECT_LE(first + count, pages_);
+                          asked_ += count;
+                          for (page_at p = first; p < first + count; ++p) add(p);
+                        }};
 };
 
 TEST(read_streams, a_walk_waits_for_few_pages_in_both_directions) {
-  for (const page_index pages : {page_index{20'000}, page_index{20'001}, page_index{4'097}}) {
+  for (const page_at pages : {page_at{20'000}, page_at{20'001}, page_at{4'097}}) {
     page_cache up(pages), down(pages);
     up.walk(0, pages);
     EXPECT_LT(up.waited(), 400) << pages;
@@ -89,26 +89,26 @@ TEST(read_streams, a_walk_waits_for_few_pages_in_both_directions) {
 
 TEST(read_streams, several_walks_at_a_time_are_followed) {
   page_cache cache(80'000);
-  for (page_index n = 0; n < 10'000; ++n)
-    for (page_index walk = 0; walk < 4; ++walk) cache.touch(walk * 20'000 + (walk % 2 == 0 ? n : 19'999 - n));
+  for (page_at n = 0; n < 10'000; ++n)
+    for (page_at walk = 0; walk < 4; ++walk) cache.touch(walk * 20'000 + (walk % 2 == 0 ? n : 19'999 - n));
   EXPECT_LT(cache.waited(), 2'500);
 }
 
 TEST(read_streams, reading_here_and_there_asks_for_nothing) {
   page_cache cache(1 << 16, 1 << 14);
   std::mt19937 random(3);
-  for (int n = 0; n < 100'000; ++n) cache.touch(static_cast<page_index>(random() % (1 << 16)));
+  for (int n = 0; n < 100'000; ++n) cache.touch(static_cast<page_at>(random() % (1 << 16)));
   EXPECT_EQ(cache.asked(), 0);
   EXPECT_FALSE(cache.is_followed());
 }
 
 TEST(read_streams, a_stream_ends_when_the_program_goes_elsewhere) {
-  for (page_index length = 400; length < 2'000; length += 50) {
+  for (page_at length = 400; length < 2'000; length += 50) {
     page_cache cache(1 << 16);
     cache.walk(30'000, 30'000 + length);
     EXPECT_TRUE(cache.is_followed());
     cache.rest(2 * read_streams::patience);
-    const page_index asked = cache.asked();
+    const page_at asked = cache.asked();
     EXPECT_FALSE(cache.is_followed());
     cache.look();  // what the stream has brought in is no walk
     EXPECT_FALSE(cache.is_followed()) << length;
@@ -119,13 +119,13 @@ TEST(read_streams, a_stream_ends_when_the_program_goes_elsewhere) {
 
 TEST(read_streams, what_is_in_memory_at_first_and_what_was_asked_for_is_no_walk) {
   page_cache cache(100'000);
-  for (page_index n = 0; n < 127; ++n) cache.touch(5'000 + n);
+  for (page_at n = 0; n < 127; ++n) cache.touch(5'000 + n);
   cache.look();
   cache.look();
   EXPECT_EQ(cache.found(), 0u);
   cache.walk(5'127, 5'300);
   EXPECT_EQ(cache.found(), 1u);  // up and down
-  const page_index asked = cache.asked();
+  const page_at asked = cache.asked();
   for (int n = 0; n < 10; ++n) cache.look();
   EXPECT_EQ(cache.found(), 1u);
   EXPECT_EQ(cache.asked(), asked);
@@ -142,7 +142,7 @@ TEST(read_streams, pages_that_are_added_are_followed) {
 }
 
 TEST(read_streams, large_mappings_are_looked_at_in_parts) {
-  const page_index pages = 2 * read_streams::part + 1'000;
+  const page_at pages = 2 * read_streams::part + 1'000;
   page_cache cache(pages);
   for (int n = 0; n < 3; ++n) cache.look();  // as it is at first
   cache.walk(pages - 900, pages - 700);
@@ -159,11 +159,11 @@ TEST(read_streams, where_the_kernel_does_not_tell_nothing_is_asked_for) {
 
 TEST(read_streams, of_too_many_streams_the_idlest_end) {
   page_cache cache(1'000'000);
-  constexpr page_index apart = 3 * read_streams::most_at_once;
+  constexpr page_at apart = 3 * read_streams::most_at_once;
   for (int n = 0; n < 4; ++n) cache.look();
-  for (page_index walk = 0; walk < 40; ++walk) cache.walk(walk * apart, walk * apart + 200);
+  for (page_at walk = 0; walk < 40; ++walk) cache.walk(walk * apart, walk * apart + 200);
   for (int n = 0; n < 4; ++n) cache.look();
-  const page_index before = cache.waited();
+  const page_at before = cache.waited();
   cache.walk(39 * apart + 200, 39 * apart + 1'000);
   EXPECT_LT(cache.waited() - before, 300);
 }

@@ -52,6 +52,12 @@ class unknown {
  private:
   std::array<const void*, 8> words_;
 };
+struct three_words {
+  std::uint64_t words[3];
+};
+struct six_words {
+  std::uint64_t words[6];
+};
 struct cached {
   cached* next;
   long number;
@@ -182,6 +188,29 @@ TEST_F(typed_pages, are_found_from_addresses_inside) {
   reopen();
   std::uint64_t left = 600;
   for (const node* each = root().nodes; each != nullptr; each = each->next) EXPECT_EQ(each->number, --left);
+}
+
+// A damaged store may say that an object starts there.
+TEST_F(typed_pages, have_no_object_that_reaches_beyond_the_page) {
+  s().transact([&] {
+    const auto expect_none_behind = [](const void* made) {
+      const auto at = reinterpret_cast<heap::address>(made);
+      const heap::block_map& map = *open_set_with(made)->at(made)->map;
+      const std::uint64_t block = map.block_of(at);
+      heap::transient_block* const in = map.find_transient_block(block);
+      ASSERT_NE(in, nullptr);
+      const heap::address page = at - at % heap::typed_page_size;
+      const heap::page_word word = in->pages[(page - map.start_of(block)) / heap::typed_page_size];
+      const heap::address behind = page + word.slots() * word.stride();
+      ASSERT_NE(behind % heap::typed_page_size, 0U);
+      const std::uint64_t bit = (behind - map.start_of(block)) / heap::granule;
+      in->starts.set(bit);
+      EXPECT_FALSE(map.find(behind)) << word.stride();
+      in->starts.reset(bit);
+    };
+    expect_none_behind(s().make<six_words>());
+    expect_none_behind(s().make<three_words>());
+  });
 }
 
 TEST_F(typed_pages, get_new_objects_where_old_ones_were) {

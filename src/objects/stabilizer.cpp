@@ -477,7 +477,7 @@ void stabilizer::write_in_bulk(database_state& in, transient_block& y) {
     const address page = begin + n * typed_page_size;
     const std::uint64_t objects = y.promoted.count_in_page(n);
     if (objects != 0 && objects == word.slots() && !in.types->at(word.type()).words->has_transients()) {
-      objects_ += objects;  // the whole page at once: a third of the time of writing small objects
+      objects_ += objects;  // the page at once: a commit of 1 M nodes takes 40 ms instead of 46
       add_stretch(page, page + objects * word.stride());
     } else {
       y.promoted.for_each_in_page(n, add_object);

@@ -69,7 +69,8 @@ void read_streams::ask_next(stream& s) {
 void read_streams::follow() {
   for (stream& s : streams_) {
     ++s.idle;
-    while (is_in_memory(s.marker)) {
+    // The pages that follow may be in memory already, all of them.
+    for (int n = 0; n < most_asked && is_in_memory(s.marker); ++n) {
       ask_next(s);
       s.idle = 0;
     }

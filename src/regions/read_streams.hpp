@@ -1,7 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// [rvm.region.streams] Finds out that pages are read one after the other, in a mapping whose pages the kernel reads one by one (MADV_RANDOM),
-// and reads the next ones before they are touched.
+// [rvm.region.streams] Finds out that pages are read one after the other, in a mapping whose pages the kernel reads one
+// by one (MADV_RANDOM), and reads the next ones before they are touched.
 //
 // Nobody tells which page was touched, only which pages are in memory. So windows are looked at again and again: a
 // window that has filled since the last look is being walked through, up or down, and a stream begins at each end of
@@ -21,10 +21,11 @@ class read_streams {
   using page_count = std::int64_t;  // a number of a page, too; below 0 there is none
   static constexpr page_count window = 64;
   static constexpr page_count most_at_once = 1024;  // that a stream asks for
-  static constexpr page_count part = 1 << 18;       // that find() looks at
+  static constexpr page_count part = 1 << 17;       // that find() looks at
   static constexpr page_count first_size = 32;      // that a new stream asks for at first
   static constexpr unsigned patience = 200;         // calls of follow() that a stream outlives without progress
   static constexpr std::size_t most_streams = 16;
+  static constexpr int most_asked = 4;  // how often a stream asks in a call of follow()
 
   // Tells which pages from one on are in memory: bit 0 of each byte. false: not known.
   using looker = std::function<bool(page_count first, std::span<unsigned char> into)>;

@@ -36,6 +36,9 @@ class page_cache {
   void rest(unsigned turns) {
     for (unsigned n = 0; n < turns; ++n) streams_.follow();
   }
+  void fill(page_at from, page_at to) {
+    for (page_at p = from; p < to; ++p) in_.insert(p);
+  }
   void forget_kernel() { is_known_ = false; }
 
   [[nodiscard]] page_at waited() const { return waited_; }
@@ -157,8 +160,18 @@ TEST(read_streams, where_the_kernel_does_not_tell_nothing_is_asked_for) {
   EXPECT_EQ(cache.asked(), 0);
 }
 
+TEST(read_streams, run_no_further_than_a_little_through_pages_that_are_there) {
+  page_cache cache(1 << 16);
+  cache.walk(0, 400);
+  cache.fill(400, 1 << 16);
+  const page_at asked = cache.asked();
+  cache.rest(1);
+  EXPECT_GT(cache.asked(), asked);
+  EXPECT_LE(cache.asked(), asked + 2 * read_streams::most_asked * read_streams::most_at_once);
+}
+
 TEST(read_streams, of_too_many_streams_the_idlest_end) {
-  page_cache cache(1'000'000);
+  page_cache cache(4 * read_streams::part);
   constexpr page_at apart = 3 * read_streams::most_at_once;
   for (int n = 0; n < 4; ++n) cache.look();
   for (page_at walk = 0; walk < 40; ++walk) cache.walk(walk * apart, walk * apart + 200);

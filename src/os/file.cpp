@@ -191,7 +191,17 @@ class real_file final : public file {
     const struct stat opened = status();
     return {opened.st_dev, opened.st_ino};
   }
-  [[nodiscard]] std::uint32_t block_size() const override { return block_size_; }
+  [[nodiscard]] std::uint32_t block_size() const override {
+    if (device_) {
+      unsigned physical = 0;
+      if (::ioctl(descriptor_, BLKPBSZGET, &physical) != 0)
+        throw_system_error(errno, "cannot get the block size of device " + path_);
+      return usable_block_size(physical);
+    }
+    const struct stat found = status();
+    const auto preferred = static_cast<std::uint32_t>(std::clamp<blksize_t>(found.st_blksize, 0, largest_block));
+    return usable_block_size(std::max(preferred, physical_block_size(found.st_dev)));
+  }
 
   [[nodiscard]] std::uint64_t size() const override {
     if (!device_) return static_cast<std::uint64_t>(status().st_size);
@@ -344,15 +354,6 @@ class real_file final : public file {
     const struct stat found = status();
     refuse_unless_storage(found, path_);
     device_ = S_ISBLK(found.st_mode);
-    if (device_) {
-      unsigned physical = 0;
-      if (::ioctl(descriptor_, BLKPBSZGET, &physical) != 0)
-        throw_system_error(errno, "cannot get the block size of device " + path_);
-      block_size_ = usable_block_size(physical);
-    } else {
-      const auto preferred = static_cast<std::uint32_t>(std::clamp<blksize_t>(found.st_blksize, 0, largest_block));
-      block_size_ = usable_block_size(std::max(preferred, physical_block_size(found.st_dev)));
-    }
   }
 
   // Called early, so that sync_name() does not fail later because the process has too many files open.
@@ -426,7 +427,6 @@ class real_file final : public file {
   const std::uint32_t generation_ = fork_generation();
   std::string absolute_path_;  // is_current must not depend on the working directory
   bool device_ = false;
-  std::uint32_t block_size_ = 0;
   std::atomic<bool> locked_{false};
   std::atomic<bool> dsync_refused_{false};
 };

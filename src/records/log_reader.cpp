@@ -15,7 +15,9 @@ constexpr std::size_t read_size = 4 << 20;
 // bytes.
 class prober {
  public:
-  explicit prober(const readable_log& log) : log_(log), id_(short_log_id(log.id())) {}
+  // `at_once`: what it reads, at least, if it is asked for bytes that it does not have.
+  explicit prober(const readable_log& log, std::size_t at_once = read_size)
+      : log_(log), at_once_(at_once), id_(short_log_id(log.id())) {}
 
   // The intact group that starts exactly at this LSN.
   std::optional<group_header> group_at(lsn at, lsn limit) {
@@ -38,7 +40,7 @@ class prober {
   os::const_bytes view(lsn at, std::size_t length, lsn limit) {
     length = static_cast<std::size_t>(std::min<std::uint64_t>(length, limit - at));
     if (at < start_ || at + length > start_ + buffer_.size()) {
-      buffer_.resize(static_cast<std::size_t>(std::min<std::uint64_t>(std::max(length, read_size), limit - at)));
+      buffer_.resize(static_cast<std::size_t>(std::min<std::uint64_t>(std::max(length, at_once_), limit - at)));
       start_ = at;
       log_.read(at, buffer_);
     }
@@ -46,6 +48,7 @@ class prober {
   }
 
   const readable_log& log_;
+  const std::size_t at_once_;
   std::uint64_t id_;
   std::vector<std::byte> buffer_;
   lsn start_ = 0;
@@ -72,7 +75,7 @@ void require_newest(const readable_log& log, const manifest& status, const group
 
 void require_newest(const readable_log& log, const manifest& status) {
   if (status.tail >= log.end()) return;
-  prober probe(log);
+  prober probe(log, log.block());  // every opening does this, and mostly there is nothing
   if (const auto group = probe.group_at(status.tail, log.end())) require_newest(log, status, *group);
 }
 

@@ -62,31 +62,33 @@ void stabilizer::trace_changes(std::span<const rvm::memory_range> changes) {
     const auto from = reinterpret_cast<address>(range.address), to = from + range.length;
     if (from < in->home + zone_kinds_at) {
       const database_header& h = in->header();
-      for (const stored_address internal : {h.types, h.roots}) follow({in->home, 0, internal}, if_nothing::refuse);
+      for (const stored_address internal : {h.types, h.roots}) follow(*in, {in->home, 0, internal}, if_nothing::refuse);
       continue;
     }
     in->map->for_each_persistent_in(from, to, [&](address object) {
       if (!destroyed_.empty() && destroyed_.contains(object)) return;
       const std::uint64_t begin = from > object ? from - object : 0;
       const object_facts facts = in->map->facts(object);
-      trace_object(*in, facts, begin, std::min(to - std::min(to, object), facts.size));
+      trace_object(*in, in->types->at(facts.type), object, facts.size, begin,
+                   std::min(to - std::min(to, object), facts.size));
     });
   }
 }
 
-void stabilizer::trace_object(database_state& in, const object_facts& object, std::uint64_t from, std::uint64_t to) {
-  const known_type& type = in.types->at(object.type);
-  auto* const bytes = reinterpret_cast<std::byte*>(object.at);
-  if (type.words->has_vtables()) in.types->canonicalize(type, bytes, object.size, from, to);
-  for_each_reference(type, bytes, object.size, from, to, [&](const reference_field& r) {
-    follow({object.at, r.offset, r.to}, r.is_ambiguous ? if_nothing::ignore : if_nothing::refuse);
-    if (r.may_be_end) follow({object.at, r.offset, byte_before(r.to)}, if_nothing::ignore);
+void stabilizer::trace_object(database_state& in, const known_type& type, address object, std::uint64_t size,
+                              std::uint64_t from, std::uint64_t to) {
+  auto* const bytes = reinterpret_cast<std::byte*>(object);
+  if (type.words->has_vtables()) in.types->canonicalize(type, bytes, size, from, to);
+  for_each_reference(type, bytes, size, from, to, [&](const reference_field& r) {
+    follow(in, {object, r.offset, r.to}, r.is_ambiguous ? if_nothing::ignore : if_nothing::refuse);
+    if (r.may_be_end) follow(in, {object, r.offset, byte_before(r.to)}, if_nothing::ignore);
   });
 }
 
-void stabilizer::follow(const reference& r, if_nothing how) {
+void stabilizer::follow(database_state& from, const reference& r, if_nothing how) {
   if (r.to == stored_address::none) return;
-  database_state* const in = store_.at(in_memory(r.to));
+  const bool is_near = from.map->contains(static_cast<address>(r.to));
+  database_state* const in = is_near ? &from : store_.at(in_memory(r.to));
   if (in == nullptr) {
     if (how == if_nothing::ignore) return;
     refuse(r, outside);
@@ -106,31 +108,28 @@ void stabilizer::promote(database_state& in, transient_block& y, address object)
   if (y.promoted.test(bit)) return;
   in.birth->note_promoted(y);
   y.promoted.set(bit);
-  pending_.emplace_back(&in, object);
   const object_facts facts = in.map->transient_facts(y, object);
-  known_type& type = *in.types->find(facts.type);
-  if (tallies_.empty() || tallies_.back().of != &type) {
-    const auto known = std::ranges::find(tallies_, &type, &tally::of);
-    if (known == tallies_.end())
-      tallies_.push_back({&type, 0, 0});
-    else
-      std::swap(*known, tallies_.back());
-  }
-  ++tallies_.back().objects;
-  tallies_.back().bytes += facts.end - facts.begin;
-  if (type.of->is_conservative) ++conservative_;
-  if (type.stored == nullptr && std::ranges::find(undescribed_, std::pair(&in, &type)) == undescribed_.end())
-    undescribed_.emplace_back(&in, &type);
+  if (tallies_.empty() || !tallies_.back().is_of(in, facts.type)) turn_to(in, facts.type);
+  tally& sum = tallies_.back();
+  ++sum.objects;
+  sum.bytes += facts.end - facts.begin;
+  if (sum.may_refer) pending_.push_back({&in, sum.of, object, facts.size});
+}
+
+void stabilizer::turn_to(database_state& in, std::uint32_t type) {
+  const auto known = std::ranges::find_if(tallies_, [&](const tally& t) { return t.is_of(in, type); });
+  if (known != tallies_.end()) return std::swap(*known, tallies_.back());
+  known_type& of = *in.types->find(type);
+  tallies_.push_back({&in, type, of.words->has_pointers() || of.words->has_vtables(), &of});
+  if (of.stored == nullptr) undescribed_.emplace_back(&in, &of);
 }
 
 // Depth first, with an explicit list: a chain of any length needs no stack.
 void stabilizer::trace_pending() {
   while (!pending_.empty()) {
-    const auto [in, object] = pending_.back();
+    const pending next = pending_.back();
     pending_.pop_back();
-    const object_facts facts =
-        in->map->transient_facts(*in->map->find_transient_block(in->map->block_of(object)), object);
-    trace_object(*in, facts, 0, facts.size);
+    trace_object(*next.in, *next.type, next.object, next.size, 0, next.size);
   }
 }
 
@@ -236,7 +235,7 @@ void stabilizer::describe(database_state& in, known_type& what) {
   if (what.index >= table.count) write(table.count) = what.index + 1;
   write(table.slots) = std::max<std::uint64_t>(table.slots, what.first_slot + what.slots);
   in.birth->with_lock([&] {
-    follow({reinterpret_cast<address>(table.types), what.index * sizeof(void*), stored_address_of(made)},
+    follow(in, {reinterpret_cast<address>(table.types), what.index * sizeof(void*), stored_address_of(made)},
            if_nothing::refuse);
   });
 }
@@ -246,7 +245,7 @@ void stabilizer::describe(database_state& in, known_type& what) {
 void stabilizer::promote_tables() {
   for (database_state* const in : std::exchange(grown_, {})) {
     const type_table& table = in->type_table();
-    follow({reinterpret_cast<address>(&table), 0, stored_address_of(table.types)}, if_nothing::refuse);
+    follow(*in, {reinterpret_cast<address>(&table), 0, stored_address_of(table.types)}, if_nothing::refuse);
   }
   trace_pending();
 }
@@ -524,13 +523,13 @@ void stabilizer::committed(store_statistics& counts) {
   }
   counts.objects_stabilized += objects_;
   counts.bytes_stabilized += bytes_;
-  counts.conservative_objects += conservative_;
   for (const auto& d : store_) counts.objects_destroyed += d->destroyed.size();
   if (tallies_.empty()) return;
   counts.last_commit.clear();
   for (const tally& t : tallies_) {
     t.of->objects += t.objects;
     t.of->bytes += t.bytes;
+    if (t.of->of->is_conservative) counts.conservative_objects += t.objects;
     counts.last_commit.push_back({t.of->of->name, t.objects, t.bytes});
   }
 }

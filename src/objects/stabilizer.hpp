@@ -48,11 +48,15 @@ class stabilizer {
 
   void trace_changes(std::span<const rvm::memory_range> changes);
   // Follows those references of an object that lie in [from, to) of it.
-  void trace_object(database_state& in, const object_facts& object, std::uint64_t from, std::uint64_t to);
+  void trace_object(database_state& in, const known_type& type, address object, std::uint64_t size, std::uint64_t from,
+                    std::uint64_t to);
   // What becomes of a reference that leads to no object of the store: a word of unknown layout may be none.
   enum class if_nothing { refuse, ignore };
-  void follow(const reference& r, if_nothing how);
+  // `from`: the database with the reference.
+  void follow(database_state& from, const reference& r, if_nothing how);
   void promote(database_state& in, transient_block& y, address object);
+  // The last of tallies_ becomes that of this type.
+  void turn_to(database_state& in, std::uint32_t type);
   void trace_pending();
   [[noreturn]] void refuse(const reference& r, const refusal_reason& why);
   // Refuses references from any object to destroyed ones, if the store was opened with that option.
@@ -83,7 +87,15 @@ class stabilizer {
   database_set& store_;
   rvm::transaction& tx_;
   hidden_fields& hidden_;
-  std::vector<std::pair<database_state*, address>> pending_;
+  // Objects that are promoted, and whose references were not followed yet. What is known of them is kept: to look it up
+  // again took a fifth of the time of a small object.
+  struct pending {
+    database_state* in;
+    const known_type* type;
+    address object;
+    std::uint64_t size;
+  };
+  std::vector<pending> pending_;
   std::vector<known_type*> described_;  // types that this commit has described
   std::vector<database_state*> grown_;  // databases whose type tables have new arrays, which must be promoted
   // Arrays of type tables that larger ones replace, and the sets of removed objects that they were added to.
@@ -99,11 +111,18 @@ class stabilizer {
     std::vector<std::span<const std::byte>> pieces;
   } bulk_;
   std::unordered_set<address> destroyed_;  // destroyed or retired in this transaction
+  // What was promoted of a type.
   struct tally {
+    const database_state* in;
+    std::uint32_t index;  // of the type in that database
+    bool may_refer;       // whether its objects must be looked at
     known_type* of;
-    std::uint64_t objects, bytes;
+    std::uint64_t objects = 0, bytes = 0;
+    [[nodiscard]] bool is_of(const database_state& database, std::uint32_t type) const {
+      return index == type && in == &database;
+    }
   };
-  std::uint64_t objects_ = 0, bytes_ = 0, conservative_ = 0;
+  std::uint64_t objects_ = 0, bytes_ = 0;
   std::vector<tally> tallies_;
 };
 

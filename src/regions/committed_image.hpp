@@ -42,9 +42,8 @@ class committed_image {
   [[nodiscard]] bool differs(page_number page) const noexcept {
     return pages_differ(pages_.range_of(page).address, of(page), pages_.page_size);
   }
-  [[nodiscard]] bool differs_from_file(page_number page, std::uint64_t pages = 1) const noexcept {
-    const memory_range memory = pages_.range_of(page, pages);
-    return pages_differ(memory.address, in_file(page), memory.length);
+  [[nodiscard]] bool differs_from_file(page_number page) const noexcept {
+    return pages_differ(pages_.range_of(page).address, in_file(page), pages_.page_size);
   }
 
   // So many more pages can then get a before-image without an error.

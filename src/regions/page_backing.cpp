@@ -1,6 +1,8 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 #include "regions/page_backing.hpp"
 
+#include <algorithm>
+
 #include "os/virtual_memory.hpp"
 
 namespace tenure::rvm {
@@ -26,13 +28,20 @@ bool page_backing::is_as_in_file(page_number page) const noexcept {
   return !p.open && !p.untracked && !p.hot && !committed_.has_before_image(page);
 }
 
-bool page_backing::is_as_in_file(std::size_t from, std::size_t to) const noexcept {
+bool page_backing::is_as_in_file(std::size_t from, std::size_t to, std::span<const page_number> equal) const noexcept {
   const auto first = static_cast<page_number>(from / pages_.page_size),
              end = static_cast<page_number>(to / pages_.page_size);
   for (page_number page = first; page < end; ++page)
     if (!is_as_in_file(page)) return false;
   // Bytes that are not recoverable may have been written while the region was open as a whole, seen by nobody.
-  return !committed_.differs_from_file(first, end - first);
+  auto known = std::ranges::lower_bound(equal, first);
+  for (page_number page = first; page < end; ++page) {
+    if (known != equal.end() && *known == page)
+      ++known;
+    else if (committed_.differs_from_file(page))
+      return false;
+  }
+  return true;
 }
 
 void page_backing::drop(const protection_guard& lock, std::span<const page_number> pages) {
@@ -48,7 +57,7 @@ void page_backing::drop(const protection_guard& lock, std::span<const page_numbe
     std::size_t from = at / unit_ * unit_;
     if (!anonymous_.contains(from)) from = anonymous_.end_of_run(from, at);
     const std::size_t to = anonymous_.end_of_run(at, at / unit_ * unit_ + unit_);
-    if (is_as_in_file(from, to)) back_with_file(lock, from, to);
+    if (is_as_in_file(from, to, pages)) back_with_file(lock, from, to);
   }
   os::drop_private_copies(runs);
 }

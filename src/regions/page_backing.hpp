@@ -27,13 +27,14 @@ class page_backing {
   void add_anonymous(std::size_t from, std::size_t to);
   // It has not, after all.
   void remove_anonymous(std::size_t from, std::size_t to);
-  // These pages, in ascending order, equal the file, and are closed: they show it again.
+  // These pages, in ascending order, equal the file, and are closed: they show it again. Compared under this lock.
   void drop(const protection_guard&, std::span<const page_number> pages);
   void release() noexcept;
 
  private:
   [[nodiscard]] bool is_as_in_file(page_number page) const noexcept;
-  [[nodiscard]] bool is_as_in_file(std::size_t from, std::size_t to) const noexcept;
+  // The same for these bytes. `equal`: pages of which that is known, in ascending order.
+  [[nodiscard]] bool is_as_in_file(std::size_t from, std::size_t to, std::span<const page_number> equal) const noexcept;
   void back_with_file(const protection_guard&, std::size_t from, std::size_t to);
 
   region_state& in_;

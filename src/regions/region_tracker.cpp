@@ -247,17 +247,8 @@ std::size_t region_tracker::track_new_pages() noexcept {
     track(page);
   }
   dropping_.clear();
-  for (const page_number page : in_bulk_) {
-    if (std::ranges::binary_search(as_is_, page)) continue;
-    // The file has the bytes, but not what else is on the page.
-    if (committed_.differs_from_file(page)) {
-      committed_.remember(page);
-    } else {
-      committed_.forget(page);
-      dropping_.push_back(page);
-    }
-    track(page);
-  }
+  std::erase_if(in_bulk_, [&](page_number page) { return std::ranges::binary_search(as_is_, page); });
+  for (const page_number page : in_bulk_) track(page);
   return fresh;
 }
 
@@ -315,18 +306,28 @@ void region_tracker::end() noexcept {
   copied_.insert(copied_.end(), in_bulk_.begin(), in_bulk_.end());
   sort_unique(copied_);
   as_is_.clear();
-  in_bulk_.clear();
   const bool closed = finders_.end(noted_, copied_);
-  if (closed && !dropping_.empty()) {
+  if (!in_bulk_.empty() || !dropping_.empty()) {
     const protection_guard lock(pages_.protection);
+    // Bytes that are not recoverable may have been written, without a trap, since the page was compared.
+    std::erase_if(dropping_, [&](page_number page) { return committed_.differs_from_file(page); });
+    // Compared once, here: three comparisons took a tenth of the commit of 1 M nodes.
+    for (const page_number page : in_bulk_) {
+      // The file has the bytes, but not what else is on the page.
+      if (committed_.differs_from_file(page)) {
+        committed_.remember(page);
+      } else {
+        committed_.forget(page);
+        dropping_.push_back(page);
+      }
+    }
+    std::erase_if(dropping_, [&](page_number page) { return finders_.is_open(page); });
     try {
-      // Bytes that are not recoverable may have been written, without a trap, since the page was compared.
-      std::erase_if(dropping_,
-                    [&](page_number page) { return finders_.is_open(page) || committed_.differs_from_file(page); });
-      backing_.drop(lock, dropping_);
+      if (closed) backing_.drop(lock, dropping_);
     } catch (...) {  // only memory is not given back
     }
   }
+  in_bulk_.clear();
   dropping_.clear();
 }
 

@@ -48,6 +48,7 @@ PUBLIC_LAYERS = {
     "tenure/rvm/commit.hpp": "records",
     "tenure/rvm/statistics.hpp": "replay",
     "tenure/rvm/backup.hpp": "replay",
+    "tenure/barriers.hpp": "regions",
     "tenure/rvm/map_options.hpp": "regions",
     "tenure/rvm/options.hpp": "regions",
     "tenure/rvm/participant.hpp": "regions",

@@ -136,7 +136,8 @@ address birth::allocate_large(const run& in, std::uint64_t size, std::uint64_t a
   assert(before + size <= in.blocks * block_size);
   for (std::uint64_t z = in.first / blocks_in_zone + 1; z * blocks_in_zone < in.first + in.blocks; ++z)
     covered_.insert(z);
-  transient_block& y = make_transient_block(in.first, in.blocks, block_kind::large);
+  transient_block& y =
+      make_transient_block(in.first, in.blocks, block_kind::large, in.zeroed ? memory::never_used : memory::reused);
   assert(y.starts.empty());
   if (inside)
     touch(y);
@@ -162,10 +163,11 @@ void birth::share(transient_block& y) {
   y.is_shared = true;
 }
 
-transient_block& birth::make_transient_block(std::uint64_t block, std::uint64_t span, block_kind kind) {
+transient_block& birth::make_transient_block(std::uint64_t block, std::uint64_t span, block_kind kind, memory where) {
   assert(kind == block_kind::large || span == 1);
   if (transient_block* const known = map_.find_transient_block(block)) {
     assert(kind != block_kind::large && known->kind == kind);
+    if (where == memory::reused) note_reused(*known);
     return *known;
   }
   auto made = std::make_unique<transient_block>();
@@ -174,7 +176,15 @@ transient_block& birth::make_transient_block(std::uint64_t block, std::uint64_t 
   made->kind = kind;
   all_.insert(made.get());
   map_.set_transient_block(block, span, made.get());
-  return *made.release();
+  transient_block& y = *made.release();
+  if (where == memory::reused) note_reused(y);
+  return y;
+}
+
+void birth::note_reused(transient_block& y) {
+  if (y.is_reused) return;
+  reused_.insert(&y);
+  y.is_reused = true;
 }
 
 bool birth::next_hole(area& in) {
@@ -207,7 +217,8 @@ bool birth::next_block(area& in, bool inside) {
   if (inside && in.ahead.blocks == 0 && take_sparse_block(in)) return true;
   run block;
   if (!take_ahead(in, block)) return false;
-  in.within = &make_transient_block(block.first, 1, block_kind::small);
+  in.within =
+      &make_transient_block(block.first, 1, block_kind::small, block.zeroed ? memory::never_used : memory::reused);
   in.is_zeroed = block.zeroed;
   in.next = map_.start_of(block.first);
   in.limit = in.next + block_size;
@@ -242,7 +253,7 @@ bool birth::take_sparse_block(area& in) {
       in.holes.emplace_back(free_from, end);
     if (in.holes.empty()) continue;
     in.is_zeroed = false;
-    in.within = &make_transient_block(block, 1, block_kind::small);
+    in.within = &make_transient_block(block, 1, block_kind::small, memory::reused);
     std::ranges::reverse(in.holes);
     return next_hole(in);
   }
@@ -436,6 +447,7 @@ void birth::drop(transient_block& y) {
     offer(y.first);
   map_.set_transient_block(y.first, y.span, nullptr);
   all_.erase(&y);
+  reused_.erase(&y);
   delete &y;
 }
 

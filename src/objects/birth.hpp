@@ -80,6 +80,10 @@ class birth {
     promoted_.push_back(&in);
   }
   [[nodiscard]] const std::vector<transient_block*>& promoted() const { return promoted_; }
+  // Whether a transient object may lie where a persistent one was. Called in with_lock().
+  [[nodiscard]] bool has_transients_in_reused_memory() const {
+    return std::ranges::any_of(reused_, [](const transient_block* y) { return !y->starts.empty(); });
+  }
   // Whether an object of this process has lain where the zone has its bookkeeping. If it never became persistent, memory
   // there differs from the file. Called in with_lock().
   [[nodiscard]] bool has_covered(std::uint64_t zone) const { return covered_.contains(zone); }
@@ -182,7 +186,9 @@ class birth {
   void give_back(run& which);
   // Scans some more of the blocks that earlier processes have left.
   void scan_old_blocks();
-  transient_block& make_transient_block(std::uint64_t block, std::uint64_t span, block_kind kind);
+  enum class memory { never_used, reused };
+  transient_block& make_transient_block(std::uint64_t block, std::uint64_t span, block_kind kind, memory where);
+  void note_reused(transient_block& y);
   // Before an object is made there, by the transaction or by somebody else.
   void touch(transient_block& y);
   void share(transient_block& y);
@@ -205,6 +211,7 @@ class birth {
   bool in_transaction_ = false;
   std::vector<transient_block*> touched_, promoted_;
   std::unordered_set<transient_block*> all_;
+  std::unordered_set<transient_block*> reused_;  // those of them that are
   // Blocks that had transient objects of other threads beside persistent ones, and have only persistent ones now: since
   // the last begin(), and before it. They are dropped when the tracker has compared their pages
   // [heap.transient.shared].

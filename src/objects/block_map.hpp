@@ -136,6 +136,7 @@ struct transient_block {
   bool has_promoted = false;
   bool is_shared = false;  // threads other than the writer have had objects here
   bool is_emptied = false;
+  bool is_reused = false;  // persistent objects may have lain where its objects lie
   // Nothing was made here since a commit, after which all that was made here was persistent.
   bool is_quiet = false;
 };

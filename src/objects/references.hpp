@@ -21,8 +21,9 @@ struct reference_field {
   bool may_be_end;       // of unknown layout: may point one past the end of the object that is meant
 };
 
-// Calls f(reference_field) for each reference that is not null and ends behind `from` and before `to`, offsets in the object,
-// in the order of offsets.
+// Calls f(reference_field) for each reference that is not null and has a byte in [from, to), offsets in the object, in the
+// order of offsets. And for those of optionals and variants that became valid by a change of these bytes
+// [heap.reference.guards].
 template <class F>
 void for_each_reference(const known_type& of, const std::byte* bytes, std::uint64_t size, std::uint64_t from,
                         std::uint64_t to, F&& f) {
@@ -37,10 +38,10 @@ void for_each_reference(const known_type& of, const std::byte* bytes, std::uint6
   // Mostly whole objects are looked at: the division takes a fifth of the time of a small one.
   for (std::uint64_t element = from == 0 ? 0 : from / stride * stride; element < to && element + stride <= size;
        element += stride) {
-    for (const pointer_map::word& w : words.words()) {
+    const std::uint64_t first = from < element ? 0 : from - element, end = to - element;
+    for (const pointer_map::word& w : words.words_near(first, end)) {
       const std::uint64_t at = element + w.offset;
-      if (at >= to) break;
-      if (at + w.length <= from) continue;
+      if (!words.depends_on(w, first, end)) continue;
       if (w.kind == field_kind::reference) {
         if (w.guards == 0 || words.holds(w, bytes + element)) visit(at, of.of->tolerates_stale, false);
       } else if (w.kind == field_kind::conservative) {

@@ -39,6 +39,7 @@ void stabilizer::run(std::span<const rvm::memory_range> changes) {
   }
   store_.with_births_locked([&] {
     trace_changes(changes);
+    trace_unchanged();
     trace_pending();
     refuse_destroyed_references();
   });
@@ -73,6 +74,33 @@ void stabilizer::trace_changes(std::span<const rvm::memory_range> changes) {
                    std::min(to - std::min(to, object), facts.size));
     });
   }
+}
+
+void stabilizer::trace_unchanged() {
+  if (std::ranges::none_of(store_, [](const auto& d) { return d->birth->has_transients_in_reused_memory(); })) return;
+  for (const rvm::memory_range& page : tx_.written_pages()) {
+    database_state* const in = store_.at(page.address);
+    const auto from = reinterpret_cast<address>(page.address), to = from + page.length;
+    if (in == nullptr || from < in->home + zone_kinds_at) continue;
+    in->map->for_each_persistent_in(from, to, [&](address object) {
+      if (!destroyed_.empty() && destroyed_.contains(object)) return;
+      const object_facts facts = in->map->facts(object);
+      const std::uint64_t begin = from > object ? from - object : 0,
+                          end = std::min(to - std::min(to, object), facts.size);
+      for_each_reference(in->types->at(facts.type), reinterpret_cast<const std::byte*>(object), facts.size, begin, end,
+                         [&](const reference_field& r) {
+                           follow_new(*in, static_cast<address>(r.to));
+                           if (r.may_be_end) follow_new(*in, static_cast<address>(byte_before(r.to)));
+                         });
+    });
+  }
+}
+
+void stabilizer::follow_new(database_state& from, address to) {
+  database_state* const in = from.map->contains(to) ? &from : store_.at(reinterpret_cast<const void*>(to));
+  if (in == nullptr || !in->map->may_have_transients(in->map->block_of(to))) return;
+  const found_object found = in->map->find(to);
+  if (found && !found.is_persistent) promote(*in, *found.within, found.at);
 }
 
 void stabilizer::trace_object(database_state& in, const known_type& type, address object, std::uint64_t size,

@@ -47,6 +47,9 @@ class stabilizer {
   };
 
   void trace_changes(std::span<const rvm::memory_range> changes);
+  // A new object may lie where a destroyed one was, to which stale bytes refer: the slot of a vector behind its last element,
+  // for example. To store its address there changes nothing, but makes it reachable [heap.reference.unchanged].
+  void trace_unchanged();
   // Follows those references of an object that lie in [from, to) of it.
   void trace_object(database_state& in, const known_type& type, address object, std::uint64_t size, std::uint64_t from,
                     std::uint64_t to);
@@ -54,6 +57,8 @@ class stabilizer {
   enum class if_nothing { refuse, ignore };
   // `from`: the database with the reference.
   void follow(database_state& from, const reference& r, if_nothing how);
+  // The object there becomes persistent, if it is a new one.
+  void follow_new(database_state& from, address to);
   void promote(database_state& in, transient_block& y, address object);
   // The last of tallies_ becomes that of this type.
   void turn_to(database_state& in, std::uint32_t type);

@@ -108,10 +108,12 @@ bool birth::take_sparse_page(object_class& of) {
     if (r.entry.kind != block_kind::typed || r.pages[n] != of.word || !is_worth_filling(r, n)) continue;
     transient_block* y = map_.find_transient_block(block);
     if (y == nullptr) {
-      y = &make_transient_block(block, 1, block_kind::typed);
+      y = &make_transient_block(block, 1, block_kind::typed, memory::reused);
       y->pages = r.pages;
     } else if (y->is_shared || y->pages[n] != of.word) {
       continue;
+    } else {
+      note_reused(*y);
     }
     enter(of.transaction, {page, page + of.word.slots() * of.word.stride(), y, false, true});
     return true;
@@ -147,7 +149,8 @@ bool birth::take_page(area& in, object_class& of, bool inside) {
     if (inside && in.ahead.blocks == 0 && take_sparse_typed(in)) continue;
     run block;
     if (is_headed_ahead(in) || !take_ahead(in, block)) return false;
-    in.typed = &make_transient_block(block.first, 1, block_kind::typed);
+    in.typed =
+        &make_transient_block(block.first, 1, block_kind::typed, block.zeroed ? memory::never_used : memory::reused);
     in.typed_is_zeroed = block.zeroed;
     in.next_page = 0;
   }
@@ -157,7 +160,7 @@ bool birth::take_sparse_typed(area& in) {
   scan_old_blocks();
   const std::optional<std::uint64_t> block = take_last(sparse_typed_, block_kind::typed);
   if (!block) return false;
-  in.typed = &make_transient_block(*block, 1, block_kind::typed);
+  in.typed = &make_transient_block(*block, 1, block_kind::typed, memory::reused);
   in.typed->pages = map_.record(*block).pages;
   in.typed_is_zeroed = false;
   in.next_page = 0;

@@ -187,6 +187,10 @@ void region_tracker::collect(std::vector<memory_range>& changes) {
   noted_.reserve(gathered_.size());
 }
 
+void region_tracker::add_collected(std::vector<memory_range>& pages) const {
+  for (const candidate& c : candidates_) pages.push_back(pages_.range_of(c.page));
+}
+
 void region_tracker::log_without_comparison(std::byte* from, std::size_t length) {
   const page_number first = pages_.page_of(from), last = pages_.page_of(from + length - 1);
   committed_.reserve(new_images_ + as_is_.size() + in_bulk_.size() + last - first + 1);

@@ -65,6 +65,8 @@ class region_tracker final : public os::write_trap {
   void written_in_bulk(std::byte* from, std::size_t length);
   // Finds what has changed, and adds it to `changes`, in ascending order. May be repeated. With the right.
   void collect(std::vector<memory_range>& changes);
+  // Adds the pages that were compared for that. With the right, after collect().
+  void add_collected(std::vector<memory_range>& pages) const;
   // What was collected is committed, or given up: the committed image becomes memory, or memory the committed image. Pages
   // are closed, or stay open because they are hot. With the right.
   void committed(std::span<const memory_range> changes) noexcept;

@@ -38,6 +38,8 @@ class tracked_regions {
       f(r, std::span<const memory_range>(changes).subspan(before));
     });
   }
+  // The pages that were compared for that. With the right.
+  [[nodiscard]] std::vector<memory_range> collected_pages() const;
   // The values are captured: memory is the committed image, and the next automatic transaction may begin. Gives the right
   // back. True if there are so many before-images that truncation should make them superfluous.
   [[nodiscard]] bool committed(std::span<const memory_range> changes) noexcept;

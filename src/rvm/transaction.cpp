@@ -99,6 +99,7 @@ std::uint64_t transaction::id() const { return require_open(state_).id(); }
 void transaction::label(std::string_view name) { require_open(state_).set_label(name); }
 std::span<const memory_range> transaction::changes() const { return require_open(state_).changes(); }
 std::span<const memory_range> transaction::collect_changes() { return require_open(state_).collect_changes(); }
+std::vector<memory_range> transaction::written_pages() const { return require_open(state_).written_pages(); }
 
 void transaction::discard_changes() noexcept {
   if (state_ != nullptr) state_->discard_changes();

@@ -50,6 +50,10 @@ std::span<const memory_range> automatic_transaction::collect_changes() {
   return changes_;
 }
 
+std::vector<memory_range> automatic_transaction::written_pages() const {
+  return owner().parts().tracked.collected_pages();
+}
+
 void automatic_transaction::discard_changes() noexcept {
   forget();
   forget_bulk();

@@ -89,15 +89,34 @@ pointer_map::pointer_map(const type& of) {
     has_pointers_ |= w.kind == field_kind::reference || w.kind == field_kind::conservative;
     has_vtables_ |= w.kind == field_kind::vtable;
     has_transients_ |= w.kind == field_kind::transient;
+    behind_ = std::max(behind_, w.length);
+    for (const field_guard& guard : guards_of(w)) {
+      if (guard.offset < w.offset) before_ = std::max(before_, w.offset - guard.offset);
+      if (guard.offset + guard.width > w.offset) behind_ = std::max(behind_, guard.offset + guard.width - w.offset);
+    }
   }
 }
 
+// An object may have a million words, and a page of it is looked at: a search for the first one, not a walk.
+std::span<const pointer_map::word> pointer_map::words_near(std::uint64_t from, std::uint64_t to) const {
+  constexpr std::size_t few = 8;
+  if (words_.size() <= few) return words_;
+  const std::uint64_t least = from < behind_ ? 0 : from - behind_;
+  const std::uint64_t end = to > ~before_ ? ~std::uint64_t{0} : to + before_;
+  const auto at = [&](std::uint64_t offset) { return std::ranges::lower_bound(words_, offset, {}, &word::offset); };
+  return {at(least), at(end)};
+}
+
+bool pointer_map::depends_on(const word& w, std::uint64_t from, std::uint64_t to) const {
+  if (w.offset < to && w.offset + w.length > from) return true;
+  return std::ranges::any_of(
+      guards_of(w), [&](const field_guard& guard) { return guard.offset < to && guard.offset + guard.width > from; });
+}
+
 bool pointer_map::holds(const word& w, const std::byte* object) const {
-  for (std::uint32_t i = 0; i < w.guards; ++i) {
-    const field_guard& guard = guards_[w.first_guard + i];
-    if (value_at(object + guard.offset, guard.width) != guard.value) return false;
-  }
-  return true;
+  return std::ranges::all_of(guards_of(w), [&](const field_guard& guard) {
+    return value_at(object + guard.offset, guard.width) == guard.value;
+  });
 }
 
 std::string pointer_map::path_of(const type& of, std::uint64_t offset) {

@@ -3,12 +3,17 @@
 // Persistence by reachability: what gets to the disk and what does not.
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <optional>
+#include <random>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include <tenure/allocator.hpp>
 #include <tenure/tenure.hpp>
 
 #include "objects/format.hpp"
@@ -58,6 +63,18 @@ struct buffer {
 struct alignas(256) aligned {
   long value;
   aligned* next;
+};
+// Places that keep the bytes of an old reference.
+struct stale_places {
+  buffer* plain;
+  std::optional<buffer*> maybe;
+  std::variant<long, buffer*> one_of;
+  std::vector<buffer*, tenure::allocator<buffer*>> foreign;
+  tenure::vector<buffer*> own;
+};
+struct many_words {
+  buffer* all[100000];
+  std::optional<buffer*> maybe[1000];
 };
 struct with_transient {
   long kept;
@@ -243,6 +260,83 @@ TEST_F(reachability, destroyed_memory_is_used_again_after_the_commit) {
         commit_mode::lazy);
   EXPECT_EQ(s().stats().objects_destroyed - size.objects_destroyed, 1000u);
   reopen();
+}
+
+// [heap.reference.unchanged] [heap.reference.guards]
+TEST_F(reachability, a_new_object_at_an_old_address_is_found) {
+  stale_places& in = s().root<stale_places>("places");
+  struct place {
+    const char* name;
+    std::function<void(buffer*)> put;
+    std::function<void()> take;
+    std::function<buffer*()> get;
+  };
+  const place places[] = {
+      {"plain", [&](buffer* b) { in.plain = b; }, [] {}, [&] { return in.plain; }},
+      {"optional", [&](buffer* b) { in.maybe = b; }, [&] { in.maybe.reset(); }, [&] { return *in.maybe; }},
+      {"variant", [&](buffer* b) { in.one_of = b; },
+       [&] { in.one_of = static_cast<long>(reinterpret_cast<std::uintptr_t>(std::get<1>(in.one_of))); },
+       [&] { return std::get<1>(in.one_of); }},
+      {"std::vector", [&](buffer* b) { in.foreign.push_back(b); }, [&] { in.foreign.pop_back(); },
+       [&] { return in.foreign.back(); }},
+      {"tenure::vector", [&](buffer* b) { in.own.push_back(b); }, [&] { in.own.pop_back(); },
+       [&] { return in.own.back(); }},
+  };
+  how.check_destroyed = destroy_check::never;  // "plain" refers to nothing between two transactions
+  reopen();
+  for (const place& p : places) {
+    buffer* old = nullptr;
+    s().transact([&] { p.put(old = s().make<buffer>()); });
+    s().transact([&] {
+      s().destroy(old);
+      p.take();
+    });
+    s().transact([&] {
+      buffer* const fresh = s().make<buffer>();
+      EXPECT_EQ(fresh, old) << p.name << ": otherwise this shows nothing";
+      fresh->bytes[7] = 'x';
+      p.put(fresh);
+    });
+    EXPECT_TRUE(s().is_persistent(p.get())) << p.name;
+    reopen();
+    EXPECT_EQ(p.get()->bytes[7], 'x') << p.name;
+  }
+}
+
+// [heap.reference.guards]
+TEST_F(reachability, an_optional_that_is_engaged_again_refers_to_its_object) {
+  stale_places& in = s().root<stale_places>("places");
+  buffer* made = nullptr;
+  s().transact([&] {
+    made = s().make<buffer>();
+    in.maybe = made;
+    in.maybe.reset();  // the address stays in its bytes
+  });
+  EXPECT_FALSE(s().is_persistent(made));
+  s().transact([&] { in.maybe = made; });
+  EXPECT_TRUE(s().is_persistent(made));
+}
+
+// The object is looked at in parts: where its references and their conditions are is searched for.
+TEST_F(reachability, references_of_an_object_with_many_are_found_wherever_they_are) {
+  many_words& in = s().root<many_words>("many");
+  std::mt19937 random(7);
+  for (int round = 0; round < 60; ++round) {
+    const std::size_t one = random() % std::size(in.all), other = random() % std::size(in.maybe);
+    s().transact([&] {
+      in.all[one] = s().make<buffer>();
+      in.maybe[other] = s().make<buffer>();
+    });
+    EXPECT_TRUE(s().is_persistent(in.all[one])) << one;
+    EXPECT_TRUE(s().is_persistent(*in.maybe[other])) << other;
+    buffer* const old = *in.maybe[other];
+    s().transact([&] {
+      s().destroy(old);
+      s().destroy(in.all[one]);
+      in.all[one] = nullptr;
+      in.maybe[other].reset();
+    });
+  }
 }
 
 // Blocks that were worth filling again, in zones that were emptied and lie within a large object now. Its bytes look like

@@ -7,7 +7,7 @@ RECORDS = "heap_models_test record_model.*"
 HEAP_MUTATIONS = [
     # --- The object heap: what becomes persistent ---
     ("last_member_forgotten", "objects/references.hpp",
-     [("if (at >= to) break;", "if (at >= to || at + w.length >= size) break;")],
+     [("if (!words.depends_on(w, first, end)) continue;", "if (at >= to || at + w.length >= size) break;")],
      "heap_test reachability.*", "what only the last member of an object refers to is not stored"),
     ("only_first_element_looked_at", "objects/references.hpp",
      [("element < to && element + stride <= size;", "element < std::min(to, stride) && element + stride <= size;")],
@@ -76,6 +76,14 @@ HEAP_MUTATIONS = [
      [("y.starts.test(in_block / granule) && in_block % typed_page_size + page.stride() <= typed_page_size;",
        "y.starts.test(in_block / granule);")],
      "heap_test typed_pages.*", "an address behind the last new object is in one"),
+    ("unchanged_references_not_followed", "objects/stabilizer.cpp",
+     [("trace_unchanged(); trace_pending();", "trace_pending();")],
+     "heap_test reachability.a_new_object_*", "a new object at the address of a destroyed one is lost"),
+    ("guards_that_change_not_looked_at", "types/pointer_map.cpp",
+     [("return std::ranges::any_of( guards_of(w), [&](const field_guard& guard) { return guard.offset < to && guard.offset + guard.width > from; });",
+       "return false;")],
+     "heap_test reachability.an_optional_*",
+     "what an optional refers to, again, is lost"),
     ("end_of_object_before_forgotten", "objects/stabilizer.cpp",
      [("if (r.may_be_end) follow(in, {object, r.offset, byte_before(r.to)}, if_nothing::ignore);", "")],
      "heap_test typed_pages.keep_the_object_*", "an object that only a pointer past its end refers to is lost"),

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include <tenure/rvm/commit.hpp>
 #include <tenure/rvm/map_options.hpp>
@@ -97,6 +98,9 @@ class transaction {
   // After a commit that throws, or discard_changes(), everything is as before.
   std::span<const memory_range> collect_changes();
   void discard_changes() noexcept;
+  // After collect_changes(): the pages that it has compared. All that the program may have written to lies there, also
+  // where it has written what was there before.
+  [[nodiscard]] std::vector<memory_range> written_pages() const;
   // What collect_changes() has found.
   [[nodiscard]] std::span<const memory_range> changes() const;
 

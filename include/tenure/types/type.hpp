@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <typeinfo>
 #include <vector>
@@ -122,6 +123,10 @@ class pointer_map {
   explicit pointer_map(const type& of);
 
   [[nodiscard]] const std::vector<word>& words() const { return words_; }
+  // Some of them, in the order of offsets: all that have a byte in [from, to) of an object, or a guard there.
+  [[nodiscard]] std::span<const word> words_near(std::uint64_t from, std::uint64_t to) const;
+  // Whether the word has a byte in [from, to), or a guard there.
+  [[nodiscard]] bool depends_on(const word& w, std::uint64_t from, std::uint64_t to) const;
   [[nodiscard]] const std::vector<field_guard>& guards() const { return guards_; }
   [[nodiscard]] bool has_pointers() const { return has_pointers_; }  // references or conservative words
   [[nodiscard]] bool has_vtables() const { return has_vtables_; }
@@ -132,9 +137,15 @@ class pointer_map {
   [[nodiscard]] static std::string path_of(const type& of, std::uint64_t offset);
 
  private:
+  [[nodiscard]] std::span<const field_guard> guards_of(const word& w) const {
+    return std::span(guards_).subspan(w.first_guard, w.guards);
+  }
+
   std::vector<word> words_;  // by offset
   std::vector<field_guard> guards_;
   bool has_pointers_ = false, has_vtables_ = false, has_transients_ = false;
+  // How far the bytes and guards of a word are from its offset, at most.
+  std::uint64_t before_ = 0, behind_ = 0;
 };
 
 // The description of T. It is made at the first call. The reference stays valid as long as the process runs.

@@ -52,6 +52,7 @@ enum class errc {
   bad_type,           // a class's description of itself does not fit the class
   copied,             // the files were copied while they were in use
   no_history,         // the log and its archive do not have that part of the past
+  unseen_store,       // memory with barriers was written, and no store was announced
 };
 
 [[nodiscard]] const std::error_category& category() noexcept;

@@ -46,6 +46,7 @@ rvm_return_t code_of(errc what) {
     case errc::segment_full:
     case errc::wrong_tracking:
     case errc::stray_write:
+    case errc::unseen_store:
     case errc::schema_mismatch:
     case errc::wrong_type:
     case errc::no_such_root:

@@ -71,7 +71,8 @@ struct counters {
   struct tracking_part {  // as in tracking_statistics
     counter commits, aborts, traps, trapped_pages, announced_pages, hot_pages_compared, scans, scanned_pages;
     counter private_scans, private_pages_compared, whole_openings, widened_traps, compared_pages, changed_pages;
-    counter changed_ranges, changed_bytes, before_images_made, pages_given_back, stray_writes;
+    counter changed_ranges, changed_bytes, before_images_made, pages_given_back, stray_writes, unseen_stores,
+        audited_pages;
     gauge before_images, untracked_pages, anonymous_pages;
   } tracking;
 };

@@ -12,6 +12,7 @@
 #include "log/format.hpp"
 #include "log/invariant.hpp"
 #include "objects/database_set.hpp"
+#include "objects/object_text.hpp"
 #include "objects/table_check.hpp"
 #include "os/process.hpp"
 #include "os/system_error.hpp"
@@ -97,7 +98,8 @@ database_state::database_state(database_set& of, std::string its_name, std::stri
                                        .fresh = rvm::fresh_space::huge_pages,
                                        .tracking = rvm::tracking_mode::automatic,
                                        .force_mechanism = owner.how().mechanism,
-                                       .tracking_strict = owner.how().strict_tracking});
+                                       .tracking_strict = owner.how().strict_tracking,
+                                       .barriers = owner.how().barriers});
   } catch (const error& e) {
     throw taken(e);
   }
@@ -268,7 +270,8 @@ void database_state::recoverable_parts(const rvm::memory_range& page, std::vecto
     if (type.words->has_transients()) {
       const std::uint64_t first = from > at ? (from - at) / type.of->size * type.of->size : 0;
       for (std::uint64_t element = first; element < object.size && at + element < to; element += type.of->size)
-        for (const pointer_map::word& w : type.words->words()) {
+        for (const pointer_map::word& w :
+             type.words->words_near(from > at + element ? from - at - element : 0, to - at - element)) {
           if (w.kind != field_kind::transient) continue;
           keep(begin, at + element + w.offset);
           begin = at + element + w.offset + w.length;
@@ -309,6 +312,12 @@ bool database_state::allows_stray_write(const std::byte* at) const noexcept {
   bool recoverable = false;
   map->for_each_persistent_in(where, where + 1, [&](address) { recoverable = true; });
   return !recoverable;
+}
+
+std::string database_state::describe(const std::byte* at) const {
+  const found_object found = find(at);
+  if (!found) return {};
+  return object_text(owner, found.at) + field_text(owner, found.at, reinterpret_cast<address>(at) - found.at);
 }
 
 }  // namespace tenure

@@ -75,6 +75,7 @@ struct database_state final : rvm::change_filter {
   void restorable_parts(const rvm::memory_range& page, std::vector<rvm::memory_range>& kept) override;
   [[nodiscard]] bool is_announced(const rvm::memory_range& page) const noexcept override;
   [[nodiscard]] bool allows_stray_write(const std::byte* at) const noexcept override;
+  [[nodiscard]] std::string describe(const std::byte* at) const override;
   [[nodiscard]] bool is_bookkeeping(std::uint64_t block) const;
 
   database_set& owner;

@@ -48,6 +48,7 @@ const char* text_of(errc code) {
     case errc::wrong_tracking: return "the region's changes are found in another way";
     case errc::stray_write: return "recoverable memory was written outside of any transaction";
     case errc::copied: return "a copy of files that were in use";
+    case errc::unseen_store: return "a write that was not announced";
     case errc::no_history: return "a part of the past that is not there";
     case errc::bad_type: return "what a class says about itself does not fit it";
   }

@@ -49,6 +49,8 @@ struct thresholds {
   std::uint64_t first_look = 4;       // traps after which the library considers opening the region as a whole
   std::uint64_t trap_cost = 10'000;   // ns: opening a page, and closing it again
   std::uint64_t longest_run = 64;     // pages that a trap opens at most
+  std::size_t audited_pages =
+      1;  // with barriers: open pages that each commit compares although no store to them was announced
 };
 
 }  // namespace tenure::rvm

@@ -29,6 +29,14 @@ class hot_pages {
   // update() of so many more pages needs no memory then.
   void reserve(std::size_t more) { list_.reserve(list_.size() + more); }
 
+  // In ns: comparing so many pages, at begin and commit.
+  [[nodiscard]] static constexpr std::uint64_t cost(std::uint64_t pages) noexcept { return 400 * pages; }
+  // Whether a page that the transaction has written would be hot if others were trapped. Before note().
+  [[nodiscard]] bool would_be_hot(page_number page, std::uint32_t transaction) const noexcept {
+    const std::uint32_t last = pages_[page].last_changed;
+    return when_ != rule::none && last != 0 && transaction - last <= limits_.hot_within;
+  }
+
   // The transaction with this number has ended, and has written the page, or not: decides whether the page is hot. Writes to
   // other pages are trapped, which is dear, or only noted.
   enum class others : std::uint8_t { trapped, noted };

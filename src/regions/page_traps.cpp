@@ -45,8 +45,10 @@ bool page_traps::open_single(const protection_guard&, page_number page) noexcept
 
 bool page_traps::announce(const protection_guard&, page_number first, page_number count) noexcept {
   const page_number end = first + count;
-  for (page_number page = first; page < end; ++page)
+  for (page_number page = first; page < end; ++page) {
     if (!pages_[page].open && !open_run(page, end - page, count_.announced_pages) && !open_widely(page)) return false;
+    if (resting_.is_resting(page)) pages_.opened.add(page);
+  }
   return true;
 }
 
@@ -98,9 +100,13 @@ bool page_traps::find(std::vector<page_number>& written, std::span<const page_nu
 
 // --- Closing ---------------------------------------------------------------------------------------------------------
 
-bool page_traps::close_compared(const protection_guard& lock, std::span<const page_number> copied) noexcept {
+bool page_traps::close_compared(const protection_guard& lock, std::span<const page_number> copied,
+                                std::span<const page_number> in_bulk) noexcept {
   const bool all_hot = std::ranges::all_of(hot_.list(), [&](page_number page) { return pages_[page].hot; });
-  if (all_hot && open_.empty() && copied.empty()) return true;
+  if (all_hot && open_.empty() && copied.empty()) {
+    if (resting_.is_used()) resting_.rest({});
+    return true;
+  }
 
   // What was opened after the comparison stays open for the next one.
   const std::size_t compared = open_.size();
@@ -108,6 +114,7 @@ bool page_traps::close_compared(const protection_guard& lock, std::span<const pa
     pages_.opened.take(open_);
     closing_.reserve(open_.size() + hot_.list().size());
     hot_.reserve(open_.size() + hot_.list().size());
+    if (resting_.is_used()) resting_.reserve(open_.size());
   } catch (...) {
     return start_without_lists();
   }
@@ -120,6 +127,24 @@ bool page_traps::close_compared(const protection_guard& lock, std::span<const pa
   std::ranges::sort(closing_);
   closing_.erase(std::unique(closing_.begin(), closing_.end()), closing_.end());
   std::erase_if(closing_, [&](page_number page) { return pages_[page].untracked || pages_[page].hot; });
+  if (resting_.is_used()) {
+    const auto to_close = std::stable_partition(
+        closing_.begin(), closing_.end(), [&](page_number page) { return !std::ranges::binary_search(in_bulk, page); });
+    resting_.rest({closing_.begin(), to_close});
+    closing_.erase(closing_.begin(), to_close);
+  }
+  const bool done = close(lock, closing_);
+  closing_.clear();
+  return done;
+}
+
+bool page_traps::close_resting(const protection_guard& lock, std::span<const page_number> pages) noexcept {
+  try {
+    closing_.assign(pages.begin(), pages.end());
+  } catch (...) {
+    return true;
+  }
+  std::erase_if(closing_, [&](page_number page) { return !resting_.is_resting(page) || pages_[page].listed; });
   const bool done = close(lock, closing_);
   closing_.clear();
   return done;
@@ -130,13 +155,17 @@ bool page_traps::close(const protection_guard& lock, std::span<const page_number
   std::size_t runs = 0;
   for (std::size_t i = 0; i < pages.size(); ++i) runs += i == 0 || pages[i] != pages[i - 1] + 1;
   const std::uint64_t all = cost_to_start(pages_.count) + hot_.list().size() * limits_.trap_cost;
-  if (pages_.untracked == 0 && open_.empty() && runs > 1 && runs * close_run > all) return start(lock);
+  if (pages_.untracked == 0 && open_.empty() && !resting_.is_used() && runs > 1 && runs * close_run > all)
+    return start(lock);
   for (std::size_t i = 0, count; i < pages.size(); i += count) {
     for (count = 1; i + count < pages.size() && pages[i + count] == pages[i] + count; ++count) {
     }
     const memory_range run = pages_.range_of(pages[i], count);
     if (os::protect(run.address, run.length, os::access::read_only) != 0) return start(lock);
-    for (std::size_t k = 0; k < count; ++k) pages_[pages[i + k]].open = false;
+    for (std::size_t k = 0; k < count; ++k) {
+      pages_[pages[i + k]].open = false;
+      resting_.wake(pages[i + k]);
+    }
   }
   return true;
 }
@@ -148,6 +177,7 @@ bool page_traps::start(const protection_guard&) noexcept {
   for (const page_number page : closing_) pages_[page].open = pages_[page].untracked.load();
   for (const page_number page : hot_.list()) pages_[page].open = pages_[page].untracked.load();
   hot_.clear();
+  resting_.clear();
   try {
     pages_.opened.take(open_);
   } catch (...) {
@@ -180,6 +210,7 @@ bool page_traps::start_without_lists() noexcept {
   open_.clear();
   closing_.clear();
   hot_.clear();
+  resting_.clear();
   for (page_number page = 0, end = static_cast<page_number>(pages_.count); page < end; ++page)
     if (tracked_page& p = pages_[page]; p.open || p.hot) {
       p.hot = false;
@@ -195,6 +226,7 @@ void page_traps::forget_open() noexcept {
   for (const page_number page : hot_.list())
     if (!pages_[page].untracked) pages_[page].open = false;
   open_.clear();
+  resting_.clear();
 }
 
 void page_traps::check() const {
@@ -202,8 +234,8 @@ void page_traps::check() const {
     const tracked_page& p = pages_[page];
     if (!p.open || p.untracked) continue;
     // [rvm.tracking.candidates]
-    require_invariant(p.listed || p.hot || std::ranges::find(open_, page) != open_.end(),
-                      "an open page is listed, and will be compared");
+    require_invariant(p.listed || p.hot || p.resting || std::ranges::find(open_, page) != open_.end(),
+                      "an open page is listed, and will be compared, or rests");
   }
 }
 

@@ -10,6 +10,7 @@
 #include "log/counters.hpp"
 #include "records/thresholds.hpp"
 #include "regions/hot_pages.hpp"
+#include "regions/resting_pages.hpp"
 #include "regions/write_finder.hpp"
 
 namespace tenure::rvm {
@@ -22,9 +23,9 @@ class page_traps final : public write_finder {
     growing,  // twice as many as the one before, if it is next to it
   };
 
-  page_traps(tracked_pages& pages, hot_pages& hot, run_rule runs, counters::tracking_part& count,
-             const thresholds& limits)
-      : pages_(pages), hot_(hot), runs_(runs), count_(count), limits_(limits) {}
+  page_traps(tracked_pages& pages, hot_pages& hot, resting_pages& resting, run_rule runs,
+             counters::tracking_part& count, const thresholds& limits)
+      : pages_(pages), hot_(hot), resting_(resting), runs_(runs), count_(count), limits_(limits) {}
 
   // A transaction begins.
   void begin() noexcept;
@@ -34,9 +35,13 @@ class page_traps final : public write_finder {
   // Opens one page, which counts as no trap of a transaction. With the protection lock.
   [[nodiscard]] bool open_single(const protection_guard&, page_number page) noexcept;
 
-  // The transaction has ended: closes all pages that were compared, but for those that are hot. `copied`, in ascending
-  // order, have been copied since, and count as compared. Returns false if the system refuses.
-  [[nodiscard]] bool close_compared(const protection_guard&, std::span<const page_number> copied) noexcept;
+  // The transaction has ended: closes all pages that were compared, but for those that are hot, and for all with barriers.
+  // `copied`, in ascending order, have been copied since, and count as compared. Of these, `in_bulk` are closed with barriers,
+  // too. Returns false if the system refuses.
+  [[nodiscard]] bool close_compared(const protection_guard&, std::span<const page_number> copied,
+                                    std::span<const page_number> in_bulk) noexcept;
+  // Closes those of these pages that rest, in ascending order. Returns false if the system refuses.
+  [[nodiscard]] bool close_resting(const protection_guard&, std::span<const page_number> pages) noexcept;
   // The region is open as a whole, and all its pages have been compared: none is open by itself.
   void forget_open() noexcept;
   // Whether it may have been written. For want of memory, instead of find().
@@ -63,6 +68,7 @@ class page_traps final : public write_finder {
 
   tracked_pages& pages_;
   hot_pages& hot_;
+  resting_pages& resting_;
   const run_rule runs_;
   counters::tracking_part& count_;
   const thresholds& limits_;

@@ -34,6 +34,11 @@ std::shared_ptr<region_state> region_mapper::map(const std::string& segment_path
   if (tracked && want.copy_in)
     throw error(errc::bad_option,
                 segment_path + ": automatic tracking needs a mapping of the file; map the region without copy_in");
+  if (want.barriers != write_barriers::none && (!tracked || want.tracking_strict))
+    throw error(errc::bad_option,
+                segment_path +
+                    ": barriers need automatic tracking, and leave pages open, which strict tracking "
+                    "excludes; map the region with tracking_mode::automatic, and without tracking_strict");
   const std::scoped_lock lock(mutex_);
   if (want.create_length != 0 && !want.raw && !opening_.is_read_only() &&
       !how_.disk.exists(os::absolute_path(segment_path)))

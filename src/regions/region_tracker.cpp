@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "log/invariant.hpp"
+#include "os/system_error.hpp"
 #include "os/virtual_memory.hpp"
 
 namespace tenure::rvm {
@@ -41,7 +42,8 @@ region_tracker::region_tracker(tracking_host& host, region_state& in, const map_
       pages_(in.base, in.length, in.capacity),
       committed_(in, pages_, host.count),
       finders_(pages_, how, host.count, host.limits),
-      backing_(in, pages_, committed_, finders_, host.count, host.limits.backing_unit) {
+      backing_(in, pages_, committed_, finders_, host.count, host.limits.backing_unit),
+      barriers_(how.barriers) {
   parts_.reserve(pages_.page_size / 16);  // as many as there can be, with a gap of a word each: aborts need no more
   if (in.capacity / pages_.page_size >= ~page_number{0})
     throw error(errc::bad_option, in.segment_path + ": regions of so many pages cannot be tracked automatically");
@@ -54,11 +56,13 @@ region_tracker::region_tracker(tracking_host& host, region_state& in, const map_
     os::page_run first{page, pages_.page_size};
     os::drop_private_copies({&first, 1});
   });
+  if (barriers_ != write_barriers::none) announced_.begin(in.base, in.capacity, *this);
 }
 
 void region_tracker::release() noexcept {
   if (released_) return;  // the host may be gone
   released_ = true;
+  announced_.end();
   finders_.stop();
   committed_.release();
   backing_.release();
@@ -103,6 +107,25 @@ void region_tracker::report(const std::byte* at, bool trapped) const {
     host_.observer({at, in_.segment_path.c_str(), in_.offset + static_cast<std::uint64_t>(at - in_.base), trapped});
 }
 
+void region_tracker::report_unseen(page_number page, const stretch& first) const {
+  ++host_.count.unseen_stores;
+  const change_filter* const filter = filter_;
+  const std::byte* const at = pages_.range_of(page).address + first.from;
+  const std::uint64_t offset = in_.offset + static_cast<std::uint64_t>(at - in_.base);
+  const auto what = [&] { return filter != nullptr ? filter->describe(at) : std::string(); };
+  if (host_.unseen_observer) {
+    const std::string text = what();
+    return host_.unseen_observer({at, first.to - first.from, in_.segment_path.c_str(), offset, text.c_str()});
+  }
+  if (barriers_ != write_barriers::checking) return;
+  std::string text = what();
+  if (!text.empty()) text = ": " + text;
+  throw error(errc::unseen_store, in_.segment_path + ": the bytes from " + os::hexadecimal(at) + ", offset " +
+                                      std::to_string(offset) + ", were written without an announcement" + text +
+                                      "; compile the code that wrote there with tenure::barriers, or have it call "
+                                      "tenure::announce_store first");
+}
+
 bool region_tracker::is_announced(page_number page) const noexcept {
   const change_filter* const filter = filter_;
   return filter != nullptr && filter->is_announced(pages_.range_of(page));
@@ -140,7 +163,7 @@ bool region_tracker::undo_stray_write(page_number page) {
 std::size_t region_tracker::begin(std::uint32_t transaction) {
   transaction_ = transaction;
   finders_.begin();
-  finders_.gather(gathered_);
+  finders_.gather(gathered_, write_finders::moment::begin);
   std::size_t stray = 0;
   for (const page_number page : gathered_) stray += undo_stray_write(page);
   host_.count.stray_writes += stray;
@@ -157,7 +180,7 @@ void region_tracker::collect(std::vector<memory_range>& changes) {
   candidates_.clear();
   as_is_.clear();
   in_bulk_.clear();
-  finders_.gather(gathered_);
+  finders_.gather(gathered_, write_finders::moment::end);
   new_images_ = 0;
   for (const page_number page : gathered_) {
     const auto first = static_cast<std::uint32_t>(changes.size());
@@ -169,6 +192,7 @@ void region_tracker::collect(std::vector<memory_range>& changes) {
       continue;
     }
     const bool differs = recoverable_differences(page);
+    if (!stretches_.empty() && finders_.is_unseen(page)) report_unseen(page, stretches_.front());
     std::uint64_t bytes = 0;
     for (const stretch& s : stretches_) {
       changes.push_back({pages_.range_of(page).address + s.from, s.to - s.from});
@@ -294,7 +318,7 @@ bool region_tracker::aborted() noexcept {
     }
   };
   try {
-    finders_.gather(gathered_);
+    finders_.gather(gathered_, write_finders::moment::end);
     dropping_.reserve(gathered_.size());
     for (const page_number page : gathered_) try_to_restore(page);
   } catch (...) {
@@ -310,7 +334,7 @@ void region_tracker::end() noexcept {
   copied_.insert(copied_.end(), in_bulk_.begin(), in_bulk_.end());
   sort_unique(copied_);
   as_is_.clear();
-  const bool closed = finders_.end(noted_, copied_);
+  const bool closed = finders_.end(noted_, copied_, in_bulk_);
   if (!in_bulk_.empty() || !dropping_.empty()) {
     const protection_guard lock(pages_.protection);
     // Bytes that are not recoverable may have been written, without a trap, since the page was compared.
@@ -352,6 +376,15 @@ os::write_trap::answer region_tracker::on_write(std::byte* at) noexcept {
   }
   lock.lock();
   return finders_.is_open(page) || finders_.open_single(lock, page) ? answer::resume : answer::stray;
+}
+
+void region_tracker::store_announced(std::byte* at, std::size_t length) noexcept {
+  const page_number first = pages_.page_of(at);
+  const std::uint64_t end = std::min<std::uint64_t>(pages_.page_of(at + length - 1) + std::uint64_t{1}, pages_.count);
+  const auto if_closed = host_.in_transaction.load(std::memory_order_relaxed) ? write_finders::if_closed::open
+                                                                              : write_finders::if_closed::leave;
+  for (std::uint64_t page = first; page < end; ++page)
+    finders_.store_announced(static_cast<page_number>(page), if_closed);
 }
 
 void region_tracker::open_untracked(std::byte* from, std::size_t length) {
@@ -420,6 +453,7 @@ bool region_tracker::is_in_segment(page_number page) const {
 // [rvm.tracking.give-back].
 std::size_t region_tracker::give_back(const protection_guard& lock, std::span<const page_number> pages) {
   std::vector<page_number> equal;
+  if (!finders_.close_resting(lock, pages)) return 0;
   const bool closed_for_this = finders_.is_open_whole();
   for (const page_number page : pages) {
     const tracked_page& p = pages_[page];

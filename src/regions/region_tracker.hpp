@@ -17,6 +17,7 @@
 #include "os/fault.hpp"
 #include "records/page_queue.hpp"
 #include "records/thresholds.hpp"
+#include "regions/announced_stores.hpp"
 #include "regions/committed_image.hpp"
 #include "regions/page_backing.hpp"
 #include "regions/page_difference.hpp"
@@ -29,19 +30,21 @@ namespace tenure::rvm {
 // What the trackers of a memory share.
 struct tracking_host {
   tracking_host(counters::tracking_part& counts, const page_queue& pages,
-                const callback<void(const stray_write&)>& on_stray_write, const thresholds& of)
-      : count(counts), queue(pages), observer(on_stray_write), limits(of) {}
+                const callback<void(const stray_write&)>& on_stray_write,
+                const callback<void(const unseen_store&)>& on_unseen_store, const thresholds& of)
+      : count(counts), queue(pages), observer(on_stray_write), unseen_observer(on_unseen_store), limits(of) {}
 
   counters::tracking_part& count;
   const page_queue& queue;
   const callback<void(const stray_write&)>& observer;
+  const callback<void(const unseen_store&)>& unseen_observer;
   const thresholds limits;
   std::atomic<bool> in_transaction{false};  // an automatic one is open
   std::atomic<bool> failed{false};          // nothing will be committed any more: writes do not matter
 };
 
 // "With the right": with the automatic right (automatic_right.hpp). Any thread may call the other functions.
-class region_tracker final : public os::write_trap {
+class region_tracker final : public os::write_trap, private store_listener {
  public:
   // Closes the region, which is mapped.
   region_tracker(tracking_host& host, region_state& in, const map_options& how);
@@ -93,6 +96,7 @@ class region_tracker final : public os::write_trap {
   answer on_write(std::byte* at) noexcept override;
 
  private:
+  void store_announced(std::byte* at, std::size_t length) noexcept override;
   struct candidate {
     page_number page;
     bool differs;
@@ -103,6 +107,7 @@ class region_tracker final : public os::write_trap {
   bool undo_stray_write(page_number page);
   [[nodiscard]] bool is_announced(page_number page) const noexcept;
   void report(const std::byte* at, bool trapped) const;
+  void report_unseen(page_number page, const stretch& first) const;
   void restore(page_number page);
   std::size_t track_new_pages() noexcept;
   void end() noexcept;
@@ -115,8 +120,10 @@ class region_tracker final : public os::write_trap {
   committed_image committed_;
   write_finders finders_;
   page_backing backing_;
+  announced_range announced_;
   bool released_ = false;
   std::atomic<change_filter*> filter_{nullptr};
+  const write_barriers barriers_;
 
   // With the right.
   std::uint32_t transaction_ = 0;

@@ -30,6 +30,8 @@ struct tracked_page {
   std::atomic<std::uint32_t> next;  // there
   // The rest belongs to the holder of the automatic right.
   bool hot;                    // stays open between transactions
+  bool resting, in_resting;    // resting_pages: open, and not listed; in its list
+  bool marked;                 // for a moment, there
   std::uint8_t idle;           // commits since it was changed, while it is hot
   std::uint32_t before_image;  // its number in the before_image_store, or none
   std::uint32_t last_changed;  // by which automatic transaction; 0: none
@@ -42,6 +44,7 @@ class protection_lock {
   void lock() noexcept {
     while (taken_.exchange(true, std::memory_order_acquire)) std::this_thread::yield();
   }
+  [[nodiscard]] bool try_lock() noexcept { return !taken_.exchange(true, std::memory_order_acquire); }
   void unlock() noexcept { taken_.store(false, std::memory_order_release); }
 
  private:

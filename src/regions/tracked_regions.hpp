@@ -18,8 +18,11 @@ namespace tenure::rvm {
 class tracked_regions {
  public:
   tracked_regions(const region_table& regions, truncator& truncation, counters& count, const page_queue& pages,
-                  const callback<void(const stray_write&)>& observer, const thresholds& limits)
-      : regions_(regions), truncation_(truncation), host_(count.tracking, pages, observer, limits) {}
+                  const callback<void(const stray_write&)>& on_stray_write,
+                  const callback<void(const unseen_store&)>& on_unseen_store, const thresholds& limits)
+      : regions_(regions),
+        truncation_(truncation),
+        host_(count.tracking, pages, on_stray_write, on_unseen_store, limits) {}
 
   [[nodiscard]] automatic_right& right() { return right_; }
   [[nodiscard]] tracking_host& host() { return host_; }

@@ -19,6 +19,7 @@
 #include "regions/kernel_notes.hpp"
 #include "regions/page_traps.hpp"
 #include "regions/private_scan.hpp"
+#include "regions/resting_pages.hpp"
 
 namespace tenure::rvm {
 
@@ -29,8 +30,12 @@ class write_finders {
 
   // A transaction begins.
   void begin();
-  // Makes `candidates` all pages that may differ from the committed image, in ascending order.
-  void gather(std::vector<page_number>& candidates);
+  // Makes `candidates` all pages that may differ from the committed image, in ascending order: when a transaction begins,
+  // those that may have been written since the last one, or when it ends.
+  enum class moment { begin, end };
+  void gather(std::vector<page_number>& candidates, moment when);
+  // The page was compared although no write to it was announced.
+  [[nodiscard]] bool is_unseen(page_number page) const noexcept { return resting_.is_unseen(page); }
   // The same for one page, for want of memory.
   [[nodiscard]] bool may_be_written(page_number page) const noexcept {
     return is_open_whole() || traps_.may_be_written(page);
@@ -46,12 +51,25 @@ class write_finders {
   // The transaction has committed, and has written so many pages: decides whether traps would have served better.
   void note_commit(std::uint64_t written) noexcept;
   // The transaction has ended: what was gathered is as committed, and so are the pages `copied`, in ascending order. `noted`
-  // are the pages that were noted. Returns whether pages are closed now.
-  bool end(std::span<const page_number> noted, std::span<const page_number> copied) noexcept;
+  // are the pages that were noted. `in_bulk`, some of `copied`, will hardly be written soon. Returns whether pages are closed
+  // now.
+  bool end(std::span<const page_number> noted, std::span<const page_number> copied,
+           std::span<const page_number> in_bulk) noexcept;
 
   // Any thread. Opens pages. Returns false if the system refuses.
   [[nodiscard]] bool announce(page_number first, page_number count) noexcept;
   [[nodiscard]] bool open_untracked(page_number first, page_number count) noexcept;
+  // With barriers, any thread, also in a signal handler: the page is about to be written. A page that is closed is
+  // opened, or left to the trap.
+  enum class if_closed { open, leave };
+  void store_announced(page_number page, if_closed how) noexcept;
+  // With the protection lock, pages in ascending order. With barriers: closes those that need not be open.
+  // Returns false if the system refuses: the region is open as a whole then.
+  [[nodiscard]] bool close_resting(const protection_guard& lock, std::span<const page_number> pages) noexcept {
+    if (is_open_whole() || !resting_.is_used() || traps_.close_resting(lock, pages)) return true;
+    (void)open_whole_at_last(lock);
+    return false;
+  }
 
   // In the fault handler, with the protection lock. Whether a write to the page must not be trapped: it is open.
   [[nodiscard]] bool is_open(page_number page) const noexcept { return is_open_whole() || pages_[page].open; }
@@ -87,6 +105,7 @@ class write_finders {
   const bool strict_;
 
   hot_pages hot_;
+  resting_pages resting_;
   page_traps traps_;
   kernel_notes notes_;
   private_scan copies_;
@@ -98,8 +117,9 @@ class write_finders {
 
   // For choosing, with the protection lock: traps of earlier transactions, which fade; at how many to look next.
   std::uint64_t debt_ = 0, next_look_;
-  std::uint64_t present_ = 0;         // pages in memory when the region was opened as a whole
-  std::uint32_t cheaper_closed_ = 0;  // transactions in a row that traps would have served better
+  std::uint64_t present_ = 0;            // pages in memory when the region was opened as a whole
+  std::uint64_t trapped_if_closed_ = 0;  // pages of this transaction that traps would have found
+  std::uint32_t cheaper_closed_ = 0;     // transactions in a row that traps would have served better
 };
 
 }  // namespace tenure::rvm

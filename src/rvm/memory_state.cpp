@@ -42,7 +42,7 @@ memory_state::writing::writing(memory_state& of, archive_writer* archive)
       truncation(*of.log_, queue, of.count_, of,
                  {of.tune_.truncation_threshold, of.how_.recovery_memory, of.limits_.fewest_pages, of.how_.background,
                   archive}),
-      tracked(of.regions_, truncation, of.count_, queue, of.how_.on_stray_write, of.limits_),
+      tracked(of.regions_, truncation, of.count_, queue, of.how_.on_stray_write, of.how_.on_unseen_store, of.limits_),
       writer(*of.log_, truncation, queue, of.count_, of.limits_, of.tune_.spool_limit, of.how_.background),
       transactions({.of = of.opening_,
                     .regions = of.regions_,

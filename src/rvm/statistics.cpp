@@ -67,6 +67,8 @@ statistics memory_state::stats() const {
   to.untracked_pages = from.untracked_pages.get();
   to.anonymous_pages = from.anonymous_pages.get();
   to.stray_writes = from.stray_writes.get();
+  to.unseen_stores = from.unseen_stores.get();
+  to.audited_pages = from.audited_pages.get();
   if (writing_ && !opening_.is_closed()) {
     s.log_size = log_->length();
     s.log_used = log_->window().used();

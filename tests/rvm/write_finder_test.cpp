@@ -40,7 +40,7 @@ class tracked_memory final : public os::write_trap {
     file_->resize(bytes_);
     explained_ = os::fault_range(base_, bytes_, "file", 0, this);
     const auto runs = which == mechanism::growing_traps ? page_traps::run_rule::growing : page_traps::run_rule::single;
-    traps.emplace(pages, hot, runs, counted_, limits_);
+    traps.emplace(pages, hot, resting, runs, counted_, limits_);
     if (which == mechanism::notes)
       other_ = std::make_unique<kernel_notes>(pages, counted_);
     else if (which == mechanism::copies)
@@ -77,7 +77,7 @@ class tracked_memory final : public os::write_trap {
     const protection_guard lock(pages.protection);
     finder().compared();
     if (finder().closes_pages()) {
-      EXPECT_TRUE(traps->close_compared(lock, {}));
+      EXPECT_TRUE(traps->close_compared(lock, {}, {}));
       traps->check();
       traps->begin();
     }
@@ -97,6 +97,7 @@ class tracked_memory final : public os::write_trap {
   const mechanism how;
   tracked_pages pages{base_, bytes_, bytes_};
   hot_pages hot{pages, hot_pages::rule::none, limits_};
+  resting_pages resting{pages, write_barriers::none, limits_};
   std::optional<page_traps> traps;
 };
 

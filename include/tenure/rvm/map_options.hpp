@@ -24,6 +24,14 @@ enum class tracking_mechanism {
   announced,       // set_range opens pages ahead; writes to others are trapped one by one
 };
 
+// Whether the program announces its writes to automatically tracked memory (tenure/barriers.hpp), or has its compiler do so.
+enum class write_barriers {
+  none,  // no: they are found by means of the pages' protection
+  announced,  // yes. Pages stay writable once they were written, and only those with announced writes are compared. A write that
+              // was not announced can be missing from its commit; it is found, logged and reported later, or never
+  checking,  // the same, but every commit compares all writable pages: slow, and for a program's tests
+};
+
 // What a region that grows has as its new part, until it is unmapped or back_with_file() has changed it; in automatically
 // tracked regions, until 2 MiB of it are in the file as they are.
 enum class fresh_space {
@@ -60,6 +68,8 @@ struct map_options {
   tracking_mechanism force_mechanism = tracking_mechanism::choose;
   // true: no page is left open between transactions, so that every stray write is trapped where it happens. Slower.
   bool tracking_strict = false;
+  write_barriers barriers =
+      write_barriers::none;  // others take the place of force_mechanism, and exclude tracking_strict
 };
 
 // Bytes in memory.

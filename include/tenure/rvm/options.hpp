@@ -50,6 +50,16 @@ struct stray_write {
   bool trapped;
 };
 
+// A write in a transaction that no announcement preceded (map_options::barriers), found by a commit: by this one, which logs
+// it, or by a later one, which logs it late.
+struct unseen_store {
+  const std::byte* address;
+  std::size_t length;  // bytes that differ, up to the next one that does not
+  const char* segment_path;
+  std::uint64_t offset;  // in the segment
+  const char* what;      // the object and its field, if a layer above knows them; otherwise ""
+};
+
 // How a memory is opened.
 struct options {
   open_mode mode = open_mode::open_or_create;
@@ -71,6 +81,9 @@ struct options {
   // Sees every stray write that is found (docs/caveats.md says which are not), first. Not set: those that are found late
   // make begin_automatic() throw errc::stray_write.
   callback<void(const stray_write&)> on_stray_write = {};
+  // Sees every unseen store that is found, in the thread that commits. Not set: with write_barriers::checking such a commit
+  // throws errc::unseen_store, with write_barriers::announced it is only counted (statistics::unseen_stores).
+  callback<void(const unseen_store&)> on_unseen_store = {};
   // Told of each damaged page that truncation meets because part of it was changed, once. In the thread that truncates, with
   // its locks held: it must not use this memory, and what it throws is dropped. See also statistics::damaged_pages.
   callback<void(const damaged_page&)> on_damage = {};

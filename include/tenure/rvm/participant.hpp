@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -84,6 +85,8 @@ class change_filter {
   // handler when a closed page is written there; if so, the page is opened, and compared when the next transaction begins.
   // Only async-signal-safe functions may be called. Any thread, several at a time.
   [[nodiscard]] virtual bool allows_stray_write(const std::byte* /*address*/) const noexcept { return false; }
+  // What lies there, for a message about a write; "" if it is not known. Asked by the thread that commits.
+  [[nodiscard]] virtual std::string describe(const std::byte* /*address*/) const { return {}; }
 };
 
 #pragma GCC visibility pop

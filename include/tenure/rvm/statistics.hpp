@@ -52,6 +52,8 @@ struct tracking_statistics {
   std::uint64_t untracked_pages = 0;   // opened by open_untracked
   std::uint64_t anonymous_pages = 0;   // of fresh_space, which the file does not back yet
   std::uint64_t stray_writes = 0;      // found late, and rolled back
+  std::uint64_t unseen_stores = 0;     // pages with writes that were not announced
+  std::uint64_t audited_pages = 0;     // compared although no write to them was announced
 };
 
 // Counters since the memory was opened. Savings are those of [RVM §5.2] and its Table 2, in bytes of log.

@@ -58,6 +58,9 @@ struct store_options {
   // kernel reads with them; if they have more bytes than half of the memory, those that follow where the program reads one
   // page after the other (memory.background). 0: the same for all databases.
   std::uint64_t read_ahead = std::uint64_t{256} << 20;
+  // Whether the program announces its writes, by its compiler or by hand (docs/barriers.md). Not with strict_tracking. The
+  // library's own writes are announced always. memory.on_unseen_store hears of writes that were not.
+  rvm::write_barriers barriers = rvm::write_barriers::none;
   // How modified pages are found. For tests and measurements.
   rvm::tracking_mechanism mechanism = rvm::tracking_mechanism::choose;
   destroy_check check_destroyed = destroy_check::in_debug_builds;

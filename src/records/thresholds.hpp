@@ -49,8 +49,10 @@ struct thresholds {
   std::uint64_t first_look = 4;       // traps after which the library considers opening the region as a whole
   std::uint64_t trap_cost = 10'000;   // ns: opening a page, and closing it again
   std::uint64_t longest_run = 64;     // pages that a trap opens at most
-  std::size_t audited_pages =
-      1;  // with barriers: open pages that each commit compares although no store to them was announced
+  // With barriers: commits that compare a page after it was opened although no store to it was announced; and one in so many
+  // commits compares one of the other open pages.
+  std::uint32_t audits_at_first = 2;
+  std::uint64_t audit_every = 8;
 };
 
 }  // namespace tenure::rvm

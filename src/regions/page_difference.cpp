@@ -98,6 +98,24 @@ bool page_difference::compare(const std::byte* now, const std::byte* then, std::
   return any;
 }
 
+bool page_difference::compare_cards(const std::byte* now, const std::byte* then, std::size_t length,
+                                    std::uint64_t cards) {
+  now_ = now;
+  then_ = then;
+  differ_.assign(length / word / 64, 0);
+  const std::size_t in_card = length / 64 / word;
+  bool any = false;
+  for (; cards != 0; cards &= cards - 1) {
+    const std::size_t first = static_cast<std::size_t>(std::countr_zero(cards)) * in_card;
+    for (std::size_t i = first; i < first + in_card; ++i) {
+      const std::uint64_t differs = load(now + i * word) != load(then + i * word);
+      differ_[i / 64] |= differs << i % 64;
+      any |= differs != 0;
+    }
+  }
+  return any;
+}
+
 bool page_difference::bytes_differ(std::uint32_t from, std::uint32_t to) const noexcept {
   return std::memcmp(now_ + from, then_ + from, to - from) != 0;
 }

@@ -99,14 +99,17 @@ class region_tracker final : public os::write_trap, private store_listener {
   void store_announced(std::byte* at, std::size_t length) noexcept override;
   struct candidate {
     page_number page;
-    bool differs;
+    bool differs, all_counts;
     std::uint32_t first, count;  // of `changes`
   };
 
-  bool recoverable_differences(page_number page);
+  enum class compared { wholly, as_announced };
+  bool recoverable_differences(page_number page, compared which);
   bool undo_stray_write(page_number page);
   [[nodiscard]] bool is_announced(page_number page) const noexcept;
   void report(const std::byte* at, bool trapped) const;
+  void look_for_unseen_stores(page_number page) const;
+  void add_announced_before();
   void report_unseen(page_number page, const stretch& first) const;
   void restore(page_number page);
   std::size_t track_new_pages() noexcept;
@@ -137,6 +140,7 @@ class region_tracker final : public os::write_trap, private store_listener {
   std::vector<page_number> dropping_;  // equal the file
   page_difference difference_;
   std::vector<stretch> stretches_;
+  bool all_counts_ = true;
   std::vector<memory_range> parts_;
 
   std::mutex written_mutex_;

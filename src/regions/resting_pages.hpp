@@ -4,10 +4,11 @@
 // announcements has two dangers, and this class has what is done about each.
 //
 // An announcement precedes its store. A commit may come between, compare the page too early, and take the announcement for
-// dealt with. So the pages that were announced are compared once more by the next transaction [rvm.barriers.twice].
+// dealt with. So the cards that were announced are compared once more by the next transaction [rvm.barriers.twice].
 //
-// Stores may be unseen: made by code that announces nothing. So every commit audits some of the resting pages in turn, all of
-// them in checking mode [rvm.barriers.audit].
+// Stores may be unseen: made by code that announces nothing. Those beside an announced one are found, because whole pages are
+// compared. For the others, commits audit resting pages: each page at the first commits after it was opened, and some in turn
+// later; all of them in checking mode [rvm.barriers.audit].
 #pragma once
 
 #include <algorithm>
@@ -22,49 +23,59 @@
 
 namespace tenure::rvm {
 
+// A page with announced stores, and which of its cards they are to.
+struct announced_page {
+  page_number page;
+  std::uint64_t cards;
+};
+
 // With the automatic right. What changes the flags of pages takes the protection lock, too.
 class resting_pages {
  public:
   resting_pages(tracked_pages& pages, write_barriers mode, const thresholds& limits)
-      : pages_(pages), mode_(mode), audited_(mode == write_barriers::checking ? all : limits.audited_pages) {}
+      : pages_(pages), mode_(mode), limits_(limits) {}
 
   // Whether pages rest at all.
   [[nodiscard]] bool is_used() const noexcept { return mode_ != write_barriers::none; }
   [[nodiscard]] bool is_resting(page_number page) const noexcept { return pages_[page].resting; }
+  [[nodiscard]] std::span<const announced_page> announced_before() const noexcept { return last_; }
 
-  // `candidates` are the pages that were announced to the transaction that ends. Adds what is to be compared beside them.
-  void add_candidates(std::vector<page_number>& candidates) {
-    candidates.insert(candidates.end(), last_.begin(), last_.end());
+  // `candidates` are the pages that were announced to the transaction that ends. Adds what is to be audited beside them.
+  void add_audited(std::vector<page_number>& candidates) {
     const auto mark = [&](bool yes) {
       for (const page_number page : candidates) pages_[page].marked = yes;
+      for (const announced_page& each : last_) pages_[each.page].marked = yes;
     };
     mark(true);
     audit_.clear();
     try {
       choose_for_audit();
-      mark(false);
-      candidates.insert(candidates.end(), audit_.begin(), audit_.end());
     } catch (...) {
       mark(false);
       throw;
     }
+    mark(false);
+    candidates.insert(candidates.end(), audit_.begin(), audit_.end());
     std::ranges::sort(audit_);
   }
-  // Whether a change of the page was not announced.
-  [[nodiscard]] bool is_unseen(page_number page) const noexcept {
-    return std::ranges::binary_search(audit_, page) && !pages_[page].listed;
-  }
+  [[nodiscard]] std::size_t audited() const noexcept { return audit_.size(); }
+  // Whether the page is compared although no store to it was announced.
+  [[nodiscard]] bool is_audited(page_number page) const noexcept { return std::ranges::binary_search(audit_, page); }
 
   // rest() of so many pages needs no memory then.
   void reserve(std::size_t more) {
     resting_.reserve(resting_.size() + more);
+    opened_.reserve(opened_.size() + more);
     last_.reserve(more);
   }
-  // These pages were announced, and have been compared. They stay open.
-  void rest(std::span<const page_number> announced) noexcept {
-    last_.assign(announced.begin(), announced.end());
-    for (const page_number page : announced) {
+  // These pages were written, and have been compared. They stay open.
+  void rest(std::span<const page_number> written) noexcept {
+    std::erase_if(opened_, [&](const opened_page& each) { return each.audits >= limits_.audits_at_first; });
+    last_.clear();
+    for (const page_number page : written) {
       tracked_page& p = pages_[page];
+      if (const std::uint64_t cards = p.cards.exchange(0, std::memory_order_acq_rel)) last_.push_back({page, cards});
+      if (!p.resting) opened_.push_back({page, 0});
       p.resting = true;
       if (!p.in_resting) resting_.push_back(page);
       p.in_resting = true;
@@ -80,19 +91,48 @@ class resting_pages {
       p.resting = p.in_resting = false;
     }
     resting_.clear();
+    opened_.clear();
     last_.clear();
     next_ = 0;
   }
 
  private:
-  static constexpr std::size_t all = ~std::size_t{0};
+  struct opened_page {
+    page_number page;
+    std::uint32_t audits;  // it has had
+  };
 
   void choose_for_audit() {
-    for (std::size_t left = std::min(audited_, resting_.size()); left != 0 && !resting_.empty(); --left) {
+    const bool all = mode_ == write_barriers::checking;
+    const auto add = [&](page_number page) {
+      tracked_page& p = pages_[page];
+      if (!p.resting || p.marked) return;
+      audit_.push_back(page);
+      p.marked = true;
+    };
+    try {
+      if (!all)
+        for (opened_page& each : opened_) {
+          const tracked_page& p = pages_[each.page];
+          if (!p.resting) each.audits = limits_.audits_at_first;
+          if (!p.resting || p.marked) continue;
+          add(each.page);
+          ++each.audits;
+        }
+      if (all || ++commits_ % limits_.audit_every == 0) audit_in_turn(all ? resting_.size() : 1, add);
+    } catch (...) {
+      for (const page_number page : audit_) pages_[page].marked = false;
+      throw;
+    }
+    for (const page_number page : audit_) pages_[page].marked = false;
+  }
+  // Pages that rest no more leave the list.
+  void audit_in_turn(std::size_t count, const auto& add) {
+    for (; count != 0 && !resting_.empty(); --count) {
       if (next_ >= resting_.size()) next_ = 0;
       const page_number page = resting_[next_];
       if (pages_[page].resting) {
-        if (!pages_[page].marked) audit_.push_back(page);
+        add(page);
         ++next_;
       } else {
         pages_[page].in_resting = false;
@@ -104,11 +144,13 @@ class resting_pages {
 
   tracked_pages& pages_;
   const write_barriers mode_;
-  const std::size_t audited_;         // pages a transaction
-  std::vector<page_number> resting_;  // and some that rest no more; each once
-  std::vector<page_number> last_;     // announced to the last transaction
-  std::vector<page_number> audit_;    // by this transaction, ascending
-  std::size_t next_ = 0;              // of resting_, to be audited
+  const thresholds& limits_;
+  std::vector<page_number> resting_;   // and some that rest no more; each once
+  std::vector<opened_page> opened_;    // a short while ago
+  std::vector<announced_page> last_;   // to the last transaction
+  std::vector<page_number> audit_;     // by this transaction, ascending
+  std::size_t next_ = 0;               // of resting_, to be audited
+  std::uint64_t commits_ = 0;
 };
 
 }  // namespace tenure::rvm

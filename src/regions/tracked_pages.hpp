@@ -28,6 +28,7 @@ struct tracked_page {
   std::atomic<bool> untracked;
   std::atomic<bool> listed;         // in opened_pages
   std::atomic<std::uint32_t> next;  // there
+  std::atomic<std::uint64_t> cards;  // with barriers: of its 64 cards, those with announced stores
   // The rest belongs to the holder of the automatic right.
   bool hot;                    // stays open between transactions
   bool resting, in_resting;    // resting_pages: open, and not listed; in its list
@@ -120,6 +121,11 @@ struct tracked_pages {
   }
   [[nodiscard]] memory_range range_of(page_number page, std::uint64_t pages = 1) const noexcept {
     return {base + page * page_size, static_cast<std::size_t>(pages) * page_size};
+  }
+  // The cards in which bytes [from, to) of a page lie, a bit each. A card is a 64th of a page: of 4096 bytes, a cache line.
+  [[nodiscard]] std::uint64_t cards_of(std::size_t from, std::size_t to) const noexcept {
+    const std::size_t first = from * 64 / page_size, last = (to - 1) * 64 / page_size;
+    return (~std::uint64_t{0} << first) & (~std::uint64_t{0} >> (63 - last));
   }
   [[nodiscard]] memory_range all() const noexcept { return range_of(0, count); }
   [[nodiscard]] tracked_page& operator[](page_number page) const noexcept { return table[page]; }

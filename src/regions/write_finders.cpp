@@ -80,7 +80,12 @@ void write_finders::gather(std::vector<page_number>& candidates, moment when) {
       (void)used()->find(candidates, hot_.list());
     }
   }
-  if (when == moment::end && resting_.is_used()) resting_.add_candidates(candidates);
+  if (resting_.is_used() && when != moment::begin) {
+    resting_.add_audited(candidates);
+    count_.audited_pages += resting_.audited();
+    if (when == moment::abort)
+      for (const announced_page& each : resting_.announced_before()) candidates.push_back(each.page);
+  }
   candidates.insert(candidates.end(), hot_.list().begin(), hot_.list().end());
   count_.hot_pages_compared += hot_.list().size();
   std::ranges::sort(candidates);
@@ -158,8 +163,10 @@ bool write_finders::announce(page_number first, page_number count) noexcept {
 
 // A page that is listed is compared when this transaction ends, and once more when the next one does
 // [rvm.barriers.twice].
-void write_finders::store_announced(page_number page, if_closed how) noexcept {
+void write_finders::store_announced(page_number page, std::uint64_t cards, if_closed how) noexcept {
   tracked_page& p = pages_[page];
+  // The cards come first: who finds the page listed finds its cards, too.
+  if ((p.cards.load(std::memory_order_relaxed) & cards) != cards) p.cards.fetch_or(cards, std::memory_order_acq_rel);
   if (p.listed.load(std::memory_order_relaxed) || p.untracked.load(std::memory_order_relaxed)) return;
   if (p.open.load(std::memory_order_acquire)) return pages_.opened.add(page);
   if (how == if_closed::leave || is_open_whole()) return;

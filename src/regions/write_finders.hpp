@@ -32,10 +32,26 @@ class write_finders {
   void begin();
   // Makes `candidates` all pages that may differ from the committed image, in ascending order: when a transaction begins,
   // those that may have been written since the last one, or when it ends.
-  enum class moment { begin, end };
+  // With barriers, when it commits, not those that announced_before() has, which are also among them when it aborts.
+  enum class moment { begin, commit, abort };
   void gather(std::vector<page_number>& candidates, moment when);
+  // With barriers: the pages, in no order, and their cards, with stores that were announced to the transaction before. What
+  // was announced then may have been written since [rvm.barriers.twice].
+  [[nodiscard]] std::span<const announced_page> announced_before() const noexcept {
+    return resting_.announced_before();
+  }
+  // To this transaction or the one before.
+  [[nodiscard]] std::uint64_t announced_cards(page_number page) const noexcept {
+    std::uint64_t cards = pages_[page].cards.load(std::memory_order_acquire);
+    for (const announced_page& each : resting_.announced_before()) cards |= each.page == page ? each.cards : 0;
+    return cards;
+  }
+  // It was open before this transaction, so that no write to it was trapped, and is not audited.
+  [[nodiscard]] bool is_wholly_announced(page_number page) const noexcept {
+    return !is_open_whole() && resting_.is_resting(page) && !resting_.is_audited(page);
+  }
   // The page was compared although no write to it was announced.
-  [[nodiscard]] bool is_unseen(page_number page) const noexcept { return resting_.is_unseen(page); }
+  [[nodiscard]] bool is_audited(page_number page) const noexcept { return resting_.is_audited(page); }
   // The same for one page, for want of memory.
   [[nodiscard]] bool may_be_written(page_number page) const noexcept {
     return is_open_whole() || traps_.may_be_written(page);
@@ -59,10 +75,10 @@ class write_finders {
   // Any thread. Opens pages. Returns false if the system refuses.
   [[nodiscard]] bool announce(page_number first, page_number count) noexcept;
   [[nodiscard]] bool open_untracked(page_number first, page_number count) noexcept;
-  // With barriers, any thread, also in a signal handler: the page is about to be written. A page that is closed is
-  // opened, or left to the trap.
+  // With barriers, any thread, also in a signal handler: these cards of the page are about to be written. A page that is
+  // closed is opened, or left to the trap.
   enum class if_closed { open, leave };
-  void store_announced(page_number page, if_closed how) noexcept;
+  void store_announced(page_number page, std::uint64_t cards, if_closed how) noexcept;
   // With the protection lock, pages in ascending order. With barriers: closes those that need not be open.
   // Returns false if the system refuses: the region is open as a whole then.
   [[nodiscard]] bool close_resting(const protection_guard& lock, std::span<const page_number> pages) noexcept {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include <tenure/barriers.hpp>
 #include <tenure/rvm.hpp>
 
 #include "regions/page_difference.hpp"
@@ -46,6 +47,7 @@ struct plan {
   std::size_t pages = 256;
   std::size_t most_pages = 40;  // written by one transaction
   thresholds limits = {};
+  write_barriers barriers = write_barriers::none;
 };
 
 // A formatted segment in two regions, and a raw one, all tracked; and one that is not.
@@ -81,7 +83,8 @@ class user {
     how.limits = &plan_.limits;
     memory_.emplace("/log", how);
     map_options what{
-        .tracking = tracking_mode::automatic, .force_mechanism = plan_.mechanism, .tracking_strict = plan_.strict};
+        .tracking = tracking_mode::automatic, .force_mechanism = plan_.mechanism, .tracking_strict = plan_.strict,
+        .barriers = plan_.barriers};
     const std::size_t cut = plan_.pages / 3 * page;
     what.create_length = plan_.pages * page;
     what.length = cut;
@@ -113,8 +116,16 @@ class user {
     image value(now_.begin() + static_cast<std::ptrdiff_t>(offset),
                 now_.begin() + static_cast<std::ptrdiff_t>(offset + length));
     if (!random_.one_in(6)) testing::fill_random(value.data(), length, random_);  // else the same again
+    announce(to, length);
     std::memcpy(to, value.data(), length);
     std::memcpy(now_.data() + offset, value.data(), length);
+  }
+  // Where whole pages are compared, a byte on each page is enough.
+  void announce(std::byte* to, std::size_t length) {
+    if (plan_.barriers == write_barriers::none) return;
+    if (plan_.barriers != write_barriers::announced || random_.one_in(2)) return announce_store(to, length);
+    for (std::size_t at = 0; at < length; at += page) announce_store(to + at, 1);
+    announce_store(to + length - 1, 1);
   }
   void transact() {
     transaction tx = memory_->begin_automatic();
@@ -179,7 +190,8 @@ struct tracking_model : ::testing::TestWithParam<bool> {
             &tracking_statistics::hot_pages_compared, &tracking_statistics::scans, &tracking_statistics::private_scans,
             &tracking_statistics::whole_openings, &tracking_statistics::widened_traps,
             &tracking_statistics::changed_pages, &tracking_statistics::before_images_made,
-            &tracking_statistics::pages_given_back})
+            &tracking_statistics::pages_given_back, &tracking_statistics::unseen_stores,
+            &tracking_statistics::audited_pages})
         sum.*part += one.*part;
     }
     EXPECT_GT(sum.changed_pages, 100U);
@@ -221,6 +233,32 @@ TEST_P(tracking_model, announced) {
   const auto n = run({.mechanism = tracking_mechanism::announced});
   EXPECT_GT(n.announced_pages, 100U);
   EXPECT_EQ(n.traps + n.scans + n.private_scans + n.widened_traps, 0U);
+}
+// Nothing is trapped, or unseen.
+TEST_P(tracking_model, barriers) {
+  if (GetParam()) GTEST_SKIP() << "barriers leave pages open, which strict tracking excludes";
+  for (const write_barriers how : {write_barriers::announced, write_barriers::cards, write_barriers::checking}) {
+    SCOPED_TRACE(static_cast<int>(how));
+    const auto n = run({.transactions = scaled(240), .barriers = how});
+    EXPECT_GT(n.announced_pages, 100U);
+    EXPECT_GT(n.audited_pages, 10U);
+    EXPECT_EQ(n.traps + n.hot_pages_compared + n.scans + n.private_scans + n.widened_traps + n.unseen_stores, 0U);
+  }
+}
+TEST_P(tracking_model, barriers_with_drawn_limits) {
+  if (GetParam()) GTEST_SKIP() << "barriers leave pages open, which strict tracking excludes";
+  for (std::uint64_t seed = 1; seed <= scaled(12) && !HasFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    random_source random(seed);
+    plan p{.seed = seed, .transactions = scaled(60)};
+    p.pages = 128 << random.below(3);
+    p.most_pages = 5 << random.below(6);
+    p.limits = testing::drawn_limits(random);
+    p.limits.audits_at_first = static_cast<std::uint32_t>(random.below(4));
+    p.limits.audit_every = 1 + random.below(10);
+    p.barriers = random.one_in(2) ? write_barriers::announced : write_barriers::cards;
+    EXPECT_EQ(user(p).run().unseen_stores, 0U);
+  }
 }
 TEST_P(tracking_model, choose) {
   const auto few = run({.transactions = 120, .most_pages = 5});

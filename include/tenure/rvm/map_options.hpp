@@ -29,7 +29,9 @@ enum class write_barriers {
   none,  // no: they are found by means of the pages' protection
   announced,  // yes. Pages stay writable once they were written, and only those with announced writes are compared. A write that
               // was not announced can be missing from its commit; it is found, logged and reported later, or never
-  checking,  // the same, but every commit compares all writable pages: slow, and for a program's tests
+  cards,  // the same, but of such a page only the announced cards are compared, 64ths of it: faster, and a write that was not
+          // announced beside one that was is missing, too
+  checking,  // as announced, but every commit compares all writable pages: slow, and for a program's tests
 };
 
 // What a region that grows has as its new part, until it is unmapped or back_with_file() has changed it; in automatically

@@ -1,0 +1,307 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Regions with barriers: what is announced is found without a trap, what is not is found by audits. Random programs are in
+// tracking_model_test.cpp.
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <tenure/barriers.hpp>
+#include <tenure/rvm.hpp>
+
+#include "records/thresholds.hpp"
+#include "sim/disk.hpp"
+#include "support/expect_error.hpp"
+#include "support/small_memory.hpp"
+
+namespace tenure::rvm {
+namespace {
+
+using support::expect_error, support::page, support::small_log;
+
+class barriers : public ::testing::Test {
+ public:
+  static constexpr std::size_t pages = 64;
+
+  void open(write_barriers how, callback<void(const unseen_store&)> observer = {}) {
+    close();
+    options o = small_log(&disk);
+    o.background = false;
+    o.limits = &limits;
+    o.on_unseen_store = std::move(observer);
+    memory.emplace("/log", o);
+    region_ = memory->map("/segment",
+                          {.create_length = pages * page, .tracking = tracking_mode::automatic, .barriers = how});
+  }
+  void close() {
+    region_ = {};
+    if (memory) memory->close();
+    memory.reset();
+  }
+  void TearDown() override { close(); }
+
+  [[nodiscard]] std::uint64_t& word(std::size_t in_page, std::size_t index = 0) {
+    return *reinterpret_cast<std::uint64_t*>(region_.data() + in_page * page + 8 * index);
+  }
+  template <class F>
+  void transact(F&& f) {
+    transaction tx = memory->begin_automatic();
+    f();
+    tx.commit(commit_mode::no_flush);
+  }
+  // Pages that were written once are open. Then they have had their first audits.
+  void open_pages(std::size_t count) {
+    transact([&] {
+      for (std::size_t n = 0; n < count; ++n) change(word(n)) = n + 1;
+    });
+    for (std::uint32_t n = 0; n <= limits.audits_at_first; ++n) transact([&] { change(word(count)) = n + 1; });
+  }
+  [[nodiscard]] tracking_statistics counts() const { return memory->stats().tracking; }
+  // After the log has been replayed.
+  [[nodiscard]] std::uint64_t recovered(std::size_t in_page, std::size_t index = 0) {
+    memory->flush();
+    open(write_barriers::announced);
+    return word(in_page, index);
+  }
+
+  thresholds limits;
+  sim::disk disk;
+  std::optional<rvm::memory> memory;
+  region region_;
+};
+
+TEST_F(barriers, announced_stores_are_found_without_traps) {
+  for (const write_barriers how : {write_barriers::announced, write_barriers::cards, write_barriers::checking}) {
+    open(how);
+    for (std::uint64_t n = 1; n <= 20; ++n)
+      transact([&] {
+        for (std::size_t p = 0; p < 10; ++p) change(word(p * 3, n)) = n;
+      });
+    EXPECT_EQ(counts().traps, 0U);
+    EXPECT_EQ(counts().unseen_stores, 0U);
+    for (std::uint64_t n = 1; n <= 20; ++n) EXPECT_EQ(recovered(27, n), n);
+  }
+}
+
+TEST_F(barriers, pages_that_were_never_opened_still_trap) {
+  open(write_barriers::cards);
+  transact([&] { word(5) = 7; });
+  EXPECT_EQ(counts().traps, 1U);
+  EXPECT_EQ(recovered(5), 7U);
+}
+
+// [rvm.barriers.twice]
+TEST_F(barriers, what_was_announced_before_a_commit_and_written_after_it_is_found) {
+  for (const write_barriers how : {write_barriers::announced, write_barriers::cards}) {
+    open(how);
+    open_pages(3);
+    limits.audits_at_first = 0;
+    limits.audit_every = 1'000'000;
+    std::uint64_t* where = nullptr;
+    transact([&] { where = &change(word(1, 40)); });  // *p = f(), where f commits
+    transact([&] { *where = 99; });
+    EXPECT_EQ(counts().unseen_stores, 0U);
+    EXPECT_EQ(recovered(1, 40), 99U) << static_cast<int>(how);
+  }
+}
+
+TEST_F(barriers, an_abort_takes_back_what_was_announced_before_it) {
+  open(write_barriers::announced);
+  open_pages(3);
+  const std::uint64_t before = word(1, 3);
+  std::uint64_t* where = nullptr;
+  transact([&] { where = &change(word(1, 3)); });
+  {
+    transaction tx = memory->begin_automatic();
+    *where = 5;
+    change(word(2)) = 6;
+    tx.abort();
+  }
+  EXPECT_EQ(word(1, 3), before);
+  EXPECT_EQ(word(2), 3U);
+}
+
+TEST_F(barriers, whole_pages_rescue_stores_beside_announced_ones_and_cards_do_not) {
+  open(write_barriers::announced);
+  open_pages(3);
+  transact([&] {
+    change(word(1)) = 8;
+    word(1, 300) = 9;
+  });
+  EXPECT_EQ(recovered(1, 300), 9U);
+
+  limits.audits_at_first = 0;
+  limits.audit_every = 1'000'000;
+  open(write_barriers::cards);
+  open_pages(3);
+  transact([&] {
+    change(word(1)) = 10;
+    word(1, 7) = 11;    // in the same card
+    word(1, 301) = 12;  // in another one
+  });
+  EXPECT_EQ(recovered(1), 10U);
+  EXPECT_EQ(word(1, 7), 11U);
+  EXPECT_EQ(word(1, 301), 0U);
+}
+
+// [rvm.barriers.audit]
+TEST_F(barriers, audits_find_unseen_stores_log_them_and_tell_of_them) {
+  std::vector<unseen_store> told;
+  open(write_barriers::announced, [&](const unseen_store& each) { told.push_back(each); });
+  open_pages(4);
+  transact([&] { word(2, 11) = 77; });
+  const std::uint64_t turn = limits.audit_every * 6;
+  for (std::uint64_t n = 0; n < turn && told.empty(); ++n) transact([&] { change(word(3)) = n; });
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_EQ(told[0].address, reinterpret_cast<const std::byte*>(&word(2, 11)));
+  EXPECT_EQ(told[0].length, 8U);
+  EXPECT_EQ(told[0].offset, 2 * page + 88);
+  EXPECT_STREQ(told[0].segment_path, "/segment");
+  EXPECT_EQ(counts().unseen_stores, 1U);
+  EXPECT_EQ(recovered(2, 11), 77U);
+}
+
+// [rvm.barriers.audit]
+TEST_F(barriers, a_page_is_audited_at_the_first_commits_after_it_was_opened) {
+  limits.audit_every = 1'000'000;
+  // At the next commit it is compared as announced before. The audits come then.
+  for (std::uint32_t after = 1; after <= limits.audits_at_first + 2; ++after) {
+    open(write_barriers::announced);
+    transact([&] { change(word(7)) = after; });
+    for (std::uint32_t n = 1; n < after; ++n) transact([] {});
+    transact([&] { word(7, 100) = 1000 + after; });
+    transact([] {});
+    EXPECT_EQ(counts().unseen_stores, after <= limits.audits_at_first + 1 ? 1U : 0U) << after;
+  }
+}
+
+TEST_F(barriers, checking_refuses_commits_with_unseen_stores) {
+  open(write_barriers::checking);
+  open_pages(4);
+  transaction tx = memory->begin_automatic();
+  word(2, 20) = 5;
+  expect_error(errc::unseen_store, {"/segment", std::to_string(2 * page + 160), "tenure::barriers"},
+               [&] { tx.commit(commit_mode::no_flush); });
+  tx.abort();
+  EXPECT_EQ(word(2, 20), 0U);
+  // Beside an announced one, on the same page.
+  transaction again = memory->begin_automatic();
+  change(word(2)) = 6;
+  word(2, 20) = 5;
+  expect_error(errc::unseen_store, {std::to_string(2 * page + 160)}, [&] { again.commit(commit_mode::no_flush); });
+  again.abort();
+  // One that was trapped.
+  transaction last = memory->begin_automatic();
+  word(40, 20) = 5;
+  expect_error(errc::unseen_store, {std::to_string(40 * page + 160)}, [&] { last.commit(commit_mode::no_flush); });
+}
+
+TEST_F(barriers, an_announced_store_outside_of_a_transaction_is_stray) {
+  open(write_barriers::announced);
+  open_pages(2);
+  change(word(1)) = 1000;
+  expect_error(errc::stray_write, {}, [&] { (void)memory->begin_automatic(); });
+  EXPECT_EQ(word(1), 2U);
+}
+
+TEST_F(barriers, stores_of_any_length_at_any_place_are_seen) {
+  for (const write_barriers how : {write_barriers::announced, write_barriers::cards, write_barriers::checking}) {
+    open(how);
+    limits.audits_at_first = 0;
+    limits.audit_every = 1'000'000;
+    std::vector<std::byte> expected(region_.data(), region_.data() + region_.size());
+    std::uint8_t value = 0;
+    for (const std::size_t length : {std::size_t{1}, std::size_t{2}, std::size_t{63}, std::size_t{64}, std::size_t{65},
+                                     page - 1, page, page + 1, 2 * page + 3})
+      for (const std::size_t at : {std::size_t{0}, std::size_t{63}, std::size_t{64}, page - 1, page, 2 * page - 65})
+        transact([&] {
+          announce_store(region_.data() + at, length);
+          announce_store(region_.data() + at, 0);
+          std::memset(region_.data() + at, ++value, length);
+          std::memset(expected.data() + at, value, length);
+        });
+    EXPECT_EQ(counts().unseen_stores, 0U);
+    memory->flush();
+    open(how);
+    EXPECT_EQ(std::memcmp(region_.data(), expected.data(), expected.size()), 0);
+  }
+}
+
+std::uint64_t* written_by_handler;
+TEST_F(barriers, threads_and_signal_handlers_announce) {
+  open(write_barriers::cards);
+  open_pages(8);
+  written_by_handler = &word(5, 5);
+  struct sigaction how {}, old {};
+  how.sa_handler = [](int) { change(*written_by_handler) = 55; };
+  ASSERT_EQ(::sigaction(SIGUSR1, &how, &old), 0);
+  transact([&] {
+    std::vector<std::thread> threads;
+    for (std::size_t n = 0; n < 4; ++n)
+      threads.emplace_back([&, n] {
+        for (std::size_t p = 0; p < pages; ++p) change(word(p, 10 + n)) = 10 * p + n;
+      });
+    ::raise(SIGUSR1);
+    for (std::thread& each : threads) each.join();
+  });
+  ASSERT_EQ(::sigaction(SIGUSR1, &old, nullptr), 0);
+  EXPECT_EQ(recovered(5, 5), 55U);
+  for (std::size_t p = 0; p < pages; ++p)
+    for (std::size_t n = 0; n < 4; ++n) EXPECT_EQ(word(p, 10 + n), 10 * p + n);
+}
+
+// Truncation closes what it has written, and gives its copies back.
+TEST_F(barriers, memory_is_bounded_after_a_pass_over_everything) {
+  open(write_barriers::announced);
+  transact([&] {
+    for (std::size_t p = 0; p < pages; ++p) change(word(p)) = p + 1;
+  });
+  EXPECT_EQ(counts().before_images, pages);
+  memory->flush();
+  for (int n = 0; n < 4; ++n) {
+    memory->truncate();
+    transact([&] { change(word(0)) = 1000 + static_cast<std::uint64_t>(n); });
+    memory->flush();
+  }
+  EXPECT_LE(counts().before_images, 2U);
+  const tracking_statistics before = counts();
+  transact([&] {
+    for (std::size_t p = 10; p < 20; ++p) change(word(p)) = 2 * p;
+  });
+  EXPECT_EQ(counts().traps, 0U);
+  EXPECT_EQ(counts().announced_pages - before.announced_pages, 10U) << "they were closed";
+  EXPECT_EQ(recovered(15), 30U);
+}
+
+TEST_F(barriers, options_that_exclude_them_are_refused) {
+  open(write_barriers::none);
+  expect_error(errc::bad_option, {"/other", "barriers"}, [&] {
+    (void)memory->map("/other", {.create_length = page, .barriers = write_barriers::announced});
+  });
+  expect_error(errc::bad_option, {"/other", "strict"}, [&] {
+    (void)memory->map("/other", {.create_length = page,
+                                 .tracking = tracking_mode::automatic,
+                                 .tracking_strict = true,
+                                 .barriers = write_barriers::announced});
+  });
+}
+
+TEST_F(barriers, announcements_elsewhere_are_nothing) {
+  open(write_barriers::none);
+  std::uint64_t mine = 0;
+  change(mine) = 3;
+  announce_store(nullptr, 0);
+  transact([&] { change(word(3)) = 4; });
+  EXPECT_EQ(counts().traps, 1U) << "a region without barriers traps as ever";
+  close();
+  change(mine) = 5;
+  EXPECT_EQ(mine, 5U);
+}
+
+}  // namespace
+}  // namespace tenure::rvm

@@ -16,18 +16,19 @@ export TENURE_TEST_SCALE=${TENURE_TEST_SCALE:-0.2}
 
 # Which tests a changed file asks for: directories below tests/, without the rest of a path whose every file asks for the same. A
 # layer is tested with those that stand on it. What has no line asks for all tests.
-all_tests="os rvm classic types containers heap upgrade pobj tools formats benchmarks fuzz docs"
+all_tests="os rvm classic types containers heap upgrade pobj tools formats benchmarks fuzz docs barriers"
 tests_of() {  # PATH
   case $1 in
     src/*/format.hpp | docs/formats.md) echo "$all_tests" ;;
     src/os/*) echo os rvm classic heap pobj tools fuzz ;;
     src/log/* | src/segments/* | src/records/* | src/replay/* | src/regions/* | src/transactions/* | src/rvm/* | src/recoverable_heap/*)
-      echo rvm classic heap upgrade pobj tools fuzz ;;
+      echo rvm classic heap upgrade pobj tools fuzz barriers ;;
     src/classic/*) echo classic tools ;;
     src/types/*) echo types containers heap upgrade benchmarks ;;
     src/objects/* | src/store/*) echo heap containers upgrade tools fuzz ;;
     src/upgrade/* | tests/fixtures/*) echo upgrade pobj ;;
     src/pobj/*) echo pobj ;;
+    src/barriers/*) echo barriers ;;
     include/*) tests_of "src/$(scripts/check-layers.py --layer-of "$1")/" ;;
     tools/*) echo tools docs ;;
     bench/*) echo benchmarks ;;

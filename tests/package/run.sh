@@ -52,6 +52,17 @@ read -ra static_libs < <(pkg-config --static --libs tenure)
 check shared "$work/pkg_config_shared"
 check static "$work/pkg_config_static"
 
+# Stores announced by the compiler, of which none goes unseen.
+barriers=tenure-barriers
+if "${CXX:-c++}" --version | grep -q clang; then barriers+=-clang; fi
+read -ra barriers_cflags < <(pkg-config --cflags "$barriers")
+read -ra barriers_libs < <(pkg-config --libs "$barriers")
+"${CXX:-c++}" -std=c++20 -O2 "${cflags[@]}" "${barriers_cflags[@]}" "$here/../barriers/store_program.cpp" "${barriers_libs[@]}" \
+  "${shared_libs[@]}" -o "$work/pkg_config_barriers"
+for program in "$work/cmake/outside_barriers" "$work/cmake/outside_barriers_outlined" "$work/pkg_config_barriers"; do
+  LD_LIBRARY_PATH=$libdir "$program" "$work/barriers" checking 100
+done
+
 # The classic interface: the same text as C and as C++, compiled with what pkg-config says and nothing else.
 check shared "$work/cmake/classic_shared"
 check static "$work/cmake/classic_static"

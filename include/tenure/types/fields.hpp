@@ -114,7 +114,7 @@ consteval const field_facts* facts_or_none() {
 }
 
 template <class M>
-void add_field(std::vector<field>& to, std::string_view name, std::uint64_t offset, const field_guard* only_if) {
+void add_field(std::vector<type_field>& to, std::string_view name, std::uint64_t offset, const field_guard* only_if) {
   if constexpr (has_facts<M>()) add_known_field(to, name, offset, facts_of<std::remove_cv_t<M>>, only_if);
 }
 

@@ -100,7 +100,7 @@ class decoder {
     if (const string_form form = form_of(of); form != string_form::none) return string(form, at);
     if (of.name.starts_with("std::optional<")) return optional(of, at);
     shown_value all{.is = kind::fields};
-    for (const field& f : of.fields) {
+    for (const type_field& f : of.fields) {
       if (f.only_if && !holds(*f.only_if, at)) continue;
       if (f.kind == field_kind::vtable) continue;
       all.parts.emplace_back(f.name, field_value(f, at + f.offset));
@@ -128,7 +128,7 @@ class decoder {
     std::memcpy(&value, at + guard.offset, guard.width);
     return value == guard.value;
   }
-  static bool is_text(const field& f, std::uint64_t each) {
+  static bool is_text(const type_field& f, std::uint64_t each) {
     return f.scalar == scalar_kind::text || (f.scalar == scalar_kind::character && each == 1);
   }
 
@@ -169,12 +169,12 @@ class decoder {
   }
 
   shown_value optional(const type& of, const std::byte* at) const {
-    for (const field& f : of.fields)
+    for (const type_field& f : of.fields)
       if (f.only_if && holds(*f.only_if, at)) return field_value(f, at + f.offset);
     return {.is = kind::none};
   }
 
-  shown_value field_value(const field& f, const std::byte* at) const {
+  shown_value field_value(const type_field& f, const std::byte* at) const {
     const std::uint64_t each = f.size / f.count;
     switch (f.kind) {
       case field_kind::transient: return {.is = kind::note, .text = "transient"};
@@ -189,7 +189,7 @@ class decoder {
     return list(f.count, [&](std::uint64_t n) { return element(f, at + n * each, each); });
   }
 
-  shown_value element(const field& f, const std::byte* at, std::uint64_t size) const {
+  shown_value element(const type_field& f, const std::byte* at, std::uint64_t size) const {
     switch (f.kind) {
       case field_kind::nested: return value(f.of(), at);
       case field_kind::reference:
@@ -355,7 +355,7 @@ nlohmann::ordered_json json_of(const shown_value& value) {
 
 bool is_text_pointer(const type& of, std::uint64_t offset) {
   if (form_of(of) != string_form::none) return offset == 0;
-  for (const field& f : of.fields) {
+  for (const type_field& f : of.fields) {
     if (f.kind != field_kind::nested || offset < f.offset || offset - f.offset >= f.size) continue;
     if (is_text_pointer(f.of(), (offset - f.offset) % (f.size / f.count))) return true;
   }

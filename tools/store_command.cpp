@@ -146,7 +146,7 @@ constexpr const char* kind_names[] = {"data", "reference", "derived", "transient
 constexpr const char* scalar_names[] = {"none",     "boolean",  "character",   "signed",
                                         "unsigned", "floating", "enumeration", "text"};
 
-json field_json(const field& f) {
+json field_json(const type_field& f) {
   json j{{"name", f.name},
          {"offset", f.offset},
          {"size", f.size},
@@ -159,7 +159,7 @@ json field_json(const field& f) {
   return j;
 }
 
-void print_field(std::FILE* out, const field& f) {
+void print_field(std::FILE* out, const type_field& f) {
   fmt::print(out, "    {:>6}  {:12}  {}{}{}", f.offset, kind_names[static_cast<std::size_t>(f.kind)], f.type_name,
              f.type_name.empty() ? "" : " ", f.name);
   if (f.count > 1) fmt::print(out, "[{}]", f.count);
@@ -190,7 +190,7 @@ int show_types(const std::string& directory, const type_selection& which, bool a
                {"bytes", t.bytes}};
       if (which.with_fields) {
         one["fields"] = json::array();
-        for (const field& f : t.of->fields) one["fields"].push_back(field_json(f));
+        for (const type_field& f : t.of->fields) one["fields"].push_back(field_json(f));
       }
       j["types"].push_back(std::move(one));
     }
@@ -207,7 +207,7 @@ int show_types(const std::string& directory, const type_selection& which, bool a
     fmt::print(out, "{:6}  {:8}  {:7}  {:016x}  {:10}  {:12}  {}{}\n", t.index, t.of->size, t.of->version,
                t.of->fingerprint, t.objects, t.bytes, t.of->name, t.of->is_conservative ? "  (conservative)" : "");
     if (which.with_fields)
-      for (const field& f : t.of->fields) print_field(out, f);
+      for (const type_field& f : t.of->fields) print_field(out, f);
   }
   return exit_ok;
 }

@@ -4,11 +4,15 @@
 // region that was opened with barriers (store_options::barriers, map_options::barriers) finds changes by what was announced
 // here. Others ignore announcements.
 //
+// The containers of this library announce what they store themselves, and members of type tenure::field (field.hpp)
+// each assignment.
+//
 // Compilers can announce each store of a program by themselves: see docs/barriers.md.
 #pragma once
 
 #include <cstddef>
-#include <memory>
+#include <cstdint>
+#include <type_traits>
 
 namespace tenure {
 
@@ -18,10 +22,42 @@ namespace tenure {
 // barriers costs a few comparisons. Outside of transactions it allows nothing: the write is a stray one, as ever.
 void announce_store(const void* at, std::size_t length) noexcept;
 
+namespace detail {
+
+// Behind the last byte of all memory whose stores somebody wants to hear of; 0 if there is none. Read and written
+// atomically.
+extern std::uintptr_t watched_end;
+inline std::uintptr_t end_of_watched() noexcept { return __atomic_load_n(&watched_end, __ATOMIC_RELAXED); }
+
+// The program is about to write to `count` objects. Where nobody wants to hear of it, this is one comparison.
+template <class T>
+void announce(const T* first, std::size_t count) noexcept {
+  if (reinterpret_cast<std::uintptr_t>(first) < end_of_watched()) [[unlikely]]
+    announce_store(static_cast<const void*>(first), count * sizeof(T));
+}
+// To these objects. There may be no object yet: the places are what counts.
+template <class... T>
+[[gnu::noinline, gnu::cold]] void announce_watched(const T&... objects) noexcept {
+  (announce(__builtin_addressof(objects), 1), ...);
+}
+template <class... T>
+void announce_each(const T&... objects) noexcept {
+  if (end_of_watched() != 0) [[unlikely]]
+    announce_watched(objects...);
+}
+// To `to`, and writes to it.
+template <class T, class V>
+void announced_set(T& to, V&& value) noexcept(std::is_nothrow_assignable_v<T&, V>) {
+  announce(__builtin_addressof(to), 1);
+  to = static_cast<V&&>(value);
+}
+
+}  // namespace detail
+
 // The same for an object, which it returns: change(*part).weight = 7.
 template <class T>
 T& change(T& object) noexcept {
-  announce_store(std::addressof(object), sizeof object);
+  detail::announce(__builtin_addressof(object), 1);
   return object;
 }
 

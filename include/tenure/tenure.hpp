@@ -5,6 +5,7 @@
 // (allocator.hpp).
 #pragma once
 
+#include <tenure/field.hpp>
 #include <tenure/hash_map.hpp>
 #include <tenure/hash_set.hpp>
 #include <tenure/map.hpp>

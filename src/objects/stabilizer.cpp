@@ -224,7 +224,7 @@ void stabilizer::describe(database_state& in, known_type& what) {
   made->field_count = t.fields.size();
   if (!t.fields.empty()) made->fields = in.make_array<stored_field>(t.fields.size());
   for (std::size_t n = 0; n < t.fields.size(); ++n) {
-    const field& f = t.fields[n];
+    const type_field& f = t.fields[n];
     stored_field& s = made->fields[n];
     s.name = in.make_text(f.name);
     s.type_name = in.make_text(f.type_name);

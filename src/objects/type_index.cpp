@@ -79,7 +79,7 @@ void type_index::read(const type_table& stored) {
   for (const auto& known : all_) {
     for (std::uint64_t n = 0; n < known->stored->field_count; ++n) {
       const stored_field& s = known->stored->fields[n];
-      field f;
+      type_field f;
       f.name = text_of(s.name);
       f.type_name = text_of(s.type_name);
       f.kind = static_cast<field_kind>(s.kind);
@@ -155,7 +155,7 @@ std::uint32_t type_index::index_of(const guard& lock, const type& of) {
     return known->second;
   }
   // The types that it contains come first.
-  for (const field& f : of.fields)
+  for (const type_field& f : of.fields)
     if (f.kind == field_kind::nested && f.of) (void)index_of(lock, f.of());
   auto made = std::make_unique<known_type>();
   made->index = count_.load(std::memory_order_relaxed);

@@ -16,6 +16,8 @@
 
 namespace tenure {
 
+std::uintptr_t detail::watched_end = 0;
+
 namespace {
 
 struct slot {
@@ -25,9 +27,9 @@ struct slot {
 };
 
 std::array<slot, 1024> slots;
-// Slots from this index on were never used. Nothing lies outside of [lowest, highest).
+// Slots from this index on were never used. Nothing lies outside of [lowest, detail::watched_end).
 std::atomic<std::size_t> slots_used{0};
-std::atomic<std::uintptr_t> lowest{~std::uintptr_t{0}}, highest{0};
+std::atomic<std::uintptr_t> lowest{~std::uintptr_t{0}};
 
 std::mutex changing;
 std::optional<detail::watched_memory> told;  // with the mutex
@@ -41,15 +43,14 @@ void find_bounds() noexcept {
       high = std::max(high, s.end.load(std::memory_order_relaxed));
     }
   lowest.store(low, std::memory_order_release);
-  highest.store(high, std::memory_order_release);
+  __atomic_store_n(&detail::watched_end, high, __ATOMIC_RELEASE);
 }
 
 }  // namespace
 
 void announce_store(const void* at, std::size_t length) noexcept {
   const auto from = reinterpret_cast<std::uintptr_t>(at);
-  if (from >= highest.load(std::memory_order_relaxed) || from + length <= lowest.load(std::memory_order_relaxed))
-    return;
+  if (from >= detail::end_of_watched() || from + length <= lowest.load(std::memory_order_relaxed)) return;
   const std::size_t used = slots_used.load(std::memory_order_acquire);
   for (std::size_t n = 0; n < used; ++n) {
     const slot& s = slots[n];

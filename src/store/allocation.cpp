@@ -10,6 +10,7 @@
 #include <string>
 #include <unordered_map>
 
+#include <tenure/barriers.hpp>
 #include <tenure/error.hpp>
 
 #include "objects/object_text.hpp"
@@ -56,6 +57,8 @@ void* require_object(store_state& in, const void* object, const type& of, const 
   if (!has_type)
     refuse("a " + of.name + " lies at the start of " + object_text(*in.databases, found.at) +
            ", and is no object of its own");
+  // Its destructor may write to it.
+  if (known == nullptr || known->destroy != nullptr) announce_store(object, is.of->size);
   return reinterpret_cast<void*>(found.at);
 }
 

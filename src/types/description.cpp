@@ -18,7 +18,7 @@ constexpr std::uint64_t word = sizeof(void*);
 
 bool covers(const type& t, std::uint64_t offset) {
   return std::any_of(t.fields.begin(), t.fields.end(),
-                     [&](const field& f) { return f.offset < offset + word && offset < f.offset + f.size; });
+                     [&](const type_field& f) { return f.offset < offset + word && offset < f.offset + f.size; });
 }
 
 const void* word_at(const std::byte* bytes, std::uint64_t offset) {
@@ -41,9 +41,9 @@ void require_coverage(const type& t) {
 // must name all its members, and has room for a pointer that no named member covers.
 void complete(type& t, bool must_be_covered) {
   std::stable_sort(t.fields.begin(), t.fields.end(),
-                   [](const field& one, const field& other) { return one.offset < other.offset; });
+                   [](const type_field& one, const type_field& other) { return one.offset < other.offset; });
   if (must_be_covered) require_coverage(t);
-  t.is_conservative = std::any_of(t.fields.begin(), t.fields.end(), [](const field& f) {
+  t.is_conservative = std::any_of(t.fields.begin(), t.fields.end(), [](const type_field& f) {
     return f.kind == field_kind::conservative || (f.kind == field_kind::nested && f.of().is_conservative);
   });
   t.fingerprint = types::fingerprint_of(t);
@@ -54,7 +54,7 @@ void add_vtable_fields(class_parts& parts) {
   std::sort(parts.vtables.begin(), parts.vtables.end());
   parts.vtables.erase(std::unique(parts.vtables.begin(), parts.vtables.end()), parts.vtables.end());
   for (std::size_t i = 0; i < parts.vtables.size(); ++i) {
-    field f;
+    type_field f;
     f.kind = field_kind::vtable;
     f.offset = parts.vtables[i];
     f.size = word;
@@ -71,9 +71,9 @@ std::uint64_t offset_of(const class_parts& parts, const void* at) {
 
 void* nowhere() noexcept { return reinterpret_cast<void*>(std::uintptr_t{1} << 32); }
 
-void add_known_field(std::vector<field>& to, std::string_view name, std::uint64_t offset, const field_facts& facts,
+void add_known_field(std::vector<type_field>& to, std::string_view name, std::uint64_t offset, const field_facts& facts,
                      const field_guard* only_if) {
-  field f;
+  type_field f;
   f.name = name;
   f.kind = facts.kind;
   f.scalar = facts.scalar;
@@ -156,7 +156,7 @@ type stale_slots_of(const type& t) {
 
 std::vector<const void*> vtables_in(const type& t, const std::byte* one, const std::byte* other) {
   std::vector<const void*> found;
-  for (const field& f : t.fields) {
+  for (const type_field& f : t.fields) {
     if (f.kind != field_kind::vtable) continue;
     const void* const vtable = word_at(one, f.offset);
     if (vtable != word_at(other, f.offset) || os::constant_data_around(vtable).empty())

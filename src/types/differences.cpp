@@ -20,15 +20,15 @@ const char* kind_in_words(field_kind kind) {
   return "?";
 }
 
-std::string type_of_field(const field& f) {
+std::string type_of_field(const type_field& f) {
   if (f.kind == field_kind::vtable) return "a vtable pointer";
   std::string text = f.type_name.empty() ? kind_in_words(f.kind) : f.type_name;
   if (f.count != 1) text += "[" + std::to_string(f.count) + "]";
   return text;
 }
-std::string place_of_field(const field& f) { return type_of_field(f) + " at offset " + std::to_string(f.offset); }
+std::string place_of_field(const type_field& f) { return type_of_field(f) + " at offset " + std::to_string(f.offset); }
 
-bool same_guards(const field& one, const field& other) { return one.only_if == other.only_if; }
+bool same_guards(const type_field& one, const type_field& other) { return one.only_if == other.only_if; }
 
 class comparison {
  public:
@@ -54,37 +54,37 @@ class comparison {
 
   // The n-th field with the name of `like`. Several fields may have no name, for example alternatives and vtable
   // pointers.
-  static const field* find(const type& in, const field& like, std::size_t n) {
-    for (const field& f : in.fields)
+  static const type_field* find(const type& in, const type_field& like, std::size_t n) {
+    for (const type_field& f : in.fields)
       if (f.name == like.name && (f.kind == field_kind::vtable) == (like.kind == field_kind::vtable) && n-- == 0)
         return &f;
     return nullptr;
   }
-  static std::size_t number_of(const type& in, const field& wanted) {
+  static std::size_t number_of(const type& in, const type_field& wanted) {
     std::size_t n = 0;
-    for (const field& f : in.fields) {
+    for (const type_field& f : in.fields) {
       if (&f == &wanted) break;
       if (f.name == wanted.name && (f.kind == field_kind::vtable) == (wanted.kind == field_kind::vtable)) ++n;
     }
     return n;
   }
-  static std::string title(const field& f) {
+  static std::string title(const type_field& f) {
     if (f.kind == field_kind::vtable) return "the vtable pointer";
     return f.name.empty() ? "its value" : "field `" + f.name + "`";
   }
 
   void compare_fields(const std::string& path, const type& stored, const type& program) {
-    for (const field& was : stored.fields) {
-      if (const field* const is = find(program, was, number_of(stored, was)); is != nullptr)
+    for (const type_field& was : stored.fields) {
+      if (const type_field* const is = find(program, was, number_of(stored, was)); is != nullptr)
         compare_field(was.name.empty() ? path : path + "." + was.name, was, *is);
       else
         say(path, title(was) + " is gone: it was " + place_of_field(was));
     }
-    for (const field& is : program.fields)
+    for (const type_field& is : program.fields)
       if (find(stored, is, number_of(program, is)) == nullptr) say(path, title(is) + " is new: " + place_of_field(is));
   }
 
-  void compare_field(const std::string& path, const field& was, const field& is) {
+  void compare_field(const std::string& path, const type_field& was, const type_field& is) {
     const bool both_nested = was.kind == field_kind::nested && is.kind == field_kind::nested;
     if (was.type_name != is.type_name || was.count != is.count || was.offset != is.offset)
       say(path, "was " + place_of_field(was) + ", is " + place_of_field(is));

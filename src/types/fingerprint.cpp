@@ -33,7 +33,7 @@ std::uint64_t fingerprint_of(const type& t) {
   h.number(t.alignment);
   h.byte(t.tolerates_stale ? 1 : 0);
   h.number(t.fields.size());
-  for (const field& f : t.fields) {
+  for (const type_field& f : t.fields) {
     h.text(f.name);
     h.byte(static_cast<std::uint8_t>(f.kind));
     h.byte(static_cast<std::uint8_t>(f.scalar));

@@ -21,7 +21,7 @@ bool contains(const type& in, std::uint64_t offset, std::string_view pointee) {
   if (in.is_conservative || in.size == 0) return true;
   offset %= in.size;
   if (offset == 0 && in.name == pointee) return true;
-  return std::ranges::any_of(in.fields, [&](const field& f) {
+  return std::ranges::any_of(in.fields, [&](const type_field& f) {
     if (offset < f.offset || offset - f.offset >= f.size) return false;
     const std::uint64_t rest = (offset - f.offset) % (f.size / f.count);
     switch (f.kind) {
@@ -48,7 +48,7 @@ std::string declared_type_of_pointer(const type& of, std::uint64_t offset) {
   std::string declared;
   if (of.size == 0) return declared;
   offset %= of.size;
-  for (const field& f : of.fields) {
+  for (const type_field& f : of.fields) {
     if (offset < f.offset || offset - f.offset >= f.size) continue;
     std::string here;
     if (f.kind == field_kind::nested)

@@ -16,7 +16,7 @@ class flattening {
       : words_(words), guards_(guards) {}
 
   void add(const type& t, std::uint64_t base) {
-    for (const field& f : t.fields) {
+    for (const type_field& f : t.fields) {
       if (f.kind == field_kind::data) continue;
       if (f.only_if) {
         open_.push_back({base + f.only_if->offset, f.only_if->width, f.only_if->value});
@@ -31,7 +31,7 @@ class flattening {
   }
 
  private:
-  void add(const type& t, const field& f, std::uint64_t at) {
+  void add(const type& t, const type_field& f, std::uint64_t at) {
     const std::uint64_t step = f.size / f.count;
     switch (f.kind) {
       case field_kind::data: break;
@@ -56,7 +56,7 @@ class flattening {
     }
   }
 
-  void push(std::uint64_t at, const field& f, std::uint64_t length, const type* of) {
+  void push(std::uint64_t at, const type_field& f, std::uint64_t length, const type* of) {
     if (!saved_) {
       first_open_ = static_cast<std::uint32_t>(guards_.size());
       guards_.insert(guards_.end(), open_.begin(), open_.end());
@@ -120,7 +120,7 @@ bool pointer_map::holds(const word& w, const std::byte* object) const {
 }
 
 std::string pointer_map::path_of(const type& of, std::uint64_t offset) {
-  for (const field& f : of.fields) {
+  for (const type_field& f : of.fields) {
     if (offset < f.offset || offset - f.offset >= f.size) continue;
     const std::uint64_t step = f.size / f.count, index = (offset - f.offset) / step;
     std::string path = f.name;

@@ -41,7 +41,7 @@ std::vector<const type*> registered_types() {
   };
   for (const type& (*make)() : made_by) add(make());
   for (std::size_t n = 0; n < types.size(); ++n)
-    for (const field& f : types[n]->fields)
+    for (const type_field& f : types[n]->fields)
       if (f.of) add(f.of());
   return types;
 }

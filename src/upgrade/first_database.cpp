@@ -331,7 +331,7 @@ class database_upgrade {
     const std::uint64_t fields = make_object(number_of<stored_field>(), today.fields.size() * sizeof(stored_field));
     t.fields = home_ + fields;
     for (std::size_t n = 0; n < today.fields.size(); ++n) {
-      const field& f = today.fields[n];
+      const type_field& f = today.fields[n];
       const std::uint64_t at = fields + n * sizeof(stored_field);
       stored_field s{};
       s.offset = f.offset;

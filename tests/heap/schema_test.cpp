@@ -406,7 +406,7 @@ std::vector<in_the_index> index_of(const std::string& path) {
     EXPECT_EQ(in.map->facts(reinterpret_cast<heap::address>(table.types[n])).type,
               state.databases->front().types->index_of(type_of<heap::stored_type>()));
     all.push_back({t.name, t.size, t.fingerprint, t.version, {}});
-    for (const field& f : t.fields) all.back().fields.push_back(f.name + ": " + f.type_name);
+    for (const type_field& f : t.fields) all.back().fields.push_back(f.name + ": " + f.type_name);
     EXPECT_EQ(types::fingerprint_of(*in.types->at(n).owned), t.fingerprint) << t.name;
   }
   return all;
@@ -420,19 +420,19 @@ std::vector<const type*> generated_types(std::size_t count) {
     t.name = "generated::type_" + std::to_string(n);
     t.size = 16;
     t.alignment = 8;
-    field next;
+    type_field next;
     next.kind = field_kind::reference;
     next.name = "next";
     next.size = sizeof(void*);
     next.type_name = "void*";
-    field number;
+    type_field number;
     number.name = "number_" + std::to_string(n % 7);
     number.scalar = scalar_kind::unsigned_integer;
     number.offset = number.size = 8;
     number.type_name = "unsigned long";
     t.fields = {next, number};
     if (n % 10 == 9) {
-      field inner;
+      type_field inner;
       inner.kind = field_kind::nested;
       inner.name = "inner";
       inner.of = all.back();

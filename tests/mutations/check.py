@@ -61,6 +61,11 @@ def without_comments(text):
     return re.sub(r"//[^\n]*|/\*.*?\*/|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'", blank, text, flags=re.S)
 
 
+def place_of(file):
+    """The path of a mutation's file: below src/, unless it is a public header."""
+    return file if file.startswith("include/") else f"src/{file}"
+
+
 def program_and_filter(tests):
     """"heap_test store_crash.*" names a program; without one it is rvm_test."""
     return tuple(tests.split(" ")) if " " in tests else ("rvm_test", tests)
@@ -163,15 +168,18 @@ class Builder:
         found = [o for o, files in self.depends.items()
                  if str(file) in files and o in self.compile and not any(other in o for other in others)]
         own = {o.split("__/src/")[1] for o in found if f"/{program}.dir/__/src/" in o}
+        # What a public header defines is in each program: the library need not be compiled again.
+        if file.startswith(str(TREE / "include")):
+            found = [o for o in found if f"/{program}.dir/" in o]
         return [o for o in found if o.split(".dir/")[1] not in own]
 
     def make(self, directory, program, file, text):
         """Builds a test program with another text for a file; returns its path, or the compiler's message."""
         overlay = directory / "overlay"
-        changed = overlay / file
+        changed = overlay / file.removeprefix("include/")
         changed.parent.mkdir(parents=True, exist_ok=True)
         changed.write_text(text)
-        original = str(TREE / "src" / file)
+        original = str(TREE / place_of(file))
         objects = {}
         for target in self.objects_of(original, program):
             words = list(self.compile[target])
@@ -228,7 +236,7 @@ def main():
     texts, wrong = {}, []
     for name, file, changes, _, _ in mutations:
         try:
-            texts[name] = mutated(name, without_comments((ROOT / "src" / file).read_text()), changes)
+            texts[name] = mutated(name, without_comments((ROOT / place_of(file)).read_text()), changes)
         except (ValueError, OSError) as e:
             wrong.append(str(e))
     if wrong or not mutations:

@@ -1,17 +1,18 @@
 # Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
-"""Mistakes that could be made in src/, each of which some test must notice.
+"""Mistakes that could be made in src/, or in public headers, each of which some test must notice.
 
-A mutation is (name, file in src/, changes, tests, why it matters): the changes are pairs of an old and a new fragment. Old
+A mutation is (name, file in src/ or include/..., changes, tests, why it matters): the changes are pairs of an old and a new fragment. Old
 fragments are compared without regard to white space and must be found exactly once. The tests are a GoogleTest filter,
 short enough to be run for each mutation, for rvm_test or, in front of it, another program's name.
 """
 
+from container_mutations import CONTAINER_MUTATIONS
 from heap_mutations import HEAP_MUTATIONS
 from pobj_mutations import POBJ_MUTATIONS
 
 CRASH = "crashing.after_every_operation:crashing.inside_every_operation"
 
-MUTATIONS = HEAP_MUTATIONS + POBJ_MUTATIONS + [
+MUTATIONS = CONTAINER_MUTATIONS + HEAP_MUTATIONS + POBJ_MUTATIONS + [
     # --- Reading in advance ---
     ("streams_only_upwards", "regions/read_streams.cpp",
      [("found |= begin(first + from - 1, -1);", "")],

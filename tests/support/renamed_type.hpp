@@ -30,7 +30,7 @@ inline const type& renamed(const type& t, std::initializer_list<std::string_view
       for (std::size_t at = 0; (at = text.find(space)) != text.npos;) text.erase(at, space.size());
   };
   rename(result.name);
-  for (field& f : result.fields) {
+  for (type_field& f : result.fields) {
     rename(f.name);
     rename(f.type_name);
     if (f.kind == field_kind::nested) f.of = &renamed(f.of(), namespaces);

@@ -60,8 +60,8 @@ struct everything {
   unsigned long last[2];
 };
 
-const tenure::field& field_of(const type& t, const std::string& name) {
-  for (const tenure::field& f : t.fields)
+const tenure::type_field& field_of(const type& t, const std::string& name) {
+  for (const tenure::type_field& f : t.fields)
     if (f.name == name) return f;
   throw std::out_of_range(t.name + " has no field " + name);
 }

@@ -158,7 +158,7 @@ class hash_map : public detail::hash_table<detail::hash_map_entries<K, V>, Hash,
   // If the key was not new, try_emplace has not touched the value.
   template <class U>
   std::pair<iterator, bool> assigned(std::pair<iterator, bool> result, U&& value) {
-    if (!result.second) result.first->second = std::forward<U>(value);
+    if (!result.second) detail::announced_set(result.first->second, std::forward<U>(value));
     return result;
   }
 };

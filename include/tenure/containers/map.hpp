@@ -179,7 +179,7 @@ class map : public detail::ordered_tree<detail::map_entries<K, V, Compare>, Comp
   // If the key was not new, try_emplace has not touched the value.
   template <class U>
   std::pair<iterator, bool> assigned(std::pair<iterator, bool> result, U&& value) {
-    if (!result.second) result.first->second = std::forward<U>(value);
+    if (!result.second) detail::announced_set(result.first->second, std::forward<U>(value));
     return result;
   }
 };

@@ -86,13 +86,14 @@ class basic_string {
       : basic_string(other.view().substr(at, count), construct{}) {}
   basic_string(basic_string&& other) noexcept { take(other); }
   basic_string(std::nullptr_t) = delete;
-  ~basic_string() { release(); }
+  ~basic_string() { free_text(); }
 
   // NOLINTNEXTLINE(bugprone-unhandled-self-assignment): assign takes a part of this string, and all of it
   basic_string& operator=(const basic_string& other) { return assign(other.view()); }
   basic_string& operator=(basic_string&& other) noexcept {
     if (this != &other) {
-      release();
+      free_text();
+      detail::announce_each(*this);
       take(other);
     }
     return *this;
@@ -106,6 +107,7 @@ class basic_string {
   // `text` may be a part of this string.
   basic_string& assign(std::string_view text) {
     if (text.size() <= capacity()) {
+      announce_text(0, text.size());
       std::memmove(data(), text.data(), text.size());
       set_size(text.size());
     } else {
@@ -142,10 +144,10 @@ class basic_string {
     basic_string fresh = near_copy(view(), size());
     swap(fresh);
   }
-  void clear() noexcept { set_size(0); }
+  void clear() noexcept { truncate(0); }
   void resize(size_type count, char c = '\0') {
     if (count <= size())
-      set_size(count);
+      truncate(count);
     else
       append(count - size(), c);
   }
@@ -185,12 +187,13 @@ class basic_string {
   void push_back(char c) {
     const size_type old = size();
     if (old == capacity()) move_to(larger_capacity(old + 1));
+    announce_text(old, old + 1);
     data()[old] = c;
     set_size(old + 1);
   }
   void pop_back() noexcept {
     assert(!empty());
-    set_size(size() - 1);
+    truncate(size() - 1);
   }
   // `text` may be a part of this string, here and below.
   basic_string& append(std::string_view text) { return replace(size(), 0, text); }
@@ -287,6 +290,7 @@ class basic_string {
   }
 
   void swap(basic_string& other) noexcept {
+    detail::announce_each(*this, other);
     std::swap(heap_, other.heap_);
     std::swap(words_, other.words_);
   }
@@ -334,7 +338,7 @@ class basic_string {
     destroy_unless_done(const destroy_unless_done&) = delete;
     destroy_unless_done& operator=(const destroy_unless_done&) = delete;
     ~destroy_unless_done() {
-      if (owner != nullptr) owner->release();
+      if (owner != nullptr) owner->free_text();
     }
     basic_string* owner;
   };
@@ -372,6 +376,21 @@ class basic_string {
   [[nodiscard]] const char* inside() const noexcept { return reinterpret_cast<const char*>(words_); }
   [[nodiscard]] size_type inside_size() const noexcept { return static_cast<size_type>(inside()[inside_capacity + 1]); }
 
+  // What lies from character `at` on up to the end of a text of this size, and the size, is about to change.
+  void announce_text(size_type at, size_type size) const noexcept {
+    if (detail::end_of_watched() != 0) [[unlikely]]
+      announce_watched_text(at, size);
+  }
+  [[gnu::noinline, gnu::cold]] void announce_watched_text(size_type at, size_type size) const noexcept {
+    if (heap_ == nullptr) return detail::announce_each(words_);
+    detail::announce(heap_ + at, size + 1 - at);
+    detail::announce_each(words_[0]);
+  }
+  void truncate(size_type size) noexcept {
+    announce_text(size, size);
+    set_size(size);
+  }
+  // Announced by the caller.
   void set_size(size_type size) noexcept {
     if (heap_ != nullptr) {
       words_[0] = size;
@@ -424,20 +443,23 @@ class basic_string {
     if (room > max_size() - (old - count)) throw std::length_error("tenure::string: longer than an address space");
     const size_type size = old - count + room;
     if (size > capacity()) move_to(larger_capacity(size));
+    announce_text(at, size);
     char* text = data();
     if (room != count) std::memmove(text + at + room, text + at + count, old - at - count);
     set_size(size);
     return text + at;
   }
-  void release() noexcept {
+  void free_text() noexcept {
     if (heap_ != nullptr) Memory::template deallocate<char>(heap_, words_[1] + 1);
-    heap_ = nullptr;
-    words_[0] = words_[1] = 0;
   }
+  // This string has no memory, and is announced or in no store.
   void take(basic_string& other) noexcept {
-    heap_ = std::exchange(other.heap_, nullptr);
-    words_[0] = std::exchange(other.words_[0], 0);
-    words_[1] = std::exchange(other.words_[1], 0);
+    heap_ = other.heap_;
+    words_[0] = other.words_[0];
+    words_[1] = other.words_[1];
+    detail::announce_each(other);
+    other.heap_ = nullptr;
+    other.words_[0] = other.words_[1] = 0;
   }
 
   // Long strings: size and capacity. The terminating zero is not counted, but heap_ has space for it. Short strings: up

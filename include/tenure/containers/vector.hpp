@@ -62,11 +62,10 @@ class vector {
   }
   vector(std::initializer_list<T> values) : vector(values.begin(), values.end()) {}
   vector(const vector& other) : vector(other.begin(), other.end()) {}
-  vector(vector&& other) noexcept
-      : first_(std::exchange(other.first_, nullptr)),
-        size_(std::exchange(other.size_, 0)),
-        capacity_(std::exchange(other.capacity_, 0)) {}
-  ~vector() { release(); }
+  vector(vector&& other) noexcept : first_(other.first_), size_(other.size_), capacity_(other.capacity_) {
+    other.forget();
+  }
+  ~vector() { free_elements(); }
 
   vector& operator=(const vector& other) {
     if (this != &other) assign(other.begin(), other.end());
@@ -146,6 +145,7 @@ class vector {
   template <class... A>
   reference emplace_back(A&&... arguments) {
     if (size_ == capacity_) return grow_and_emplace(std::forward<A>(arguments)...);
+    detail::announce_each(first_[size_], size_);
     detail::make_in(first_ + size_, [&](T* place) noexcept(std::is_nothrow_constructible_v<T, A...>) {
       std::construct_at(place, std::forward<A>(arguments)...);
     });
@@ -197,10 +197,10 @@ class vector {
     assert(first <= last && last <= end());
     if (count == 0) return at;
     if constexpr (is_relocatable<T>::value) {
-      std::destroy_n(at, count);
-      detail::close_gap(at, count, end());
-      size_ -= count;
+      detail::erase_slots(at, count, end());
+      detail::announced_set(size_, size_ - count);
     } else {
+      detail::announce(at, size_ - index_of(first));
       std::move(at + count, end(), at);
       truncate(size_ - count);
     }
@@ -208,6 +208,7 @@ class vector {
   }
 
   void swap(vector& other) noexcept {
+    detail::announce_each(*this, other);
     std::swap(first_, other.first_);
     std::swap(size_, other.size_);
     std::swap(capacity_, other.capacity_);
@@ -282,14 +283,21 @@ class vector {
 
   void truncate(size_type count) noexcept {
     detail::destroy_slots(first_ + count, size_ - count);
-    size_ = count;
+    detail::announced_set(size_, count);
   }
-  void release() noexcept {
+  void free_elements() noexcept {
     if (first_ == nullptr) return;
-    std::destroy_n(first_, size_);
+    detail::destroy_elements(first_, size_);
     Memory::template deallocate<T>(first_, capacity_);
+  }
+  void forget() noexcept {
+    detail::announce_each(*this);
     first_ = nullptr;
     size_ = capacity_ = 0;
+  }
+  void release() noexcept {
+    free_elements();
+    forget();
   }
 
   // Elements whose moves may throw are copied, so that an exception leaves the vector unchanged.
@@ -297,6 +305,7 @@ class vector {
     if constexpr (detail::relocates_safely<T>::value) {
       detail::relocate(to, first_, size_);
     } else {
+      detail::announce(first_, size_);
       size_type moved = 0;
       try {
         for (; moved < size_; ++moved) std::construct_at(to + moved, std::move_if_noexcept(first_[moved]));
@@ -309,6 +318,7 @@ class vector {
   }
   void adopt(T* first, size_type capacity) noexcept {
     if (first_ != nullptr) Memory::template deallocate<T>(first_, capacity_);
+    detail::announce_each(*this);
     first_ = first;
     capacity_ = capacity;
   }
@@ -334,7 +344,7 @@ class vector {
       }
     }
     adopt(fresh.release(), capacity);
-    ++size_;
+    ++size_;  // announced by adopt()
     return *place;
   }
 

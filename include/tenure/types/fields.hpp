@@ -70,6 +70,8 @@ struct element_of<M[N]> {
 };
 template <class M, std::size_t N>
 struct element_of<const M[N]> : element_of<M[N]> {};
+template <class M>
+struct element_of<field<M>> : element_of<M> {};
 template <template <class> class Atomic, class M>
 requires is_atomic<Atomic<M>> && standard<Atomic<M>>::exact struct element_of<Atomic<M>> : element_of<M> {
 };
@@ -114,7 +116,7 @@ consteval const field_facts* facts_or_none() {
 }
 
 template <class M>
-void add_field(std::vector<field>& to, std::string_view name, std::uint64_t offset, const field_guard* only_if) {
+void add_field(std::vector<type_field>& to, std::string_view name, std::uint64_t offset, const field_guard* only_if) {
   if constexpr (has_facts<M>()) add_known_field(to, name, offset, facts_of<std::remove_cv_t<M>>, only_if);
 }
 
@@ -183,7 +185,7 @@ consteval described_type make_described() {
 
 template <class T>
 const type& type_of() {
-  using bare = std::remove_cv_t<T>;
+  using bare = std::remove_cv_t<typename detail::without_field<T>::type>;
   if constexpr (!std::is_same_v<T, bare>) {
     return type_of<bare>();
   } else {

@@ -3,11 +3,14 @@
 // Fields that do not persist: caches, handles, locks. They are never logged. In every new process their bytes are zero.
 // If the object was persistent when a transaction began, an abort restores the value that the field had then. T's
 // destructor does not run when a process ends. Threads: as for a T. In persistent objects the fields are changed in
-// write transactions, like other fields.
+// write transactions, like other fields. Assignments to them are announced (barriers.hpp); what is written through
+// references to their values is not.
 #pragma once
 
 #include <type_traits>
 #include <utility>
+
+#include <tenure/barriers.hpp>
 
 namespace tenure {
 
@@ -29,11 +32,11 @@ class transient {
   transient(const T& value) : value_(value) {}
   transient(T&& value) : value_(std::move(value)) {}
   transient& operator=(const T& value) {
-    value_ = value;
+    change(value_) = value;
     return *this;
   }
   transient& operator=(T&& value) {
-    value_ = std::move(value);
+    change(value_) = std::move(value);
     return *this;
   }
 

@@ -73,7 +73,7 @@ struct field_guard {
   bool operator==(const field_guard&) const = default;
 };
 
-struct field {
+struct type_field {
   std::string name;  // empty if it is not known
   field_kind kind = field_kind::data;
   scalar_kind scalar = scalar_kind::none;
@@ -102,9 +102,9 @@ struct type {
   // Hash of the structure: sizes, offsets, kinds, names, nested fingerprints, and names of pointees, but not the
   // pointees' structure.
   std::uint64_t fingerprint = 0;
-  bool is_conservative = false;  // it or something in it is
-  bool tolerates_stale = false;  // array of a foreign container: slots behind the live elements may hold old pointers
-  std::vector<field> fields;     // in the order of offsets; bases first
+  bool is_conservative = false;    // it or something in it is
+  bool tolerates_stale = false;    // array of a foreign container: slots behind the live elements may hold old pointers
+  std::vector<type_field> fields;  // in the order of offsets; bases first
   const type_operations* operations = nullptr;  // nullptr: only the store knows this type
 };
 

@@ -103,12 +103,8 @@ class hash_table {
 
   // Erases all entries and frees the memory.
   void clear() noexcept {
-    if (groups_ != nullptr) {
-      for (auto i = begin(); i != end(); ++i) std::destroy_at(std::addressof(*i));
-      Memory::template deallocate<group>(groups_, mask_ + 1);
-    }
-    groups_ = nullptr;
-    size_ = mask_ = algorithm_ = 0;
+    free_entries();
+    forget();
   }
   void reserve(size_type count) {
     if (count > capacity()) place_anew(groups_for(count));
@@ -181,21 +177,24 @@ class hash_table {
   hash_table() noexcept = default;
   explicit hash_table(hash_seed seed) noexcept : seed_(static_cast<std::uint64_t>(seed)) {}
   hash_table(hash_table&& other) noexcept
-      : groups_(std::exchange(other.groups_, nullptr)),
-        size_(std::exchange(other.size_, 0)),
-        mask_(std::exchange(other.mask_, 0)),
+      : groups_(other.groups_),
+        size_(other.size_),
+        mask_(other.mask_),
         seed_(other.seed_),
-        algorithm_(std::exchange(other.algorithm_, 0)) {}
-  ~hash_table() { clear(); }
+        algorithm_(other.algorithm_) {
+    other.forget();
+  }
+  ~hash_table() { free_entries(); }
 
   void exchange(hash_table& other) noexcept {
+    announce_each(*this, other);
     std::swap(groups_, other.groups_);
     std::swap(size_, other.size_);
     std::swap(mask_, other.mask_);
     std::swap(seed_, other.seed_);
     std::swap(algorithm_, other.algorithm_);
   }
-  void set_seed(hash_seed seed) noexcept { seed_ = static_cast<std::uint64_t>(seed); }
+  void set_seed(hash_seed seed) noexcept { announced_set(seed_, static_cast<std::uint64_t>(seed)); }
 
   // The entry with this key. If there is none, make(value_type*) constructs it.
   template <class Q, class Make>
@@ -207,7 +206,7 @@ class hash_table {
       if (at.in != nullptr) return {iterator{at.in, groups_end(), at.i}, false};
     }
     const slot made = size_ < capacity() ? make_at_free(groups_, mask_, hash, make) : grow_and_make(hash, make);
-    ++size_;
+    announced_set(size_, size_ + 1);
     return {iterator{made.in, groups_end(), made.i}, true};
   }
 
@@ -216,6 +215,18 @@ class hash_table {
     group* in;
     std::uint32_t i;
   };
+
+  void free_entries() noexcept {
+    if (groups_ == nullptr) return;
+    for (auto i = const_iterator(begin()); i != const_iterator(end()); ++i)
+      destroy_elements(i.here()->entries + i.at(), 1);
+    Memory::template deallocate<group>(groups_, mask_ + 1);
+  }
+  void forget() noexcept {
+    announce_each(*this);
+    groups_ = nullptr;
+    size_ = mask_ = algorithm_ = 0;
+  }
 
   [[nodiscard]] group* groups_end() const noexcept { return groups_ == nullptr ? nullptr : groups_ + mask_ + 1; }
   // Fuller tables find entries in the first group less often.
@@ -293,19 +304,25 @@ class hash_table {
     while (p.here().used() == group::all) p.advance();
     group& in = p.here();
     const auto i = static_cast<std::uint32_t>(std::countr_one(in.used()));
+    announce_each(in.entries[i], in.tags[i]);
     make_in(in.entries + i, make);
     in.tags[i] = group::tag_of(hash);
     for (path q{groups, mask, hash}; &q.here() != &in; q.advance()) {
-      if (q.here().passed != group::many) ++q.here().passed;
+      if (q.here().passed == group::many) continue;
+      announce_each(q.here().passed);
+      ++q.here().passed;
     }
     return {&in, i};
   }
 
   void remove(group* in, std::uint32_t i, std::uint64_t hash) noexcept {
-    destroy_slots(in->entries + i, 1);
+    announce_each(in->entries[i], in->tags[i], size_);
+    destroy_unheard(in->entries + i, 1);
     in->tags[i] = 0;
     for (path p{groups_, mask_, hash}; &p.here() != in; p.advance()) {
-      if (p.here().passed != group::many) --p.here().passed;
+      if (p.here().passed == group::many) continue;
+      announce_each(p.here().passed);
+      --p.here().passed;
     }
     --size_;
   }
@@ -315,12 +332,14 @@ class hash_table {
   void move_entries(group* to, size_type mask) noexcept {
     for (auto i = const_iterator::first_of(groups_, groups_end()); i != const_iterator(end()); ++i) {
       value_type* entry = i.here()->entries + i.at();
+      announce_departure(entry, 1);
       make_at_free(to, mask, hash_by_program(Entries::key_of(*entry)),
-                   [&](value_type* room) noexcept { relocate_one(room, entry); });
+                   [&](value_type* room) noexcept { relocate_unheard(room, entry); });
     }
   }
   void adopt(group* groups, size_type count) noexcept {
     if (groups_ != nullptr) Memory::template deallocate<group>(groups_, mask_ + 1);
+    announce_each(*this);
     groups_ = groups;
     mask_ = count - 1;
     algorithm_ = Hash::id;

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <utility>
 
+#include <tenure/barriers.hpp>
 #include <tenure/types/detail/standard_parts.hpp>
 
 namespace tenure::detail {
@@ -15,6 +16,7 @@ namespace tenure::detail {
 // of the other part, where they are then in place, and goes on with the rest.
 template <class T>
 void rotate(T* first, T* middle, T* last) {
+  if (first != middle && middle != last) announce(first, static_cast<std::size_t>(last - first));
   while (first != middle && middle != last) {
     if (middle - first <= last - middle) {
       T* const rest = std::swap_ranges(first, middle, middle);
@@ -30,7 +32,10 @@ template <class Container, class Predicate>
 std::size_t erase_values_if(Container& from, Predicate& predicate) {
   auto* to = from.begin();
   for (auto& value : from) {
-    if (predicate(value)) continue;
+    if (predicate(value)) {
+      if (to == &value) announce(to, static_cast<std::size_t>(from.end() - to));  // the first one that goes
+      continue;
+    }
     if (to != &value) *to = std::move(value);
     ++to;
   }

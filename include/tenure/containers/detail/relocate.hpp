@@ -3,6 +3,9 @@
 // Moves elements between the slots of a container. To relocate is to move an element to an empty slot and to destroy
 // the old element. Empty slots are zero. The collector reads all slots of an array, and the remains of an element would
 // look like a pointer.
+//
+// Stores to the memory of a container are announced before (barriers.hpp). Functions with `unheard` in their name, and
+// `parked`, leave that to their callers.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +13,9 @@
 #include <type_traits>
 #include <utility>
 
+#include <tenure/barriers.hpp>
 #include <tenure/types/detail/standard_parts.hpp>
+#include <tenure/types/field.hpp>
 
 namespace tenure {
 
@@ -26,6 +31,8 @@ struct is_relocatable<T> : std::is_same<typename T::relocatable, T> {};
 template <class A, class B>
 struct is_relocatable<std::pair<A, B>> : std::bool_constant<is_relocatable<std::remove_const_t<A>>::value &&
                                                             is_relocatable<std::remove_const_t<B>>::value> {};
+template <class T>
+struct is_relocatable<field<T>> : is_relocatable<T> {};
 
 namespace detail {
 
@@ -41,23 +48,37 @@ template <class A, class B>
 struct relocates_safely<std::pair<A, B>> : std::bool_constant<relocates_safely<std::remove_const_t<A>>::value &&
                                                               relocates_safely<std::remove_const_t<B>>::value> {};
 
-// Makes empty slots zero. Numbers need not be zeroed, because they cannot be mistaken for pointers.
+// Whether empty slots are made zero. Numbers need not be zeroed, because they cannot be mistaken for pointers.
 template <class T>
-void zero_slots(T* first, std::size_t count) noexcept {
-  if constexpr (!std::is_arithmetic_v<T> && !std::is_enum_v<T>) {
+inline constexpr bool zeroes_empty_slots = !std::is_arithmetic_v<T> && !std::is_enum_v<T>;
+
+template <class T>
+void zero_unheard(T* first, std::size_t count) noexcept {
+  if constexpr (zeroes_empty_slots<T>) {
     if (count != 0) std::memset(static_cast<void*>(first), 0, count * sizeof(T));
   }
 }
 
+// Destroys elements whose memory is given back next. Destructors may write to their objects.
+template <class T>
+void destroy_elements(T* first, std::size_t count) noexcept {
+  if constexpr (!std::is_trivially_destructible_v<T>) announce(first, count);
+  std::destroy_n(first, count);
+}
+template <class T>
+void destroy_unheard(T* first, std::size_t count) noexcept {
+  std::destroy_n(first, count);
+  zero_unheard(first, count);
+}
 template <class T>
 void destroy_slots(T* first, std::size_t count) noexcept {
-  std::destroy_n(first, count);
-  zero_slots(first, count);
+  if constexpr (zeroes_empty_slots<T>) announce(first, count);
+  destroy_unheard(first, count);
 }
 
 // The bytes of `from` stay. The caller zeroes them or puts another element there.
 template <class T>
-void relocate_one(T* to, T* from) noexcept {
+void relocate_unheard(T* to, T* from) noexcept {
   static_assert(relocates_safely<T>::value);
   if constexpr (is_relocatable<T>::value) {
     std::memcpy(static_cast<void*>(to), static_cast<const void*>(from), sizeof(T));
@@ -72,27 +93,48 @@ void relocate_one(T* to, T* from) noexcept {
     std::destroy_at(from);
   }
 }
-
 // The ranges may overlap. Slots of `from` outside of `to` keep their bytes.
 template <class T>
-void relocate(T* to, T* from, std::size_t count) noexcept {
+void relocate_unheard(T* to, T* from, std::size_t count) noexcept {
   if constexpr (is_relocatable<T>::value) {
     if (count != 0) std::memmove(static_cast<void*>(to), static_cast<const void*>(from), count * sizeof(T));
   } else if (to < from) {
-    for (std::size_t i = 0; i < count; ++i) relocate_one(to + i, from + i);
+    for (std::size_t i = 0; i < count; ++i) relocate_unheard(to + i, from + i);
   } else {
-    for (std::size_t i = count; i-- > 0;) relocate_one(to + i, from + i);
+    for (std::size_t i = count; i-- > 0;) relocate_unheard(to + i, from + i);
   }
+}
+
+// Elements that are not relocated by their bytes are moved from and destroyed.
+template <class T>
+void announce_departure([[maybe_unused]] const T* from, [[maybe_unused]] std::size_t count) noexcept {
+  if constexpr (!is_relocatable<T>::value) announce(from, count);
+}
+
+template <class T>
+void relocate_one(T* to, T* from) noexcept {
+  announce(to, 1);
+  announce_departure(from, 1);
+  relocate_unheard(to, from);
+}
+
+template <class T>
+void relocate(T* to, T* from, std::size_t count) noexcept {
+  announce(to, count);
+  announce_departure(from, count);
+  relocate_unheard(to, from, count);
 }
 
 // Relocates to slots that do not overlap with `from`. The slots of `from` are zero afterwards.
 template <class T>
 void relocate_away(T* to, T* from, std::size_t count) noexcept {
-  relocate(to, from, count);
-  zero_slots(from, count);
+  announce(from, count);
+  announce(to, count);
+  relocate_unheard(to, from, count);
+  zero_unheard(from, count);
 }
 
-// Space for one element outside of the container, while others are shifted.
+// Space for one element outside of the container, while others are shifted. Its callers announce.
 template <class T>
 class parked {
  public:
@@ -100,14 +142,14 @@ class parked {
   parked(const parked&) = delete;
   parked& operator=(const parked&) = delete;
   void take(T* from) noexcept {
-    relocate_one(place(), from);
-    zero_slots(from, 1);
+    relocate_unheard(place(), from);
+    zero_unheard(from, 1);
   }
-  void take(parked& from) noexcept { relocate_one(place(), from.place()); }
-  void put(T* to) noexcept { relocate_one(to, place()); }
+  void take(parked& from) noexcept { relocate_unheard(place(), from.place()); }
+  void put(T* to) noexcept { relocate_unheard(to, place()); }
   // Puts the element at `at`, after moving the elements in [at, end) up by one.
   void put_before(T* at, T* end) noexcept {
-    relocate(at + 1, at, static_cast<std::size_t>(end - at));
+    relocate_unheard(at + 1, at, static_cast<std::size_t>(end - at));
     put(at);
   }
 
@@ -116,7 +158,8 @@ class parked {
   alignas(T) std::byte bytes_[sizeof(T)];
 };
 
-// Calls make(slot), which constructs an element in a slot that has none. The slot is zero again if that throws.
+// Calls make(slot), which constructs an element in a slot that has none, and that the caller has announced. The slot is
+// zero again if that throws.
 template <class T, class Make>
 void make_in(T* slot, Make&& make) {
   if constexpr (noexcept(make(slot))) {
@@ -125,7 +168,7 @@ void make_in(T* slot, Make&& make) {
     try {
       make(slot);
     } catch (...) {
-      zero_slots(slot, 1);
+      zero_unheard(slot, 1);
       throw;
     }
   }
@@ -135,15 +178,28 @@ void make_in(T* slot, Make&& make) {
 template <class T>
 void rotate_down(T* to, T* from) noexcept {
   if (to == from) return;
+  announce(to, static_cast<std::size_t>(from - to) + 1);
   parked<T> element{from};
   element.put_before(to, from);
 }
 
+template <class T>
+void close_gap_unheard(T* at, std::size_t count, T* end) noexcept {
+  relocate_unheard(at, at + count, static_cast<std::size_t>(end - at) - count);
+  zero_unheard(end - count, count);
+}
 // Removes `count` empty slots at `at` from [at, end).
 template <class T>
 void close_gap(T* at, std::size_t count, T* end) noexcept {
-  relocate(at, at + count, static_cast<std::size_t>(end - at) - count);
-  zero_slots(end - count, count);
+  announce(at, static_cast<std::size_t>(end - at));
+  close_gap_unheard(at, count, end);
+}
+// The same for slots with elements, which it destroys.
+template <class T>
+void erase_slots(T* at, std::size_t count, T* end) noexcept {
+  announce(at, static_cast<std::size_t>(end - at));
+  std::destroy_n(at, count);
+  close_gap_unheard(at, count, end);
 }
 
 // Fresh memory. It is freed again unless release() is called.

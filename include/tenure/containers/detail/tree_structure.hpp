@@ -48,13 +48,15 @@ class tree_structure {
 
   tree_structure() noexcept = default;
   tree_structure(tree_structure&& other) noexcept
-      : root_(std::exchange(other.root_, nullptr)),
-        first_(std::exchange(other.first_, nullptr)),
-        last_(std::exchange(other.last_, nullptr)),
-        size_(std::exchange(other.size_, 0)) {}
-  ~tree_structure() { remove_all(); }
+      : root_(other.root_), first_(other.first_), last_(other.last_), size_(other.size_) {
+    other.forget();
+  }
+  ~tree_structure() {
+    if (root_ != nullptr) free_all(root_);
+  }
 
   void exchange(tree_structure& other) noexcept {
+    announce_each(*this, other);
     std::swap(root_, other.root_);
     std::swap(first_, other.first_);
     std::swap(last_, other.last_);
@@ -75,6 +77,7 @@ class tree_structure {
     if (in->count == leaf::slots) return split_and_insert(in, at, make);
     // Constructs it in the free slot first. An entry that is constructed in the tree gets memory from the tree's
     // database. And if the constructor throws, nothing has moved yet.
+    announce_each(in->entries[in->count], in->count, size_);
     make_in(in->entries + in->count, make);
     rotate_down(in->entries + at, in->entries + in->count);
     ++in->count;
@@ -89,8 +92,8 @@ class tree_structure {
     if constexpr (Entries::keys_may_refer) {
       if (at == 0 && in->previous != nullptr && count < in->count) renew_separator(in, in->entries[count]);
     }
-    std::destroy_n(in->entries + at, count);
-    close_gap(in->entries + at, count, in->entries + in->count);
+    erase_slots(in->entries + at, count, in->entries + in->count);
+    announce_each(in->count, size_);
     in->count -= count;
     size_ -= count;
     if (in->count >= leaf::slots / 4 && in->count > 0) return normal(in, at);
@@ -99,9 +102,7 @@ class tree_structure {
 
   void remove_all() noexcept {
     if (root_ != nullptr) free_all(root_);
-    root_ = nullptr;
-    first_ = last_ = nullptr;
-    size_ = 0;
+    forget();
   }
 
   node* root_ = nullptr;  // nullptr: empty
@@ -147,10 +148,18 @@ class tree_structure {
     std::size_t count_ = 0, taken_ = 0;
   };
 
+  void forget() noexcept {
+    announce_each(*this);
+    root_ = nullptr;
+    first_ = last_ = nullptr;
+    size_ = 0;
+  }
+
   template <class Make>
   position insert_first(Make& make) {
     fresh_memory<leaf, Memory> fresh{1, this};
     make(fresh.get()->entries);
+    announce_each(*this);
     root_ = first_ = last_ = fresh.release();
     first_->count = 1;
     size_ = 1;
@@ -180,6 +189,7 @@ class tree_structure {
     const entry_type& before_cut = cut == 0 || (at == cut && !goes_right) ? *made : left->entries[cut - 1];
     const entry_type& behind_cut = cut == leaf::slots ? *made : left->entries[cut];
     key_type* separator = free_separator(left, spares);
+    announce(separator, 1);
     try {
       make_in(separator, [&](key_type* room) {
         Entries::separate(room, Entries::key_of(before_cut), Entries::key_of(behind_cut));
@@ -193,12 +203,14 @@ class tree_structure {
     parked<key_type> up{separator};
     leaf* right = spares.take_leaf();
     relocate_away(right->entries, left->entries + cut, leaf::slots - cut);
-    left->count = cut;
+    announced_set(left->count, cut);
     right->count = leaf::slots - cut;
     link_behind(left, right);
     leaf* in = goes_right ? right : left;
     const std::uint32_t place = goes_right ? at - cut : at;
+    announce(in->entries + place, in->count - place + 1);
     element.put_before(in->entries + place, in->entries + in->count);
+    announce_each(in->count, size_);
     ++in->count;
     ++size_;
     link_child(left, up, right, spares);
@@ -214,8 +226,8 @@ class tree_structure {
   void link_behind(leaf* left, leaf* right) noexcept {
     right->previous = left;
     right->next = left->next;
-    (left->next != nullptr ? left->next->previous : last_) = right;
-    left->next = right;
+    announced_set(left->next != nullptr ? left->next->previous : last_, right);
+    announced_set(left->next, right);
   }
 
   static std::uint32_t index_in_parent(const node* child) noexcept {
@@ -243,15 +255,18 @@ class tree_structure {
     separator.put(top->separators);
     top->children[0] = left;
     top->children[1] = right;
-    left->parent = right->parent = root_ = top;
+    announced_set(left->parent, top);
+    announced_set(right->parent, top);
+    announced_set(root_, top);
   }
 
   static void add_child(inner* parent, std::uint32_t i, parked<key_type>& separator, node* child) noexcept {
+    announce(parent->separators + i, parent->count - i + 1);
     separator.put_before(parent->separators + i, parent->separators + parent->count);
     relocate(parent->children + i + 2, parent->children + i + 1, parent->count - i);
-    parent->children[i + 1] = child;
-    child->parent = parent;
-    ++parent->count;
+    announced_set(parent->children[i + 1], child);
+    announced_set(child->parent, parent);
+    announced_set(parent->count, parent->count + 1);
   }
 
   // Splits a full node that gets `separator` and `child` behind its child `i`. Returns the separator between the halves
@@ -262,10 +277,11 @@ class tree_structure {
     if (i == cut) {  // the new separator is between the halves, and the new child is the first on the right
       move_tail(left, cut, cut + 1, right, 1);
       right->children[0] = child;
-      child->parent = right;
+      announced_set(child->parent, right);
       return;
     }
     const std::uint32_t between = i < cut ? cut - 1 : cut;
+    announce_each(left->separators[between], left->count);
     parked<key_type> middle{left->separators + between};
     move_tail(left, between + 1, between + 1, right, 0);
     left->count = between;
@@ -282,9 +298,9 @@ class tree_structure {
     const std::uint32_t separators = inner::slots - separator, children = inner::slots + 1 - first_child;
     relocate_away(to->separators, from->separators + separator, separators);
     relocate_away(to->children + to_child, from->children + first_child, children);
-    for (std::uint32_t i = 0; i < children; ++i) to->children[to_child + i]->parent = to;
+    for (std::uint32_t i = 0; i < children; ++i) announced_set(to->children[to_child + i]->parent, to);
     to->count = separators;
-    from->count = separator;
+    announced_set(from->count, separator);
   }
 
   // --- Merging ---
@@ -313,36 +329,36 @@ class tree_structure {
   bool merge_leaves(leaf* left, leaf* right) noexcept {
     if (left->count + right->count > leaf::slots - leaf::slots / 4) return false;
     relocate_away(left->entries + left->count, right->entries, right->count);
-    left->count += right->count;
+    announced_set(left->count, left->count + right->count);
     unlink(right);
     remove_child(right);
     return true;
   }
 
   void unlink(leaf* in) noexcept {
-    (in->previous != nullptr ? in->previous->next : first_) = in->next;
-    (in->next != nullptr ? in->next->previous : last_) = in->previous;
+    announced_set(in->previous != nullptr ? in->previous->next : first_, in->next);
+    announced_set(in->next != nullptr ? in->next->previous : last_, in->previous);
   }
 
   // Removes an empty node from its parent, with the separator before it (for the first child: the one behind it).
   void remove_child(node* child) noexcept {
     inner* parent = as_inner(child->parent);
     if (parent == nullptr) {
-      root_ = nullptr;
+      announced_set(root_, nullptr);
       return free_node(child);
     }
     const std::uint32_t i = index_in_parent(child);
     free_node(child);
     if (parent->count == 0) {
-      parent->children[0] = nullptr;
+      announced_set(parent->children[0], nullptr);
       return remove_child(parent);
     }
     const std::uint32_t separator = i > 0 ? i - 1 : 0;
     if (key_type* const above = i == 0 && Entries::keys_may_refer ? separator_before(parent) : nullptr) {
-      std::destroy_at(above);  // the child behind it is gone, so it is the second child now
+      destroy_elements(above, 1);  // the child behind it is gone, so it is the second child now
       relocate_one(above, parent->separators);
     } else {
-      std::destroy_at(parent->separators + separator);
+      destroy_elements(parent->separators + separator, 1);
     }
     close_child(parent, separator, i);
     thin_out_inner(parent);
@@ -358,6 +374,7 @@ class tree_structure {
   // Called when `first` is about to become the first entry of the leaf.
   void renew_separator(const leaf* in, const entry_type& first) noexcept(erases_safely) {
     key_type* const separator = separator_before(in);
+    announce(separator, 1);
     if constexpr (std::is_nothrow_copy_constructible_v<key_type>) {
       std::destroy_at(separator);
       std::construct_at(separator, Entries::key_of(first));
@@ -367,21 +384,22 @@ class tree_structure {
       key_type* const made = fresh.get()->separators;
       make_in(made, [&](key_type* room) { std::construct_at(room, Entries::key_of(first)); });
       std::destroy_at(separator);
-      relocate_one(separator, made);
+      relocate_unheard(separator, made);
     }
   }
 
   static void close_child(inner* parent, std::uint32_t separator, std::uint32_t child) noexcept {
     close_gap(parent->separators + separator, 1, parent->separators + parent->count);
     close_gap(parent->children + child, 1, parent->children + parent->count + 1);
-    --parent->count;
+    announced_set(parent->count, parent->count - 1);
   }
 
   void thin_out_inner(inner* in) noexcept {
     if (in->parent == nullptr) {
       while (root_->level > 0 && root_->count == 0) {
-        node* old = std::exchange(root_, as_inner(root_)->children[0]);
-        root_->parent = nullptr;
+        node* old = root_;
+        announced_set(root_, as_inner(old)->children[0]);
+        announced_set(root_->parent, nullptr);
         free_node(old);
       }
       return;
@@ -400,8 +418,8 @@ class tree_structure {
     relocate_one(left->separators + left->count, parent->separators + separator);
     relocate(left->separators + left->count + 1, right->separators, right->count);
     relocate(left->children + left->count + 1, right->children, right->count + 1);
-    for (std::uint32_t i = 0; i <= right->count; ++i) right->children[i]->parent = left;
-    left->count += right->count + 1;
+    for (std::uint32_t i = 0; i <= right->count; ++i) announced_set(right->children[i]->parent, left);
+    announced_set(left->count, left->count + right->count + 1);
     free_node(right);
     close_child(parent, separator, separator + 1);
     thin_out_inner(parent);
@@ -419,11 +437,11 @@ class tree_structure {
 
   static void free_all(node* n) noexcept {
     if (n->level == 0) {
-      std::destroy_n(static_cast<leaf*>(n)->entries, n->count);
+      destroy_elements(static_cast<leaf*>(n)->entries, n->count);
     } else {
       inner* in = as_inner(n);
       for (std::uint32_t i = 0; i <= in->count; ++i) free_all(in->children[i]);
-      std::destroy_n(in->separators, in->count);
+      destroy_elements(in->separators, in->count);
     }
     free_node(n);
   }

@@ -21,7 +21,7 @@ namespace tenure::detail {
 // Facts about the values of a field.
 struct field_facts {
   const std::type_info* element = nullptr;  // of one value; nullptr: the described type
-  const type& (*of)() = nullptr;            // see field::of
+  const type& (*of)() = nullptr;            // see type_field::of
   std::uint64_t size = 0, count = 1;
   field_kind kind = field_kind::data;
   scalar_kind scalar = scalar_kind::none;
@@ -37,7 +37,7 @@ struct listed_field {
 struct class_parts {
   const std::type_info& of;
   const void* object;
-  std::vector<field> fields = {};
+  std::vector<type_field> fields = {};
   std::vector<std::uint64_t> vtables = {};                          // offsets of vtable pointers
   std::vector<std::pair<std::string, std::uint64_t>> visited = {};  // a virtual base is reached on several paths
 };
@@ -80,7 +80,7 @@ struct described_type {
 // An address from which addresses of members are computed. Nothing is there.
 [[nodiscard]] void* nowhere() noexcept;
 
-void add_known_field(std::vector<field>& to, std::string_view name, std::uint64_t offset, const field_facts& facts,
+void add_known_field(std::vector<type_field>& to, std::string_view name, std::uint64_t offset, const field_facts& facts,
                      const field_guard* only_if);
 // `count` members and names. Each name ends with a zero.
 void add_known_members(class_parts& parts, const std::type_info& of, const void* at, const listed_field* members,

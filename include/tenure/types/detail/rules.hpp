@@ -12,6 +12,7 @@
 #include <tenure/types/detail/names.hpp>
 #include <tenure/types/detail/standard.hpp>
 #include <tenure/types/detail/trait.hpp>
+#include <tenure/types/field.hpp>
 #include <tenure/types/transient.hpp>
 
 namespace tenure::detail {
@@ -115,7 +116,9 @@ consteval bool has_reference_or_volatile(type_list<Fields...>) {
 // The shape of a type without const and volatile.
 template <class T>
 consteval shape shape_of() {
-  if constexpr (std::is_array_v<T>) {
+  if constexpr (is_field<T>) {
+    return shape_of<typename without_field<T>::type>();
+  } else if constexpr (std::is_array_v<T>) {
     return shape::array;
   } else if constexpr (!std::is_class_v<T> && !std::is_union_v<T>) {
     return shape::scalar;
@@ -141,7 +144,9 @@ consteval shape shape_of() {
 template <class T>
 consteval auto components_of() {
   constexpr shape s = shape_of<T>();
-  if constexpr (s == shape::array)
+  if constexpr (is_field<T>)
+    return components_of<typename without_field<T>::type>();
+  else if constexpr (s == shape::array)
     return type_list<std::remove_all_extents_t<T>>();
   else if constexpr (s == shape::standard)
     return typename standard<T>::components();
@@ -166,7 +171,9 @@ consteval bool any_has_vtable_inside(type_list<C...>) {
 }
 template <class T>
 consteval bool has_vtable_inside() {
-  if constexpr (!std::is_array_v<T> && !std::is_class_v<T> && !std::is_union_v<T>)
+  if constexpr (is_field<T>)
+    return has_vtable_inside<typename without_field<T>::type>();
+  else if constexpr (!std::is_array_v<T> && !std::is_class_v<T> && !std::is_union_v<T>)
     return false;
   else if constexpr (std::is_polymorphic_v<T>)
     return true;
@@ -191,7 +198,9 @@ consteval obstacle obstacle_behind_pointer() {
 // The obstacle for T itself, without its components.
 template <class T>
 consteval obstacle own_obstacle() {
-  if constexpr (std::is_reference_v<T>)
+  if constexpr (is_field<T>)
+    return own_obstacle<typename without_field<T>::type>();
+  else if constexpr (std::is_reference_v<T>)
     return obstacle::reference;
   else if constexpr (std::is_volatile_v<T>)
     return obstacle::volatile_type;

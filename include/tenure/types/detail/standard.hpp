@@ -30,7 +30,7 @@ std::uint64_t distance(const T* object, const M* member) {
 
 // Adds the field `name` of type M (fields.hpp).
 template <class M>
-void add_field(std::vector<field>& to, std::string_view name, std::uint64_t offset,
+void add_field(std::vector<type_field>& to, std::string_view name, std::uint64_t offset,
                const field_guard* only_if = nullptr);
 
 // Specialized for the known classes: the types of their values, whether their layout is known, and their fields. Types

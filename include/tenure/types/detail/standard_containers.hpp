@@ -55,8 +55,8 @@ const type& element_type() {
 
 #if defined(__GLIBCXX__)
 
-inline field word_field(field_kind kind, const char* name, std::uint64_t offset, const char* type_name) {
-  field f;
+inline type_field word_field(field_kind kind, const char* name, std::uint64_t offset, const char* type_name) {
+  type_field f;
   f.kind = kind;
   f.name = name;
   f.offset = offset;
@@ -225,7 +225,7 @@ void add_hash_probe(type& t) {
     else if constexpr (std::is_default_constructible_v<K>)
       probe = Hash()(K());
   }
-  field f;
+  type_field f;
   f.name = "hash probe " + std::to_string(probe);
   f.offset = t.size;
   f.type_name = readable_name(typeid(Hash));

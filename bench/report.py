@@ -40,6 +40,8 @@ FIGURES = {
     "tracking": {"cpu": "processor time"},
     "paging": {
         "build_s": "building",
+        "create_ms": "until it is durable",
+        "create_close_ms": "until it is closed",
         "open_ms": "opening, warm",
         "first_object_ms": "opening and the first object, warm",
         "cold_open_ms": "opening, cold",

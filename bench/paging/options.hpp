@@ -27,6 +27,8 @@ struct child_options {
   std::uint64_t size = 0;  // bytes of objects
 };
 
+// create: making a store.
+bool run_creating(const program_options& how);
 // open-…: opening databases of several sizes.
 bool run_openings(const program_options& how);
 // resident-tenth: walking a part that fits the memory of a database that does not.

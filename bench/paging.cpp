@@ -40,6 +40,7 @@ int main(int argc, char** argv) {
     const benchmark_run running("bench_paging", how);
     bool good = paging::run_creating(how);
     good = paging::run_openings(how) && good;
+    good = paging::run_backups(how) && good;
     return paging::run_resident(how) && good;
   });
 }

@@ -47,6 +47,8 @@ FIGURES = {
         "cold_open_ms": "opening, cold",
         "cold_first_object_ms": "opening and the first object, cold",
         "cold_pages": "pages read by a cold opening",
+        "mib_per_s": "a backup",
+        "commits_per_s": "lazy commits during a backup",
         "walk_ms": "a walk",
         "faults": "major faults a walk",
         "whole_ms": "the first walk through all, cold",

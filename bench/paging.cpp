@@ -1,7 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// bench_paging: stores with large databases: what opening them costs and reads, and walking a part of one that does not fit
-// memory. What the first write to a page costs is in bench_tracking.
+// bench_paging: what making a store costs; stores with large databases: what opening them costs and reads, and walking a part
+// of one that does not fit memory. What the first write to a page costs is in bench_tracking.
 #include <cstdio>
 
 #include <fmt/format.h>
@@ -38,7 +38,9 @@ int main(int argc, char** argv) {
       return true;
     }
     const benchmark_run running("bench_paging", how);
-    const bool good = paging::run_openings(how);
+    bool good = paging::run_creating(how);
+    good = paging::run_openings(how) && good;
+    good = paging::run_backups(how) && good;
     return paging::run_resident(how) && good;
   });
 }

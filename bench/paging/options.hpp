@@ -27,6 +27,10 @@ struct child_options {
   std::uint64_t size = 0;  // bytes of objects
 };
 
+// backup: a full backup of a store in use.
+bool run_backups(const program_options& how);
+// create: making a store.
+bool run_creating(const program_options& how);
 // open-…: opening databases of several sizes.
 bool run_openings(const program_options& how);
 // resident-tenth: walking a part that fits the memory of a database that does not.

@@ -29,6 +29,12 @@ double seconds_since(clock::time_point start) { return std::chrono::duration<dou
   ::_exit(0);
 }
 
+std::vector<std::filesystem::path> files_in(const std::filesystem::path& directory) {
+  std::vector<std::filesystem::path> all;
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) all.push_back(entry.path());
+  return all;
+}
+
 // --- many small transactions -----------------------------------------------------------------------------------------
 
 setup small_setup(const std::filesystem::path& directory, std::uint64_t transactions) {
@@ -90,7 +96,8 @@ void fill_with_large(const std::filesystem::path& directory, std::uint64_t log_s
   std::uint64_t done = 0;
   for (; done < chunks; ++done) {
     const auto before = memory.stats();
-    if (before.log_used + 2 * (chunk_bytes + 16384) > before.log_size) break;
+    // `log_size` of the statistics is what the log has so far: it takes a file more when it needs one.
+    if (before.log_used + 2 * (chunk_bytes + 16384) > log_size) break;
     const std::uint64_t chunk = chunk_of(done, chunks);
     const auto words = region.array<std::uint64_t>(chunk * chunk_bytes, chunk_words);
     memory.transact([&](rvm::transaction& tx) {
@@ -123,7 +130,11 @@ void verify_large(const std::filesystem::path& directory, std::uint64_t transact
 // Opens the log, which recovers, and says what that took.
 nlohmann::json recover(const std::filesystem::path& directory) {
   const auto start = clock::now();
-  rvm::memory memory{(directory / "bank.log").string(), {.mode = rvm::open_mode::open}};
+  // Files that were put back have other inodes than those that the log had.
+  rvm::options how;
+  how.mode = rvm::open_mode::open;
+  how.copied = rvm::copied_files::adopt;
+  rvm::memory memory{(directory / "bank.log").string(), how};
   const double taken = seconds_since(start);
   const auto& found = memory.recovery();
   std::uint64_t pages = 0;
@@ -148,7 +159,9 @@ class recovery_run {
     std::filesystem::create_directories(saved_);
     amount_ =
         run_child({"--child", of.fill, "--dir", live_.string(), "--amount", std::to_string(of.amount)}).at("amount");
-    for (const char* name : files) std::filesystem::copy_file(live_ / name, saved_ / name);
+    for (const auto& file : files_in(live_)) std::filesystem::copy_file(file, saved_ / file.filename());
+    for (const auto& file : files_in(saved_))
+      if (file.filename().string().starts_with("bank.log")) log_files_.push_back(file);
     first_ = recover_once();
     // A page that recovery writes twice has to be written once.
     to_write_ = std::min<std::uint64_t>(first_.at("pages").get<std::uint64_t>() * 4096,
@@ -174,10 +187,11 @@ class recovery_run {
   // The same log read from one end to the other, and as many bytes as there were pages written and synced.
   measurement baseline() {
     const std::uint64_t to_read = first_.at("bytes_read");
-    drop_from_cache(saved_ / "bank.log");
+    for (const auto& file : log_files_) drop_from_cache(file);
     drop_from_cache(live_ / "baseline");
     const auto start = clock::now();
-    read_sequentially(saved_ / "bank.log", to_read);
+    std::uint64_t left = to_read;
+    for (const auto& file : log_files_) left -= read_sequentially(file, left);
     ring_file out{live_ / "baseline"};
     const std::vector<std::byte> data(mib, std::byte{0x77});
     for (std::uint64_t at = 0; at < to_write_; at += mib)
@@ -190,28 +204,37 @@ class recovery_run {
   [[nodiscard]] const nlohmann::json& first() const { return first_; }
 
  private:
-  static constexpr std::array<const char*, 2> files{"bank.log", "bank.seg"};
-
+  // The log is several files, of which recovery may have made or removed some.
   nlohmann::json recover_once() {
-    for (const char* name : files) {
-      std::filesystem::copy_file(saved_ / name, live_ / name, std::filesystem::copy_options::overwrite_existing);
-      left_in_cache_ = std::max(left_in_cache_, drop_from_cache(live_ / name));
+    for (const auto& file : files_in(live_))
+      if (file.filename().string().starts_with("bank.") && !std::filesystem::exists(saved_ / file.filename()))
+        std::filesystem::remove(file);
+    for (const auto& file : files_in(saved_)) {
+      const auto live = live_ / file.filename();
+      std::filesystem::copy_file(file, live, std::filesystem::copy_options::overwrite_existing);
+      left_in_cache_ = std::max(left_in_cache_, drop_from_cache(live));
     }
     return run_child({"--child", case_.recover, "--dir", live_.string(), "--amount", std::to_string(amount_)});
   }
-  static void read_sequentially(const std::filesystem::path& path, std::uint64_t length) {
+  // Returns how many bytes it has read.
+  static std::uint64_t read_sequentially(const std::filesystem::path& path, std::uint64_t length) {
     std::FILE* in = std::fopen(path.c_str(), "rb");
     if (in == nullptr) throw std::runtime_error("cannot read the log");
     std::setvbuf(in, nullptr, _IONBF, 0);
     std::vector<std::byte> buffer(mib);
-    for (std::uint64_t at = 0; at < length; at += mib) {
-      if (std::fread(buffer.data(), 1, buffer.size(), in) == 0) break;
+    std::uint64_t done = 0;
+    while (done < length) {
+      const std::size_t part = std::fread(buffer.data(), 1, std::min<std::uint64_t>(mib, length - done), in);
+      if (part == 0) break;
+      done += part;
     }
     std::fclose(in);
+    return done;
   }
 
   const recovery_case& case_;
   std::filesystem::path live_, saved_;
+  std::vector<std::filesystem::path> log_files_;  // of the saved copy
   std::uint64_t amount_ = 0, to_write_ = 0;
   nlohmann::json first_;
   double left_in_cache_ = 0;

@@ -43,8 +43,10 @@ inline constexpr std::uint64_t log_file_data = 8192;
 // The shortest log, and the shortest log file: bytes of the log, without headers.
 inline constexpr std::uint64_t min_log_size = 64 * 1024;
 inline constexpr std::uint64_t min_log_file = 16 * 1024;
-// A new log has one file of at most this length. Longer files follow as the log is used.
-inline constexpr std::uint64_t first_log_file = 1024 * 1024;
+// A new log has one file of at most this length, because it is written with zeros, which takes time. Those that follow as
+// the log is used are at least as long as `second_log_file`, or a quarter of the log's usual size.
+inline constexpr std::uint64_t first_log_file = 64 * 1024;
+inline constexpr std::uint64_t second_log_file = 1024 * 1024;
 
 // manifest_header::incompatible: the live part may have records of bulk runs.
 inline constexpr std::uint32_t feature_bulk_runs = 1;

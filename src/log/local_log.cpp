@@ -9,6 +9,12 @@
 
 namespace tenure::rvm {
 
+void begin_first_generation(manifest& of) {
+  of.clean = 0;
+  of.generation = 1;
+  of.incompatible = feature_changes;
+}
+
 local_log::local_log(os::disk& disk, const std::string& path, os::access access, counters& count, copied_files copied)
     : disk_(disk),
       count_(count),
@@ -26,6 +32,21 @@ local_log::local_log(os::disk& disk, const std::string& path, os::access access,
     files_->note_places(adopted);
     files_->set_status(adopted);
   }
+  begin();
+}
+
+local_log::local_log(os::disk& disk, const std::string& path, std::unique_ptr<log_files> made, counters& count)
+    : disk_(disk),
+      count_(count),
+      path_(path),
+      files_(std::move(made)),
+      size_(files_->status().size),
+      max_size_(files_->status().max_size),
+      is_new_(true) {
+  begin();
+}
+
+void local_log::begin() {
   const manifest& status = files_->status();
   stamp_ = {status.log_id, status.generation, status.block_size};
   head_ = tail_ = status.head;
@@ -58,6 +79,11 @@ void local_log::start(lsn end, const total_slots& totals, const status_notes& no
   const guard lock(status_mutex_);
   manifest status = files_->status();
   const bool clean = status.clean != 0;
+  if (is_new_ && !clean) {  // it was made for use at once: all of this is in its manifest
+    features_ = status.incompatible;
+    status.totals = totals;
+    return files_->set_status(status);
+  }
   files_->note_places(status);
   notes(status);
   status.head = status.tail = end;
@@ -177,6 +203,13 @@ void local_log::change_list(const std::function<void(manifest&)>& change) {
   change(next);
   files_->set_status(next);
   write_status(lock, head_);
+}
+
+void local_log::note_in_list(const std::function<void(manifest&)>& change) {
+  const guard lock(status_mutex_);
+  manifest next = files_->status();
+  change(next);
+  files_->set_status(next);
 }
 
 void local_log::rewind() {

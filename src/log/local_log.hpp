@@ -16,6 +16,9 @@
 
 namespace tenure::rvm {
 
+// What the manifest of a new log says that is used at once, by the process that makes it.
+void begin_first_generation(manifest& of);
+
 class local_log final : public durable_log {
  public:
   // Adds to the manifest what the layers above keep there. Called with the status lock held.
@@ -24,6 +27,8 @@ class local_log final : public durable_log {
   // Opens, validates and locks the files. The live part is not known before start() or look(). Refuses a copy of files
   // that were in use, unless `adopt` says that somebody has looked at them.
   local_log(os::disk& disk, const std::string& path, os::access access, counters& count, copied_files copied);
+  // Goes on with files that this process has just made, and that are durable with their names.
+  local_log(os::disk& disk, const std::string& path, std::unique_ptr<log_files> made, counters& count);
 
   // The manifest that the file has, or will have at the first append.
   [[nodiscard]] manifest status() const;
@@ -38,6 +43,8 @@ class local_log final : public durable_log {
   void look(lsn tail);
   // Changes the manifest's list of segments. Durable on return.
   void change_list(const std::function<void(manifest&)>& change);
+  // The same, but durable only with what makes the manifest durable next.
+  void note_in_list(const std::function<void(manifest&)>& change);
   // From now on each status gets these notes.
   void keep_notes(status_notes notes) { notes_ = std::move(notes); }
   // Makes the manifest say that the log was closed cleanly. The log must be empty.
@@ -74,6 +81,7 @@ class local_log final : public durable_log {
 
  private:
   using guard = std::scoped_lock<std::mutex>;
+  void begin();
   [[nodiscard]] manifest next_status(const guard&, lsn head) const;
   void write_status(const guard&, lsn head);
   // Runs f, which changes the chain. What cannot be written makes the log unusable.
@@ -97,6 +105,7 @@ class local_log final : public durable_log {
   status_notes notes_;
   std::atomic<bool> status_is_stale_{false};  // the file says that it was closed cleanly, which is no longer true
   std::uint32_t features_ = 0;                // the features that the live part needs
+  bool is_new_ = false;                       // this process has just made the log
 };
 
 }  // namespace tenure::rvm

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "log/checksum.hpp"
-#include "log/new_file.hpp"
 
 namespace tenure::rvm {
 
@@ -32,35 +31,57 @@ void write_copy(os::file& file, int copy, const log_file_header& header) {
   file.write_durably_at(static_cast<std::uint64_t>(copy) * log_file_copy_size, {&whole, 1});
 }
 
+// Whether no group is at the file's beginning.
+bool begins_with_zeros(os::file& file) {
+  std::vector<std::byte> first(512);
+  first.resize(file.read_at(log_file_data, first));
+  return std::ranges::all_of(first, [](std::byte b) { return b == std::byte{}; });
+}
+
+log_file_entry entry_of(const os::file& file, const log_file_header& header) {
+  const os::file_id id = file.id();
+  return {header.number, 0, header.length, id.device, id.inode};
+}
+
 }  // namespace
 
 std::string log_file_path(os::disk& disk, const std::string& log_path, std::uint32_t number) {
   return disk.behind_links(log_path) + "." + std::to_string(number);
 }
 
-std::unique_ptr<log_file> log_file::create(os::disk& disk, const std::string& path, log_file_header header,
-                                           unsigned permissions, const progress_callback& progress) {
-  new_file making(disk, path, permissions);
-  os::file& file = making.file();
-  header.magic = log_file_magic;
-  header.version = log_format_version;
-  header.endian = endian_mark;
-  header.checksum = header_checksum(header, covered);
-  const std::uint64_t size = log_file_data + header.length;
+log_file::unfinished::unfinished(os::disk& disk, const std::string& path, log_file_header header, unsigned permissions,
+                                 const progress_callback& progress)
+    : making_(disk, path, permissions), header_(header) {
+  os::file& file = making_.file();
+  header_.magic = log_file_magic;
+  header_.version = log_format_version;
+  header_.endian = endian_mark;
+  header_.checksum = header_checksum(header_, covered);
+  const std::uint64_t size = log_file_data + header_.length;
   file.allocate(0, size);
   // Zeros are written, not only allocated. A sync of a file with unwritten extents must also write metadata, which
   // costs 1.3 to 2.5 times as much.
   std::vector<std::byte> bytes(static_cast<std::size_t>(std::min<std::uint64_t>(size, 1 << 20)));
-  for (const std::size_t copy : {0, 1}) std::memcpy(bytes.data() + copy * log_file_copy_size, &header, sizeof header);
+  for (const std::size_t copy : {0, 1}) std::memcpy(bytes.data() + copy * log_file_copy_size, &header_, sizeof header_);
   for (std::uint64_t at = 0; at < size; at += bytes.size()) {
     file.write_at(
         at, os::const_bytes(bytes).first(static_cast<std::size_t>(std::min<std::uint64_t>(bytes.size(), size - at))));
     if (at == 0) std::ranges::fill(bytes, std::byte{});
     if (progress && at % (16 << 20) == 0) progress({"creating log", at, size});
   }
-  file.sync();
-  making.replace();
-  return std::unique_ptr<log_file>(new log_file(making.take(), header));
+}
+
+std::unique_ptr<log_file> log_file::unfinished::finish() {
+  making_.file().sync();
+  making_.replace();
+  return std::unique_ptr<log_file>(new log_file(making_.take(), header_));
+}
+
+log_file_entry log_file::unfinished::entry() const { return entry_of(making_.file(), header_); }
+
+std::unique_ptr<log_file> log_file::create(os::disk& disk, const std::string& path, log_file_header header,
+                                           unsigned permissions, const progress_callback& progress) {
+  return unfinished(disk, path, header, permissions, progress).finish();
 }
 
 std::unique_ptr<log_file> log_file::open(os::disk& disk, const std::string& path, os::access access,
@@ -99,10 +120,7 @@ void log_file::make_header_durable() {
   copies_differ_ = false;
 }
 
-log_file_entry log_file::entry() const {
-  const os::file_id id = file_->id();
-  return {header_.number, 0, header_.length, id.device, id.inode};
-}
+log_file_entry log_file::entry() const { return entry_of(*file_, header_); }
 
 void log_file::rebase(lsn base, std::uint64_t sequence) {
   assert(base % header_.block_size == 0 && sequence > header_.sequence);
@@ -133,9 +151,17 @@ bool is_left_over_log_file(os::disk& disk, const std::string& path, const identi
     if (h.log_id == log_id) return true;
     any = true;
   }
-  std::vector<std::byte> first(512);
-  first.resize(file->read_at(log_file_data, first));
-  return any && std::ranges::all_of(first, [](std::byte b) { return b == std::byte{}; });
+  return any && begins_with_zeros(*file);
+}
+
+bool is_unused_log_file(os::disk& disk, const std::string& path, const identity& log_id) {
+  if (!disk.exists(path)) return false;
+  const auto file = disk.open(path, os::access::read_only);
+  for (const int copy : {0, 1}) {
+    const log_file_header h = read_copy(*file, copy);
+    if (!is_valid(h) || h.log_id != log_id || h.sequence != 1) return false;
+  }
+  return begins_with_zeros(*file);
 }
 
 }  // namespace tenure::rvm

@@ -10,6 +10,7 @@
 #include <tenure/rvm/log_options.hpp>
 
 #include "log/format.hpp"
+#include "log/new_file.hpp"
 #include "os/file.hpp"
 
 namespace tenure::rvm {
@@ -23,6 +24,18 @@ class log_file {
   // Makes the file; it appears whole or not at all, and replaces one that has the name. Bytes of the log are zeros.
   static std::unique_ptr<log_file> create(os::disk& disk, const std::string& path, log_file_header header,
                                           unsigned permissions, const progress_callback& progress);
+  // The same in two steps: the file is written; it becomes durable and gets its name.
+  class unfinished {
+   public:
+    unfinished(os::disk& disk, const std::string& path, log_file_header header, unsigned permissions,
+               const progress_callback& progress);
+    [[nodiscard]] log_file_entry entry() const;
+    [[nodiscard]] std::unique_ptr<log_file> finish();
+
+   private:
+    new_file making_;
+    log_file_header header_;
+  };
   // Opens and validates it. It must be this file of this log.
   static std::unique_ptr<log_file> open(os::disk& disk, const std::string& path, os::access access,
                                         const identity& log_id, const log_file_entry& listed);
@@ -66,5 +79,7 @@ class log_file {
 // Whether the file at this path may be replaced when a log makes its file there: it has no groups of a log, because a
 // crash has left it while the log was made, or it is a file of this log that no manifest names any more.
 [[nodiscard]] bool is_left_over_log_file(os::disk& disk, const std::string& path, const identity& log_id);
+// Whether it is the first file of this log, to which nothing was ever written.
+[[nodiscard]] bool is_unused_log_file(os::disk& disk, const std::string& path, const identity& log_id);
 
 }  // namespace tenure::rvm

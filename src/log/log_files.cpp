@@ -3,46 +3,52 @@
 
 #include <algorithm>
 #include <cassert>
+#include <optional>
 
 #include "log/invariant.hpp"
 
 namespace tenure::rvm {
 
-std::uint64_t first_file_length(std::uint64_t log_size, std::uint32_t block) {
-  return round_up(std::clamp(log_size / 4, min_log_file, first_log_file), block);
+namespace {
+
+// The length of a file of a log, at least if it is not the first one.
+std::uint64_t file_length(std::uint64_t log_size, std::uint64_t most, std::uint32_t block) {
+  return round_up(std::clamp(log_size / 4, min_log_file, most), block);
 }
 
-log_files::log_files(os::disk& disk, std::string path, manifest_file of, os::access access)
-    : disk_(disk),
-      path_(std::move(path)),
-      manifest_(std::move(of)),
-      log_id_(manifest_.current().log_id),
-      block_(manifest_.current().block_size) {
+std::vector<std::shared_ptr<log_file>> open_files(os::disk& disk, const std::string& path, const manifest& of,
+                                                  os::access access) {
   std::vector<std::shared_ptr<log_file>> files;
-  for (const log_file_entry& listed : manifest_.current().files) {
-    const std::string file = log_file_path(disk_, path_, listed.number);
+  for (const log_file_entry& listed : of.files) {
+    const std::string file = log_file_path(disk, path, listed.number);
     try {
-      files.push_back(log_file::open(disk_, file, access, log_id_, listed));
+      files.push_back(log_file::open(disk, file, access, of.log_id, listed));
     } catch (const error& e) {
       if (e.code() != std::errc::no_such_file_or_directory) throw;
       throw error(errc::damaged,
-                  file + ": this file of the log " + path_ +
+                  file + ": this file of the log " + path +
                       " is missing; put it back, or restore log and segments from a backup, of one moment");
     }
   }
-  build_chain(std::move(files));
+  return files;
 }
 
-std::unique_ptr<log_files> log_files::create(os::disk& disk, const std::string& path, const log_options& how,
-                                             const progress_callback& progress,
-                                             const std::function<void(manifest&)>& adjust) {
-  const std::string file = log_file_path(disk, path, 1);
-  const auto with_first_file = [&](const os::file& making) {
-    manifest status = new_manifest(how, making.block_size());
-    if (adjust) adjust(status);
-    if (disk.exists(file) && !is_left_over_log_file(disk, file, status.log_id))
+// What a new log consists of, beside its manifest.
+class new_log final : public manifest_file::companions {
+ public:
+  using adjusting = std::function<void(manifest&)>;
+  using making = std::function<std::unique_ptr<new_file>(manifest&)>;
+  new_log(os::disk& disk, const std::string& path, const log_options& how, const progress_callback& progress,
+          const adjusting& adjust, const making& beside)
+      : disk_(disk), path_(path), how_(how), progress_(progress), adjust_(adjust), make_beside_(beside) {}
+
+  manifest write(const os::file& its_file) override {
+    const std::string file = log_file_path(disk_, path_, 1);
+    manifest status = new_manifest(how_, its_file.block_size());
+    if (adjust_) adjust_(status);
+    if (disk_.exists(file) && !is_left_over_log_file(disk_, file, status.log_id))
       throw error(std::make_error_code(std::errc::file_exists),
-                  file + ": is there already, though the log " + path +
+                  file + ": is there already, though the log " + path_ +
                       " is not; put the log back if this is its file, or move it away");
     log_file_header header{};
     header.log_id = status.log_id;
@@ -50,12 +56,60 @@ std::unique_ptr<log_files> log_files::create(os::disk& disk, const std::string& 
     header.number = 1;
     header.block_size = status.block_size;
     header.base = status.head;
-    header.length = first_file_length(status.size, status.block_size);
-    status.files = {log_file::create(disk, file, header, how.permissions, progress)->entry()};
+    header.length = file_length(status.size, first_log_file, status.block_size);
+    first_.emplace(disk_, file, header, how_.permissions, progress_);
+    status.files = {first_->entry()};
+    if (make_beside_) beside_ = make_beside_(status);
     return status;
-  };
-  std::unique_ptr<log_files> made(new log_files(
-      disk, path, manifest_file::create(disk, path, how.permissions, with_first_file), os::access::read_write));
+  }
+  void finish() override {
+    made_ = first_->finish();
+    if (beside_ != nullptr) beside_->file().sync();
+  }
+  void give_names() override {
+    if (beside_ != nullptr) beside_->give_name();
+  }
+  [[nodiscard]] std::shared_ptr<log_file> take_file() { return std::move(made_); }
+
+ private:
+  os::disk& disk_;
+  const std::string& path_;
+  const log_options& how_;
+  const progress_callback& progress_;
+  const adjusting& adjust_;
+  const making& make_beside_;
+  std::optional<log_file::unfinished> first_;
+  std::unique_ptr<new_file> beside_;
+  std::shared_ptr<log_file> made_;
+};
+
+}  // namespace
+
+log_files::log_files(os::disk& disk, std::string path, manifest_file of, os::access access)
+    : disk_(disk),
+      path_(std::move(path)),
+      manifest_(std::move(of)),
+      log_id_(manifest_.current().log_id),
+      block_(manifest_.current().block_size) {
+  build_chain(open_files(disk_, path_, manifest_.current(), access));
+}
+
+log_files::log_files(os::disk& disk, std::string path, manifest_file of, std::vector<std::shared_ptr<log_file>> files)
+    : disk_(disk),
+      path_(std::move(path)),
+      manifest_(std::move(of)),
+      log_id_(manifest_.current().log_id),
+      block_(manifest_.current().block_size) {
+  build_chain(std::move(files));
+}
+
+std::unique_ptr<log_files> log_files::create(os::disk& disk, const std::string& path, const log_options& how,
+                                             const progress_callback& progress,
+                                             const std::function<void(manifest&)>& adjust,
+                                             const std::function<std::unique_ptr<new_file>(manifest&)>& beside) {
+  new_log parts(disk, path, how, progress, adjust, beside);
+  manifest_file status = manifest_file::create(disk, path, how.permissions, parts);
+  std::unique_ptr<log_files> made(new log_files(disk, path, std::move(status), {parts.take_file()}));
   if (how.allocate_all)
     while (made->length() < made->status().size) made->extend(made->status().size, made->status());
   return made;
@@ -269,8 +323,8 @@ void log_files::extend(std::uint64_t capacity, manifest status) {
                                      " files, and may not have more: what keeps it from freeing them has to end");
   // Few files, of similar lengths: a file is used again when all of it is free. Beyond its usual size the log grows by
   // a quarter at least, however little is asked for: it may go on for as long as somebody holds it.
-  const std::uint64_t has = length(), first = first_file_length(status.size, block_);
-  std::uint64_t wanted = std::clamp(has / 2, first, std::max(status.size / 4, first));
+  const std::uint64_t has = length(), least = file_length(status.size, second_log_file, block_);
+  std::uint64_t wanted = std::clamp(has / 2, least, std::max(status.size / 4, least));
   if (capacity > status.size) wanted = std::max(wanted, capacity / 4);
   const std::uint64_t most = capacity > status.size ? status.max_size : status.size;
   assert(capacity > has && capacity <= most);

@@ -24,10 +24,13 @@ class log_files final : public readable_log {
  public:
   // Makes a new log. There must be none at the path (std::errc::file_exists). It appears whole or not at all, and is
   // returned locked.
-  // `adjust`, if given, changes what the new manifest says before the log's files are made.
+  // `adjust`, if given, changes what the new manifest says before the log's files are made. `beside`, if given, writes a
+  // file that the manifest then names, in the log's directory. It is durable, and has its name, when the log has; a crash
+  // may leave one of the two.
   static std::unique_ptr<log_files> create(os::disk& disk, const std::string& path, const log_options& how,
                                            const progress_callback& progress,
-                                           const std::function<void(manifest&)>& adjust = {});
+                                           const std::function<void(manifest&)>& adjust = {},
+                                           const std::function<std::unique_ptr<new_file>(manifest&)>& beside = {});
   // Opens, locks and validates.
   static std::unique_ptr<log_files> open(os::disk& disk, const std::string& path, os::access access);
   // The same without a lock, for looking at a log that may be in use. Reads only.
@@ -91,6 +94,7 @@ class log_files final : public readable_log {
   using chain = std::vector<link>;
 
   log_files(os::disk& disk, std::string path, manifest_file of, os::access access);
+  log_files(os::disk& disk, std::string path, manifest_file of, std::vector<std::shared_ptr<log_file>> files);
   void build_chain(std::vector<std::shared_ptr<log_file>> files);
   [[nodiscard]] std::shared_ptr<const chain> now() const;
   void set(chain next);
@@ -111,8 +115,5 @@ class log_files final : public readable_log {
   std::shared_ptr<const chain> chain_;            // consecutive bytes of the log
   std::vector<std::shared_ptr<log_file>> spare_;  // not in the chain: their bytes were freed
 };
-
-// The length of a new log's first file.
-[[nodiscard]] std::uint64_t first_file_length(std::uint64_t log_size, std::uint32_t block);
 
 }  // namespace tenure::rvm

@@ -209,14 +209,14 @@ std::vector<std::byte> seal(manifest& m, const os::file& file) {
 
 }  // namespace
 
-manifest_file manifest_file::create(os::disk& disk, const std::string& path, unsigned permissions,
-                                    const std::function<manifest(const os::file&)>& make) {
+// All is written first [rvm.log.made]. Then the first sync takes most of it to the disk, and the others find little to do.
+manifest_file manifest_file::create(os::disk& disk, const std::string& path, unsigned permissions, companions& with) {
   new_file making(disk, path, permissions);
   if (disk.exists(path))
     throw error(std::make_error_code(std::errc::file_exists),
                 path + ": there is a file already; remove it or choose another name");
   os::file& file = making.file();
-  manifest m = make(file);
+  manifest m = with.write(file);
   file.allocate(0, 2 * manifest_copy_size);
   const std::vector<std::byte> encoded = seal(m, file);
   // Zeros are written, not only allocated: see log_file::create.
@@ -224,8 +224,11 @@ manifest_file manifest_file::create(os::disk& disk, const std::string& path, uns
   for (const std::size_t copy : {0, 1})
     std::ranges::copy(encoded, whole.begin() + static_cast<std::ptrdiff_t>(copy * manifest_copy_size));
   file.write_at(0, whole);
+  with.finish();
   file.sync();
-  making.publish();
+  making.give_name();
+  with.give_names();
+  making.make_name_durable();
   return {making.take(), path, std::move(m)};
 }
 

@@ -51,9 +51,9 @@ struct manifest : manifest_header {
 class manifest_file {
  public:
   // Makes the file. There must be none at the path (std::errc::file_exists). It appears whole or not at all, and is
-  // returned locked. No other process makes it while make(file), which makes the log's files, returns its contents.
-  static manifest_file create(os::disk& disk, const std::string& path, unsigned permissions,
-                              const std::function<manifest(const os::file&)>& make);
+  // returned locked. No other process makes it meanwhile.
+  class companions;
+  static manifest_file create(os::disk& disk, const std::string& path, unsigned permissions, companions& with);
   // Opens, locks and validates.
   static manifest_file open(os::disk& disk, const std::string& path, os::access access);
   // The same without a lock, for looking at a log that may be in use. Reads only.
@@ -85,6 +85,20 @@ class manifest_file {
   // The current copy. The other one is written first, because it may be torn or older.
   int held_ = 1;
   bool held_is_durable_ = true;  // if false, the held copy is written again before the other one is changed
+};
+
+// What is made together with a manifest: the log's files, and whatever else the manifest names.
+class manifest_file::companions {
+ public:
+  // Writes the files. Returns what the manifest says of them.
+  virtual manifest write(const os::file& its_file) = 0;
+  // Called when the manifest is written: makes the files durable that must be there when it has its name, with theirs.
+  virtual void finish() = 0;
+  // Called when the manifest has its name, and before the name is durable: gives names to files that may be missing.
+  virtual void give_names() {}
+
+ protected:
+  ~companions() = default;
 };
 
 // Ends the message for a log that cannot be read.

@@ -81,19 +81,21 @@ void new_file::remove_left_over() {
 }
 
 void new_file::publish() {
+  give_name();
+  make_name_durable();
+}
+
+void new_file::give_name() {
   disk_.rename_to_new(making_, path_);
-  has_name();
+  has_name_ = true;
+  file_->renamed(path_);
 }
 
 void new_file::replace() {
   disk_.rename(making_, path_);
-  has_name();
-}
-
-void new_file::has_name() {
   has_name_ = true;
   file_->renamed(path_);
-  file_->sync_name();
+  make_name_durable();
 }
 
 }  // namespace tenure::rvm

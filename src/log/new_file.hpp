@@ -25,18 +25,21 @@ class new_file {
   new_file& operator=(const new_file&) = delete;
 
   [[nodiscard]] os::file& file() { return *file_; }
+  [[nodiscard]] const os::file& file() const { return *file_; }
   // Both give the file its name and make the name durable. The contents must have been synced. The file stays locked.
   // If they throw, the file may have its name or not.
   // publish(): no file may have the name; otherwise it throws std::errc::file_exists, and the name is not given.
   // replace(): the file that had the name is replaced atomically.
   void publish();
   void replace();
+  // The two steps of publish().
+  void give_name();
+  void make_name_durable() { file_->sync_name(); }
   // The file, which has its name now.
   [[nodiscard]] std::unique_ptr<os::file> take() { return std::move(file_); }
 
  private:
   void remove_left_over();
-  void has_name();
 
   os::disk& disk_;
   std::string path_, making_;

@@ -41,7 +41,8 @@ std::uint32_t header_checksum(const database_header& h) {
 
 }  // namespace
 
-void database_state::create_file(const database_set& beside, const std::string& file, const database_options& how) {
+rvm::segment_options database_state::segment_for(const database_set* beside, const std::string& file,
+                                                 const database_options& how) {
   if (!std::has_single_bit(how.reservation) || how.reservation < smallest_reservation ||
       how.reservation > largest_reservation)
     throw error(errc::bad_option, file + ": a reservation of " + std::to_string(how.reservation) +
@@ -52,7 +53,8 @@ void database_state::create_file(const database_set& beside, const std::string& 
                                       " is not a multiple of the reservation");
   // Of the same store: before the file is made.
   const auto taken_by = [&](std::uint64_t from) -> const database_state* {
-    for (const auto& other : beside)
+    if (beside == nullptr) return nullptr;
+    for (const auto& other : *beside)
       if (from < other->home - vtable_area + other->reservation && other->home - vtable_area < from + how.reservation)
         return other.get();
     return nullptr;
@@ -62,11 +64,11 @@ void database_state::create_file(const database_set& beside, const std::string& 
     slot = random_home(how.reservation);
   if (const database_state* const other = taken_by(slot))
     throw error(errc::address_taken, file + ": its home addresses are those of " + other->file);
-  beside.memory().create_segment(file, {.length = first_length,
-                                        .max_length = how.reservation - vtable_area,
-                                        .home = slot + vtable_area,
-                                        .tag = database_tag,
-                                        .member = true});
+  return {.length = first_length,
+          .max_length = how.reservation - vtable_area,
+          .home = slot + vtable_area,
+          .tag = database_tag,
+          .member = true};
 }
 
 database_state::database_state(database_set& of, std::string its_name, std::string its_file)

@@ -24,8 +24,10 @@ namespace tenure {
 class database_set;
 
 struct database_state final : rvm::change_filter {
-  // Makes the file of a new database, all zeros. The first transaction writes its header.
-  static void create_file(const database_set& beside, const std::string& file, const database_options& how);
+  // How the file of a new database is made: all zeros. The first transaction writes its header. `beside`: the databases that
+  // the store has; nullptr: none yet.
+  [[nodiscard]] static rvm::segment_options segment_for(const database_set* beside, const std::string& file,
+                                                        const database_options& how);
   // Maps the database. A new one is empty until initialize().
   database_state(database_set& of, std::string name, std::string file);
   ~database_state() override;

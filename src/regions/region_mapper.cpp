@@ -14,6 +14,7 @@
 namespace tenure::rvm {
 
 void region_mapper::close_unless_mapped(segment& which) {
+  if (which.is_new_member()) return;
   for (const auto& r : regions_.all())
     if (r->in == &which) return;
   segments_.close(which);
@@ -102,6 +103,7 @@ std::shared_ptr<region_state> region_mapper::map(const std::string& segment_path
     auto table = regions_.all();
     table.insert(std::ranges::upper_bound(table, made->base, {}, &region_state::base), made);
     regions_.publish(std::move(table));
+    in->note_mapped();
   } catch (...) {
     unmap_memory(*made);
     throw;

@@ -44,11 +44,24 @@ void memory_state::change_list(const std::function<void(manifest&)>& change) {
   }
 }
 
-void memory_state::confirm_member(const std::string& path) {
+void memory_state::confirm_member(const std::string& path, bool durably) {
   opening_.require_writable();
-  change_list([&](manifest& m) {
+  const auto confirm = [&](manifest& m) {
     if (listed_segment* const s = m.find_member(segments_->name_of(path))) s->membership = full_member;
-  });
+  };
+  durably ? change_list(confirm) : log_->note_in_list(confirm);
+}
+
+// The first member is written before the log's manifest lists it, and both get their names together: the manifest may list
+// a file that is not there yet.
+std::unique_ptr<log_files> memory_state::create_log_with_member() {
+  const new_segment& first = *how_.first_member;
+  const std::string &path = opening_.path(), absolute = os::absolute_path(first.path);
+  return log_files::create(
+      disk_, path, how_.log, how_.on_progress, [](manifest& m) { begin_first_generation(m); },
+      [&](manifest& m) {
+        return segment::write_new_member(disk_, absolute, logged_path(path, absolute), first.how, path, m);
+      });
 }
 
 void memory_state::drop_member(const std::string& path) {

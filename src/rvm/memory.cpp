@@ -11,12 +11,15 @@ namespace tenure::rvm {
 
 void memory::create_log(const std::string& path, const log_options& how, const progress_callback& progress,
                         os::disk* disk) {
-  os::disk& on = disk != nullptr ? *disk : os::real_disk();
-  const std::string absolute = os::absolute_path(path);
-  if (on.exists(absolute))
+  (void)make_new_log(disk != nullptr ? *disk : os::real_disk(), os::absolute_path(path), how, progress);
+}
+
+std::unique_ptr<log_files> make_new_log(os::disk& disk, const std::string& path, const log_options& how,
+                                        const progress_callback& progress) {
+  if (disk.exists(path))
     throw error(std::make_error_code(std::errc::file_exists),
-                absolute + ": there is a file already; remove it, or open it if it is a log");
-  (void)log_files::create(on, absolute, how, progress);
+                path + ": there is a file already; remove it, or open it if it is a log");
+  return log_files::create(disk, path, how, progress);
 }
 
 namespace {
@@ -73,7 +76,7 @@ backup_report memory::backup(const std::string& directory, const backup_options&
 }
 
 std::vector<segment_member> memory::members() const { return require(state_).members(); }
-void memory::confirm_member(const std::string& path) { require(state_).confirm_member(path); }
+void memory::confirm_member(const std::string& path, bool durably) { require(state_).confirm_member(path, durably); }
 void memory::drop_member(const std::string& path) { require(state_).drop_member(path); }
 
 segment_info memory::describe_segment(const std::string& path) { return require(state_).mapper().describe(path); }

@@ -58,13 +58,19 @@ memory_state::writing::writing(memory_state& of, archive_writer* archive)
 
 void memory_state::open_log() {
   const std::string& path = opening_.path();
+  std::unique_ptr<log_files> made;
   if (how_.mode == open_mode::create || (how_.mode == open_mode::open_or_create && !disk_.exists(path))) try {
-      memory::create_log(path, how_.log, how_.on_progress, &disk_);
+      made = how_.first_member != nullptr ? create_log_with_member()
+                                          : make_new_log(disk_, path, how_.log, how_.on_progress);
     } catch (const error& e) {  // another process may have made it meanwhile
       if (how_.mode == open_mode::create || e.code() != std::errc::file_exists || !disk_.exists(path)) throw;
     }
   const os::access access = opening_.is_read_only() ? os::access::read_only : os::access::read_write;
-  log_.emplace(disk_, path, access, count_, how_.copied);
+  const bool has_member = made != nullptr && how_.first_member != nullptr;
+  if (made != nullptr)
+    log_.emplace(disk_, path, std::move(made), count_);
+  else
+    log_.emplace(disk_, path, access, count_, how_.copied);
   const auto make_mapper = [&] {
     const manifest status = log_->status();
     totals_at_open_ = status.totals;
@@ -91,6 +97,8 @@ void memory_state::open_log() {
   writing_.emplace(*this, archive);
   mapper_->write_with(
       {writing_->queue, writing_->truncation, writing_->writer, writing_->tracked, writing_->transactions});
+  if (has_member) segments_->open(how_.first_member->path, {}).note_new_member();
+  how_.first_member = nullptr;
 }
 
 memory_state::writing& memory_state::writable() {

@@ -28,6 +28,9 @@
 
 namespace tenure::rvm {
 
+[[nodiscard]] std::unique_ptr<log_files> make_new_log(os::disk& disk, const std::string& path, const log_options& how,
+                                                      const progress_callback& progress);
+
 class memory_state final : public truncation_host {
  public:
   memory_state(const std::string& path, const options& how);
@@ -55,7 +58,7 @@ class memory_state final : public truncation_host {
   backup_report backup(const std::string& directory, const backup_options& how);
   void create_segment(const std::string& path, const segment_options& how);
   [[nodiscard]] std::vector<segment_member> members() const;
-  void confirm_member(const std::string& path);
+  void confirm_member(const std::string& path, bool durably);
   void drop_member(const std::string& path);
   void close();
   // The program destroys the memory object while transactions are open. Releases all files and their locks. The state
@@ -91,6 +94,7 @@ class memory_state final : public truncation_host {
   };
 
   void open_log();
+  [[nodiscard]] std::unique_ptr<log_files> create_log_with_member();
   [[nodiscard]] writing& writable();
   void change_list(const std::function<void(manifest&)>& change);
   // Stops all threads and unmaps. Nothing is written afterwards.

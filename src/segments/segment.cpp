@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "log/checksum.hpp"
-#include "log/new_file.hpp"
 #include "os/process.hpp"
 #include "os/virtual_memory.hpp"
 
@@ -101,29 +100,28 @@ found_header read_header(os::file& file, const std::string& path) {
   return {used, held, valid[1 - held], valid[1 - held] ? std::min(copies[1 - held].length, used.length) : used.length};
 }
 
-// Makes the file of a segment that has this header, and no data but zeros.
-void create_file(os::disk& disk, const std::string& path, segment_header h, unsigned permissions) {
+// Writes the file of a segment that has this header, and no data but zeros.
+std::unique_ptr<new_file> write_file(os::disk& disk, const std::string& path, segment_header h, unsigned permissions) {
   h.checksum = header_checksum(h, offsetof(segment_header, checksum));
   if (disk.exists(path))
     throw error(std::make_error_code(std::errc::file_exists),
                 path + ": there is a file already; remove it or choose another name");
-  new_file making(disk, path, permissions);
-  os::file& file = making.file();
+  auto making = std::make_unique<new_file>(disk, path, permissions);
+  os::file& file = making->file();
   file.allocate(0, segment_checksums_offset);
   segment_layout(h).for_each_new_part(0, h.length,
                                       [&](std::uint64_t at, std::uint64_t length) { file.allocate(at, length); });
   for (const auto at : header_copies) file.write_at(at, std::as_bytes(std::span{&h, 1}));
-  file.sync();
-  making.publish();
+  return making;
 }
 
-}  // namespace
-
-segment_header read_segment_header(os::disk& disk, const std::string& path) {
-  return read_header(*disk.open(path, os::access::read_only), path).header;
+void create_file(os::disk& disk, const std::string& path, const segment_header& h, unsigned permissions) {
+  const auto making = write_file(disk, path, h, permissions);
+  making->file().sync();
+  making->publish();
 }
 
-void segment::create(os::disk& disk, const std::string& path, const segment_options& how) {
+segment_header new_header(const std::string& path, const segment_options& how) {
   const std::uint64_t page = std::max<std::uint64_t>(os::page_size(), redo_page);
   if (how.length == 0 || std::max(how.length, how.max_length) > (std::uint64_t{1} << 50))
     throw error(errc::bad_option, path + ": segment length " + std::to_string(how.length) + ": must be from 1 to 2^50");
@@ -140,7 +138,42 @@ void segment::create(os::disk& disk, const std::string& path, const segment_opti
   h.is_member = how.member ? 1 : 0;
   h.first_piece = segment_layout::first_piece_for(h.length, h.max_length);
   h.data_offset = segment_layout::data_offset_for(h.max_length, h.first_piece);
-  create_file(disk, path, h, how.permissions);
+  return h;
+}
+
+void note_log(segment_header& h, const identity& log, const std::string& log_path) {
+  h.in_log = 1;
+  h.log_id = log;
+  h.log_path_length = static_cast<std::uint32_t>(std::min(log_path.size(), h.log_path.size()));
+  std::memcpy(h.log_path.data(), log_path.data(), h.log_path_length);
+}
+
+}  // namespace
+
+segment_header read_segment_header(os::disk& disk, const std::string& path) {
+  return read_header(*disk.open(path, os::access::read_only), path).header;
+}
+
+void segment::create(os::disk& disk, const std::string& path, const segment_options& how) {
+  create_file(disk, path, new_header(path, how), how.permissions);
+}
+
+std::unique_ptr<new_file> segment::write_new_member(os::disk& disk, const std::string& path,
+                                                    const std::string& logged_path, const segment_options& how,
+                                                    const std::string& log_path, manifest& of) {
+  segment_header h = new_header(path, how);
+  note_log(h, of.log_id, log_path);
+  h.applied = of.tail;
+  h.applied_sequence = h.sequence;
+  auto making = write_file(disk, path, h, how.permissions);
+  const os::file_id on_disk = making->file().id();
+  listed_segment& listed = of.segments.emplace_back();
+  listed.id = h.segment_id;
+  listed.device = on_disk.device;
+  listed.inode = on_disk.inode;
+  listed.membership = pending_member;
+  listed.path_text = logged_path;
+  return making;
 }
 
 void segment::create_like(os::disk& disk, const std::string& path, const segment_header& like, std::uint64_t length,
@@ -233,10 +266,7 @@ void segment::note_in_log(const identity& log, const std::string& log_path, lsn 
   file_->sync_name();
   const std::scoped_lock lock(header_mutex_);
   if (header_.log_id != log || applied() == 0) header_.applied = tail;
-  header_.in_log = 1;
-  header_.log_id = log;
-  header_.log_path_length = static_cast<std::uint32_t>(std::min(log_path.size(), header_.log_path.size()));
-  std::memcpy(header_.log_path.data(), log_path.data(), header_.log_path_length);
+  note_log(header_, log, log_path);
   // Writes both copies: recovery depends on this, and either may be damaged meanwhile.
   write_header();
   write_header();

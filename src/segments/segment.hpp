@@ -18,6 +18,7 @@
 #include <tenure/rvm/segment_options.hpp>
 
 #include "log/manifest.hpp"
+#include "log/new_file.hpp"
 #include "os/file.hpp"
 #include "segments/format.hpp"
 #include "segments/interval_set.hpp"
@@ -39,6 +40,11 @@ class segment {
   // The same, with identity, address and limits of a segment that has this header.
   static void create_like(os::disk& disk, const std::string& path, const segment_header& like, std::uint64_t length,
                           unsigned permissions);
+  // Writes the file of a member that is made together with a log, and adds it to the log's manifest, as pending. The
+  // file's header says from the beginning that this log may have changes for it.
+  static std::unique_ptr<new_file> write_new_member(os::disk& disk, const std::string& path,
+                                                    const std::string& logged_path, const segment_options& how,
+                                                    const std::string& log_path, manifest& of);
   // Opens and validates the file, and takes its lock. `logged_path` is the path that log records have for it.
   segment(os::disk& disk, const std::string& path, std::string logged_path, os::access access, bool raw);
 
@@ -99,6 +105,11 @@ class segment {
   // Whether this object has written the note. A note that was found in the file may not be durable, if its writer was
   // killed.
   [[nodiscard]] bool is_noted_in_log() const { return noted_; }
+  // This process has made the file by write_new_member(): its header is durable, with the note, and so is its name. It
+  // stays open until it is mapped.
+  void note_new_member() { is_new_member_ = noted_ = held_is_durable_ = true; }
+  [[nodiscard]] bool is_new_member() const { return is_new_member_; }
+  void note_mapped() { is_new_member_ = false; }
 
   // Reads data. Throws errc::segment_too_short if the file ends before. The page in which a raw segment ends can be
   // read whole: the bytes behind the file's end are zeros.
@@ -186,6 +197,7 @@ class segment {
   std::atomic<lsn> applied_{0};  // the value in the copy that holds
   lsn applied_at_open_ = 0;
   bool noted_ = false;
+  bool is_new_member_ = false;
   mutable std::mutex unlogged_bulk_mutex_;  // innermost
   std::vector<bulk_note> unlogged_bulk_;    // pages written in bulk of which the log has no record; in every header
   bool checksums_repaired_ = true;          // whether the checksums of these pages are right

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "log/invariant.hpp"
+#include "log/log_file.hpp"
 #include "log/unfinished.hpp"
 #include "objects/object_text.hpp"
 #include "objects/verifier.hpp"
@@ -40,6 +41,24 @@ bool is_blank_database(os::disk& disk, const std::string& file) {
   }
 }
 
+// Whether a crash has left this database while the store was made, before the log had its name [heap.store.made]. The first
+// file of that log is there, and nothing was ever written to it: a log that was lost later had something.
+bool is_unfinished(os::disk& disk, const std::string& log, const std::string& main) {
+  if (!is_blank_database(disk, main)) return false;
+  const rvm::segment_header h = rvm::read_segment_header(disk, main);
+  return h.sequence == 1 && h.is_member != 0 &&
+         rvm::is_unused_log_file(disk, rvm::log_file_path(disk, log, 1), h.log_id);
+}
+
+// Another process may be making the store. It gives the log its name first, and has the database locked before it removes it.
+// Durable before the log's file is replaced, without which the database would not be known as what it is.
+void remove_unfinished(os::disk& disk, const std::string& log, const std::string& main) {
+  const auto file = disk.open(main, os::access::read_write);
+  if (!file->try_lock(os::lock_kind::exclusive) || !file->is_current() || disk.exists(log)) return;
+  disk.remove(main);
+  disk.sync_directory_of(main);
+}
+
 }  // namespace
 
 store_state::store_state(const std::string& in, const store_options& options)
@@ -49,9 +68,10 @@ store_state::store_state(const std::string& in, const store_options& options)
       fork_generation(os::fork_generation()) {
   os::disk& disk = disk_of(how);
   const std::string log = directory + "/log", main = file_of("main");
-  const bool exists = disk.exists(log);
+  const bool has_main = disk.exists(main), exists = disk.exists(log);  // in this order: see remove_unfinished
   rvm::require_not_unfinished(disk, log);
-  if (!exists && disk.exists(main))
+  const bool unfinished = !exists && has_main && is_unfinished(disk, log, main);
+  if (!exists && has_main && !unfinished)
     throw error(std::make_error_code(std::errc::no_such_file_or_directory),
                 log + ": the store's log is missing, though its database " + main +
                     " is there; put the log back; if it is lost, `tenure log renew " + log +
@@ -59,9 +79,16 @@ store_state::store_state(const std::string& in, const store_options& options)
   if (!exists && (how.mode == rvm::open_mode::open || read_only))
     throw error(std::make_error_code(std::errc::no_such_file_or_directory),
                 directory + ": there is no store; open it with open_mode::create or open_or_create to make one");
-  if (!exists) disk.make_directory(directory);
   how.memory.mode = how.mode;
+  rvm::new_segment first{main, {}};
+  if (!exists) {
+    first.how = database_state::segment_for(nullptr, main, how.create);
+    how.memory.first_member = &first;
+    if (unfinished) remove_unfinished(disk, log, main);
+    disk.make_directory(directory);
+  }
   memory = std::make_unique<rvm::memory>(log, how.memory);
+  how.memory.first_member = nullptr;
   databases.emplace(*this, *memory, directory, how);
   open_databases();
 }
@@ -105,7 +132,7 @@ void store_state::open_databases() {
       drop_database(member.path);
       continue;
     }
-    database_state& d = open_database(member);
+    database_state& d = open_database(member, may_be_gone);
     if (d.is_blank() && !may_be_gone)
       throw error(errc::damaged, d.file +
                                      ": is empty, though the store has used it: it was lost, or is the file of another "
@@ -142,14 +169,23 @@ error store_state::is_missing(const std::string& file) const {
               " from a backup, with all its files"};
 }
 
-database_state& store_state::open_database(const rvm::segment_member& member) {
+database_state& store_state::open_database(const rvm::segment_member& member, bool may_be_gone) {
   const std::string name = std::filesystem::path(member.path).stem();
   if (memory->describe_segment(member.path).id != member.id)
     throw error(errc::wrong_log, member.path + ": is not the database \"" + name +
                                      "\" of this store, but another one's file, or an older one; put the right one "
                                      "back, or restore " +
                                      directory + " from a backup, with all its files");
-  return databases->add(std::make_unique<database_state>(*databases, name, member.path));
+  std::unique_ptr<database_state> mapped;
+  try {
+    mapped = std::make_unique<database_state>(*databases, name, member.path);
+  } catch (const error& e) {
+    // Its addresses are taken by something else in this process. If it has nothing, the next opening takes others.
+    if (e.code() == errc::address_taken && may_be_gone && !read_only && is_blank_database(disk_of(how), member.path))
+      drop_database(member.path);
+    throw;
+  }
+  return databases->add(std::move(mapped));
 }
 
 // One to which no transaction was committed.
@@ -179,7 +215,7 @@ database_state& store_state::create_database(std::string_view name, const databa
                   file + ": is there already, and is a database, though not one of this store: move it away");
     drop_database(file);
   }
-  database_state::create_file(*databases, file, options);
+  memory->create_segment(file, database_state::segment_for(&*databases, file, options));
   std::unique_ptr<database_state> mapped;
   try {
     mapped = std::make_unique<database_state>(*databases, std::string(name), file);
@@ -205,7 +241,8 @@ void store_state::initialize(database_state& made) {
   try {
     made.initialize(tx, id);
     memory->wait(*commit());
-    memory->confirm_member(made.file);
+    // Of the default database the log says as much: it is used. See open_databases().
+    memory->confirm_member(made.file, databases->size() > 1);
   } catch (...) {
     if (is_writer()) abort();
     throw;

@@ -38,7 +38,7 @@ struct store_state final : rvm::participant {
     return directory + "/" + std::string(database) + ".db";
   }
   void open_databases();
-  database_state& open_database(const rvm::segment_member& member);
+  database_state& open_database(const rvm::segment_member& member, bool may_be_gone);
   void drop_database(const std::string& file);
   [[nodiscard]] error is_missing(const std::string& file) const;
   [[nodiscard]] bool log_was_used() const;

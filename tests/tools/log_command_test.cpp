@@ -211,14 +211,14 @@ TEST(log_records, truncated_ones_can_be_read_until_they_are_overwritten) {
   // Over the end of a file, with a part of the older ones gone.
   memory m("/d/log", kept_log(*disk));
   region r = m.map("/d/seg");
-  for (int lap = 0; lap < 300; ++lap) {
+  for (int lap = 0; lap < 320; ++lap) {
     put(m, r, 0, std::to_string(lap));
     if (lap % 100 == 99) m.truncate();
   }
   const json all = records(*disk, {.from = 0}, true).parsed()["records"];
-  EXPECT_GT(all.size(), 32u);  // half of the shortest file
+  EXPECT_GE(all.size(), 20u);  // since the last truncation
   EXPECT_LE(all.size(), 256u);
-  EXPECT_EQ(all.back()["transaction"], 300);
+  EXPECT_EQ(all.back()["transaction"], 320);
   for (std::size_t i = 1; i < all.size(); ++i)
     EXPECT_EQ(all[i]["transaction"].get<int>(), all[i - 1]["transaction"].get<int>() + 1);
 }

@@ -21,7 +21,7 @@ struct progress {
 using progress_callback = callback<void(const progress&)>;
 
 // How a log is made. [RVM §4.2 create_log] It is a manifest, at the log's path, and files PATH.1, PATH.2 and so on: first
-// one of at most 1 MiB, then more as the log is used.
+// one of at most 64 KiB, then more, of 1 MiB and longer, as the log is used.
 struct log_options {
   // Bytes that the log usually takes, rounded up to the block size, at least 64 KiB. When it has so much, space in it is
   // freed and used again.

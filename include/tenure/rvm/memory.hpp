@@ -66,9 +66,10 @@ class memory {
   backup_report backup(const std::string& directory, const backup_options& how = {});
 
   // For layers above (segment_options::member): the members in the order in which they were made; what ends the making of
-  // one; and what undoes it, before its file is removed. Durable on return.
+  // one; and what undoes it, before its file is removed. Durable on return, unless `durably` is false: then with whatever makes the
+  // log's manifest durable next.
   [[nodiscard]] std::vector<segment_member> members() const;
-  void confirm_member(const std::string& path);
+  void confirm_member(const std::string& path, bool durably = true);
   void drop_member(const std::string& path);
   // Reads a segment and compares every page of its file with its checksum. Returns the offsets of damaged pages. Changes
   // still in the log are written out first; a memory that only reads leaves out the pages that recovery will write anew.

@@ -87,6 +87,9 @@ struct options {
   // Told of each damaged page that truncation meets because part of it was changed, once. In the thread that truncates, with
   // its locks held: it must not use this memory, and what it throws is dropped. See also statistics::damaged_pages.
   callback<void(const damaged_page&)> on_damage = {};
+  // For layers above: a member that is made together with the log, if the log is made. That takes fewer syncs. It lies in the
+  // log's directory. nullptr: none. Only read while the memory is opened.
+  const new_segment* first_member = nullptr;
   // The storage; nullptr: the machine's own. For tests on a simulated disk.
   os::disk* disk = nullptr;
   // For tests; nullptr: the usual ones (src/records/thresholds.hpp). Only read while the memory is opened.

@@ -23,6 +23,12 @@ struct segment_options {
   bool member = false;
 };
 
+// A segment that is to be made.
+struct new_segment {
+  std::string path;
+  segment_options how;
+};
+
 using segment_identity = std::array<std::byte, 16>;  // random; of one segment and of its copies
 
 // What a segment says of itself.

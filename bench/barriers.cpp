@@ -51,8 +51,7 @@ void scattered(std::vector<update>& to, std::uint64_t n, std::uint32_t records) 
 }
 void same_pages(std::vector<update>& to, std::uint64_t n, std::uint32_t records) {
   to.clear();
-  for (std::uint32_t i = 0; i < 8; ++i)
-    to.push_back({records / 8 * i, static_cast<std::uint32_t>(n % 16), n + 1});
+  for (std::uint32_t i = 0; i < 8; ++i) to.push_back({records / 8 * i, static_cast<std::uint32_t>(n % 16), n + 1});
 }
 
 const std::vector<transaction_case> all_cases{
@@ -175,7 +174,8 @@ int main(int argc, char** argv) {
   app.option("--contenders", how.contenders, "only these").separated_by_commas();
   app.option("--cases", how.cases, "only these: scattered, hot, scattered-durable").separated_by_commas();
   app.option("--records", how.records, "of 128 bytes").shows_default();
-  app.option("--transactions", how.transactions, "measured in a run; a hundredth of it if they are durable").shows_default();
+  app.option("--transactions", how.transactions, "measured in a run; a hundredth of it if they are durable")
+      .shows_default();
   add_common_options(app, how);
   if (const auto status = app.parse_or_print(argc, argv)) return *status;
   if (how.quick) how.repeat = 3, how.transactions = std::min(how.transactions, 2'000u);
@@ -184,7 +184,8 @@ int main(int argc, char** argv) {
     const benchmark_run running("bench_barriers", how);
     bool good = true;
     for (const transaction_case& of : all_cases)
-      if (how.cases.empty() || std::ranges::find(how.cases, of.name) != how.cases.end()) good = run_case(how, of) && good;
+      if (how.cases.empty() || std::ranges::find(how.cases, of.name) != how.cases.end())
+        good = run_case(how, of) && good;
     return good;
   });
 }

@@ -25,7 +25,8 @@ class lmdb_contender : public contender {
   std::string setting() const override { return "integer keys; lazy: MDB_NOSYNC"; }
   void create(const setup& how) override {
     check(mdb_env_create(&environment_), "env_create");
-    check(mdb_env_set_mapsize(environment_, (std::size_t{256} << 20) + 8 * how.records * sizeof(record)), "set_mapsize");
+    check(mdb_env_set_mapsize(environment_, (std::size_t{256} << 20) + 8 * how.records * sizeof(record)),
+          "set_mapsize");
     check(mdb_env_open(environment_, how.directory.c_str(), how.durable ? 0 : MDB_NOSYNC, 0600), "env_open");
     MDB_txn* const txn = begin(0);
     check(mdb_dbi_open(txn, nullptr, MDB_CREATE | MDB_INTEGERKEY, &table_), "dbi_open");

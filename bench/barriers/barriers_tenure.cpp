@@ -108,7 +108,9 @@ std::unique_ptr<contender> make(rvm::write_barriers barriers, const char* settin
 std::unique_ptr<contender> make_recoverable_memory() { return std::make_unique<rvm_contender>(); }
 std::unique_ptr<contender> make_store() { return make(rvm::tracking_mechanism::choose, "the library chooses"); }
 std::unique_ptr<contender> make_store_traps() { return make(rvm::tracking_mechanism::traps, "each page is trapped"); }
-std::unique_ptr<contender> make_store_hot() { return make(rvm::tracking_mechanism::hot, "what was written stays open"); }
+std::unique_ptr<contender> make_store_hot() {
+  return make(rvm::tracking_mechanism::hot, "what was written stays open");
+}
 std::unique_ptr<contender> make_store_notes() { return make(rvm::tracking_mechanism::scan, "the kernel's notes"); }
 std::unique_ptr<contender> make_store_copies() {
   return make(rvm::tracking_mechanism::private_copies, "private copies are compared");

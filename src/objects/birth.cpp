@@ -163,30 +163,6 @@ void birth::share(transient_block& y) {
   y.is_shared = true;
 }
 
-transient_block& birth::make_transient_block(std::uint64_t block, std::uint64_t span, block_kind kind, memory where) {
-  assert(kind == block_kind::large || span == 1);
-  if (transient_block* const known = map_.find_transient_block(block)) {
-    assert(kind != block_kind::large && known->kind == kind);
-    if (where == memory::reused) note_reused(*known);
-    return *known;
-  }
-  auto made = std::make_unique<transient_block>();
-  made->first = block;
-  made->span = static_cast<std::uint32_t>(span);
-  made->kind = kind;
-  all_.insert(made.get());
-  map_.set_transient_block(block, span, made.get());
-  transient_block& y = *made.release();
-  if (where == memory::reused) note_reused(y);
-  return y;
-}
-
-void birth::note_reused(transient_block& y) {
-  if (y.is_reused) return;
-  reused_.insert(&y);
-  y.is_reused = true;
-}
-
 bool birth::next_hole(area& in) {
   if (in.holes.empty()) return false;
   std::tie(in.next, in.limit) = in.holes.back();

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <memory>
 #include <utility>
 
 #include "log/invariant.hpp"
@@ -234,6 +235,30 @@ void birth::check_classes() const {
   }
   for (const transient_block* y : all_)
     require_invariant(y->cursors == (cursors.contains(y) ? cursors.at(y) : 0), "the cursors in a block are counted");
+}
+
+transient_block& birth::make_transient_block(std::uint64_t block, std::uint64_t span, block_kind kind, memory where) {
+  assert(kind == block_kind::large || span == 1);
+  if (transient_block* const known = map_.find_transient_block(block)) {
+    assert(kind != block_kind::large && known->kind == kind);
+    if (where == memory::reused) note_reused(*known);
+    return *known;
+  }
+  auto made = std::make_unique<transient_block>();
+  made->first = block;
+  made->span = static_cast<std::uint32_t>(span);
+  made->kind = kind;
+  all_.insert(made.get());
+  map_.set_transient_block(block, span, made.get());
+  transient_block& y = *made.release();
+  if (where == memory::reused) note_reused(y);
+  return y;
+}
+
+void birth::note_reused(transient_block& y) {
+  if (y.is_reused) return;
+  reused_.insert(&y);
+  y.is_reused = true;
 }
 
 }  // namespace tenure::heap

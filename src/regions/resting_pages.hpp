@@ -145,11 +145,11 @@ class resting_pages {
   tracked_pages& pages_;
   const write_barriers mode_;
   const thresholds& limits_;
-  std::vector<page_number> resting_;   // and some that rest no more; each once
-  std::vector<opened_page> opened_;    // a short while ago
-  std::vector<announced_page> last_;   // to the last transaction
-  std::vector<page_number> audit_;     // by this transaction, ascending
-  std::size_t next_ = 0;               // of resting_, to be audited
+  std::vector<page_number> resting_;  // and some that rest no more; each once
+  std::vector<opened_page> opened_;   // a short while ago
+  std::vector<announced_page> last_;  // to the last transaction
+  std::vector<page_number> audit_;    // by this transaction, ascending
+  std::size_t next_ = 0;              // of resting_, to be audited
   std::uint64_t commits_ = 0;
 };
 

@@ -26,8 +26,8 @@ struct tracked_page {
   // region is not open as a whole.
   std::atomic<bool> open;
   std::atomic<bool> untracked;
-  std::atomic<bool> listed;         // in opened_pages
-  std::atomic<std::uint32_t> next;  // there
+  std::atomic<bool> listed;          // in opened_pages
+  std::atomic<std::uint32_t> next;   // there
   std::atomic<std::uint64_t> cards;  // with barriers: of its 64 cards, those with announced stores
   // The rest belongs to the holder of the automatic right.
   bool hot;                    // stays open between transactions

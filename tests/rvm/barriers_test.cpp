@@ -35,8 +35,8 @@ class barriers : public ::testing::Test {
     o.limits = &limits;
     o.on_unseen_store = std::move(observer);
     memory.emplace("/log", o);
-    region_ = memory->map("/segment",
-                          {.create_length = pages * page, .tracking = tracking_mode::automatic, .barriers = how});
+    region_ =
+        memory->map("/segment", {.create_length = pages * page, .tracking = tracking_mode::automatic, .barriers = how});
   }
   void close() {
     region_ = {};
@@ -237,7 +237,8 @@ TEST_F(barriers, threads_and_signal_handlers_announce) {
   open(write_barriers::cards);
   open_pages(8);
   written_by_handler = &word(5, 5);
-  struct sigaction how {}, old {};
+  struct sigaction how {
+  }, old{};
   how.sa_handler = [](int) { change(*written_by_handler) = 55; };
   ASSERT_EQ(::sigaction(SIGUSR1, &how, &old), 0);
   transact([&] {
@@ -280,9 +281,8 @@ TEST_F(barriers, memory_is_bounded_after_a_pass_over_everything) {
 
 TEST_F(barriers, options_that_exclude_them_are_refused) {
   open(write_barriers::none);
-  expect_error(errc::bad_option, {"/other", "barriers"}, [&] {
-    (void)memory->map("/other", {.create_length = page, .barriers = write_barriers::announced});
-  });
+  expect_error(errc::bad_option, {"/other", "barriers"},
+               [&] { (void)memory->map("/other", {.create_length = page, .barriers = write_barriers::announced}); });
   expect_error(errc::bad_option, {"/other", "strict"}, [&] {
     (void)memory->map("/other", {.create_length = page,
                                  .tracking = tracking_mode::automatic,

@@ -82,9 +82,10 @@ class user {
     how.background = false;
     how.limits = &plan_.limits;
     memory_.emplace("/log", how);
-    map_options what{
-        .tracking = tracking_mode::automatic, .force_mechanism = plan_.mechanism, .tracking_strict = plan_.strict,
-        .barriers = plan_.barriers};
+    map_options what{.tracking = tracking_mode::automatic,
+                     .force_mechanism = plan_.mechanism,
+                     .tracking_strict = plan_.strict,
+                     .barriers = plan_.barriers};
     const std::size_t cut = plan_.pages / 3 * page;
     what.create_length = plan_.pages * page;
     what.length = cut;

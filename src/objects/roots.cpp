@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include <tenure/barriers.hpp>
 #include <tenure/error.hpp>
 
 #include "objects/database_state.hpp"
@@ -21,12 +22,12 @@ void database_state::add_root(std::string_view root_name, void* object) {
     auto* const larger = make_array<root_entry>(capacity);
     std::copy_n(table.entries, table.count, larger);
     if (table.entries != nullptr) retire(table.entries);
-    table.entries = larger;
-    table.capacity = capacity;
+    change(table.entries) = larger;
+    change(table.capacity) = capacity;
   }
   assert(table.count < table.capacity && map->contains(reinterpret_cast<address>(object)));
-  table.entries[table.count] = {make_text(root_name), object};
-  ++table.count;
+  change(table.entries[table.count]) = {make_text(root_name), object};
+  ++change(table.count);
   names->added(table);
 }
 
@@ -37,8 +38,8 @@ void database_state::remove_root(std::string_view root_name) {
     throw error(errc::no_such_root, file + ": has no root named \"" + std::string(root_name) + "\"");
   retire(found->name.text);
   names->removing(table, *found);
-  *found = table.entries[table.count - 1];
-  table.entries[--table.count] = {};
+  change(*found) = table.entries[table.count - 1];
+  change(table.entries[--change(table.count)]) = {};
 }
 
 }  // namespace tenure

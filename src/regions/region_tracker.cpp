@@ -91,7 +91,9 @@ bool region_tracker::recoverable_differences(page_number page, compared which) {
   const std::byte* const now = pages_.range_of(page).address;
   stretches_.clear();
   all_counts_ = true;
-  if (barriers_ == write_barriers::cards && which == compared::as_announced && finders_.is_wholly_announced(page)) {
+  const bool by_cards =
+      barriers_ == write_barriers::cards && which == compared::as_announced && finders_.is_wholly_announced(page);
+  if (by_cards) {
     if (!difference_.compare_cards(now, committed_.of(page), pages_.page_size, finders_.announced_cards(page)))
       return false;
   } else if (!difference_.compare(now, committed_.of(page), pages_.page_size)) {
@@ -101,6 +103,8 @@ bool region_tracker::recoverable_differences(page_number page, compared which) {
     parts_.clear();
     filter->recoverable_parts(pages_.range_of(page), parts_);
     all_counts_ = parts_.size() == 1 && parts_.front().length == pages_.page_size;
+    // All of such a page is remembered: an unseen store on it would never be found.
+    if (by_cards && !all_counts_) (void)difference_.compare(now, committed_.of(page), pages_.page_size);
     for (const memory_range& part : parts_)
       difference_.add_stretches(static_cast<std::uint32_t>(part.address - now),
                                 static_cast<std::uint32_t>(part.end() - now), stretches_);
@@ -134,11 +138,13 @@ void region_tracker::report_unseen(page_number page, const stretch& first) const
                                       "tenure::announce_store first");
 }
 
-// An audited page has unseen stores if it differs at all; in checking mode, any page where the cards that differ were not all
-// announced.
+// An audited page has unseen stores if it differs at all. In checking mode, where all pages are audited, a page has them if
+// the cards that differ were not all announced.
 void region_tracker::look_for_unseen_stores(page_number page) const {
-  if (finders_.is_audited(page)) return report_unseen(page, stretches_.front());
-  if (barriers_ != write_barriers::checking) return;
+  if (barriers_ != write_barriers::checking) {
+    if (finders_.is_audited(page)) report_unseen(page, stretches_.front());
+    return;
+  }
   const std::uint64_t announced = finders_.announced_cards(page);
   const auto unseen = std::ranges::find_if(
       stretches_, [&](const stretch& s) { return (pages_.cards_of(s.from, s.to) & ~announced) != 0; });
@@ -272,7 +278,7 @@ void region_tracker::committed(std::span<const memory_range> changes) noexcept {
     finders_.note(c.page, c.differs, transaction_);
     if (!c.differs) continue;
     ++written;
-    // Copying the page, too, where all that differs was collected took 1 us for four pages.
+    // Nothing else differs, or all that does was collected: the rest of the page need not be copied.
     if (!committed_.has_before_image(c.page) || !c.all_counts)
       committed_.remember(c.page);
     else

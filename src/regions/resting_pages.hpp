@@ -44,6 +44,7 @@ class resting_pages {
   void add_audited(std::vector<page_number>& candidates) {
     const auto mark = [&](bool yes) {
       for (const page_number page : candidates) pages_[page].marked = yes;
+      if (mode_ == write_barriers::checking) return;  // all are audited
       for (const announced_page& each : last_) pages_[each.page].marked = yes;
     };
     mark(true);

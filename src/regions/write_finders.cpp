@@ -109,10 +109,15 @@ void write_finders::keep_open(page_number page) noexcept {
   if (!is_open_whole()) hot_.keep(page);
 }
 
-// With traps, pages that are written again and again would be hot: eight of them, in a region of 10 000 pages, took 4 us a
-// transaction then, and 70 while the region stayed open as a whole.
+// With traps, pages that are written again and again would be hot.
 void write_finders::note_commit(std::uint64_t written) noexcept {
   const protection_guard lock(pages_.protection);
+  // A region that was opened early has more pages in memory later. Counting them costs as much as a scan.
+  constexpr std::uint32_t transactions_a_count = 32;
+  if (is_open_whole() && ++since_count_ == transactions_a_count) {
+    since_count_ = 0;
+    present_ = count_present(pages_.count);
+  }
   const std::uint64_t closed = traps_.cost(present_, std::exchange(trapped_if_closed_, 0)) + hot_pages::cost(written);
   const bool closed_is_cheaper = closed < used()->cost(present_, written);
   cheaper_closed_ = closed_is_cheaper ? cheaper_closed_ + 1 : 0;
@@ -203,7 +208,7 @@ bool write_finders::open_whole(const protection_guard& lock, write_finder& with)
     return false;
   }
   ++count_.whole_openings;
-  cheaper_closed_ = 0;
+  cheaper_closed_ = since_count_ = 0;
   return true;
 }
 

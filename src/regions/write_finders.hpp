@@ -133,7 +133,8 @@ class write_finders {
 
   // For choosing, with the protection lock: traps of earlier transactions, which fade; at how many to look next.
   std::uint64_t debt_ = 0, next_look_;
-  std::uint64_t present_ = 0;            // pages in memory when the region was opened as a whole
+  std::uint64_t present_ = 0;            // pages in memory when they were last counted
+  std::uint32_t since_count_ = 0;        // transactions, while the region is open as a whole
   std::uint64_t trapped_if_closed_ = 0;  // pages of this transaction that traps would have found
   std::uint32_t cheaper_closed_ = 0;     // transactions in a row that traps would have served better
 };

@@ -201,6 +201,19 @@ TEST_F(barriers, checking_refuses_commits_with_unseen_stores) {
   expect_error(errc::unseen_store, {std::to_string(40 * page + 160)}, [&] { last.commit(commit_mode::no_flush); });
 }
 
+// Also on a page that was announced to the transaction before, and is compared by cards for that.
+TEST_F(barriers, checking_compares_all_pages_at_every_commit) {
+  open(write_barriers::checking);
+  for (std::uint64_t n = 1; n < 5; ++n) {
+    transact([&] { change(word(2)) = n; });
+    transaction tx = memory->begin_automatic();
+    word(2, 20) = 5;
+    expect_error(errc::unseen_store, {}, [&] { tx.commit(commit_mode::no_flush); });
+    tx.abort();
+    EXPECT_EQ(word(2, 20), 0U);
+  }
+}
+
 TEST_F(barriers, an_announced_store_outside_of_a_transaction_is_stray) {
   open(write_barriers::announced);
   open_pages(2);

@@ -52,7 +52,7 @@ double copy_durably(const std::filesystem::path& from, const std::filesystem::pa
 class backed_up {
  public:
   explicit backed_up(const program_options& how)
-      : how_(how), source_(how.directory / "backup-source"), target_(how.directory / "backup-target") {
+      : source_(how.directory / "backup-source"), target_(how.directory / "backup-target") {
     std::filesystem::create_directories(source_);
     opened_.emplace(store_in(source_));
     append(*opened_, opened_->root<book>("book"), how.memory / sizeof(sheet));
@@ -106,7 +106,6 @@ class backed_up {
     return {{"commits_per_s", static_cast<double>(done) / (milliseconds_since(start) / 1e3)}};
   }
 
-  const program_options& how_;
   const std::filesystem::path source_, target_;
   std::optional<store> opened_;
   std::uint64_t* counter_ = nullptr;

@@ -25,9 +25,10 @@ std::vector<std::shared_ptr<log_file>> open_files(os::disk& disk, const std::str
       files.push_back(log_file::open(disk, file, access, of.log_id, listed));
     } catch (const error& e) {
       if (e.code() != std::errc::no_such_file_or_directory) throw;
+      std::string text = file;
+      text.append(": this file of the log ").append(path);
       throw error(errc::damaged,
-                  file + ": this file of the log " + path +
-                      " is missing; put it back, or restore log and segments from a backup, of one moment");
+                  text.append(" is missing; put it back, or restore log and segments from a backup, of one moment"));
     }
   }
   return files;

@@ -139,6 +139,9 @@ typedef struct {
 #define RVM_COALESCE_TRANS 2
 #define RVM_ALL_OPTIMIZATIONS (RVM_COALESCE_RANGES | RVM_COALESCE_TRANS)
 #define RVM_MAP_PRIVATE 8 /* regions are paged in from the segment on demand, not read in when they are mapped */
+/* In regions that are mapped while it is set, rvm_announce_store declares ranges, and so does each store of a program that is
+ * compiled with barriers (docs/barriers.md). rvm_set_range may be used beside it. Not in the original. */
+#define RVM_BARRIERS 16
 
 typedef struct {
   rvm_struct_id_t struct_id;
@@ -231,6 +234,14 @@ extern rvm_return_t rvm_begin_transaction(rvm_tid_t* tid, rvm_mode_t mode);
 /* Declares that [dest, dest+length), in one region, is about to change. RVM_EINIT, RVM_ETID, RVM_ENOT_MAPPED,
  * RVM_ENO_MEMORY. */
 extern rvm_return_t rvm_set_range(rvm_tid_t* tid, void* dest, rvm_length_t length);
+/* Declares that these bytes are about to change, if they are in a region with RVM_BARRIERS, in the newest open transaction
+ * that the calling thread has begun. Does nothing elsewhere, or without such a transaction. Not in signal handlers. If memory
+ * is too short to keep the old value, the process ends. Not in the original. */
+extern void rvm_announce_store(const void* at, rvm_length_t length);
+/* For the run-time of compiled barriers: calls `begins` for all regions with RVM_BARRIERS, now and when they are mapped, and
+ * `ends` when they are unmapped. */
+extern void rvm_watch_stores(void (*begins)(const void* at, rvm_length_t length),
+                             void (*ends)(const void* at, rvm_length_t length));
 /* rvm_set_range, then copies. */
 extern rvm_return_t rvm_modify_bytes(rvm_tid_t* tid, void* dest, const void* src, rvm_length_t length);
 

@@ -18,8 +18,11 @@ namespace tenure {
 
 #pragma GCC visibility push(default)  // libtenure.so exports it
 
-// The program is about to write to these bytes. Thread-safe and async-signal-safe. Memory that is in no region with
-// barriers costs a few comparisons. Outside of transactions it allows nothing: the write is a stray one, as ever.
+// The program is about to write to these bytes. Thread-safe. Memory that is in no region with barriers costs a few
+// comparisons. Outside of transactions it allows nothing: the write is a stray one, as ever.
+// In automatically tracked regions it is async-signal-safe. In others it declares the bytes, as transaction::set_range, in the
+// newest open transaction that the calling thread has begun: not in signal handlers, and if memory is too short for the old
+// value, the process ends [rvm.barriers.declared].
 void announce_store(const void* at, std::size_t length) noexcept;
 
 namespace detail {

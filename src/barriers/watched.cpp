@@ -21,8 +21,12 @@ namespace detail {
 }  // namespace tenure
 // NOLINTEND(readability-redundant-declaration)
 
-// Of other run-times that look at stores.
 extern "C" {
+// Of librvm, which hides what it has of tenure.
+[[gnu::weak]] void rvm_announce_store(const void* at, unsigned long length);
+[[gnu::weak]] void rvm_watch_stores(void (*begins)(const void* at, unsigned long length),
+                                    void (*ends)(const void* at, unsigned long length));
+// Of other run-times that look at stores.
 [[gnu::weak]] void __asan_init();
 [[gnu::weak]] void __tsan_init();
 }
@@ -33,7 +37,7 @@ constinit std::atomic<std::uintptr_t> lowest{~std::uintptr_t{0}}, highest{0};
 
 namespace {
 
-// All are called with tenure's lock held.
+// All are called with a lock of tenure's or librvm's held.
 void begins(const void* at, std::size_t length) noexcept {
   const auto from = reinterpret_cast<std::uintptr_t>(at);
   if (&mark_watched != nullptr) mark_watched(from, from + length);
@@ -55,6 +59,7 @@ void start(int, char**, char**) {
     give_up("tenure: barriers that are compiled in need libc as a shared library: link without -static\n");
   if (&reserve_shadow != nullptr) reserve_shadow();
   if (&detail::tell_watched_memory != nullptr) detail::tell_watched_memory({begins, ends});
+  if (&rvm_watch_stores != nullptr) rvm_watch_stores(begins, ends);
 }
 
 // Before the constructors of all shared libraries.
@@ -64,6 +69,7 @@ void start(int, char**, char**) {
 
 void announce(const void* at, std::size_t length) noexcept {
   if (&announce_store != nullptr) announce_store(at, length);
+  if (&rvm_announce_store != nullptr) rvm_announce_store(at, length);
 }
 
 }  // namespace tenure::barriers

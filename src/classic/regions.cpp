@@ -2,7 +2,10 @@
 //
 // rvm_map and rvm_unmap. Segments are raw files: every byte of the file is data.
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
+
+#include <tenure/barriers.hpp>
 
 #include "classic/codes.hpp"
 #include "classic/library.hpp"
@@ -13,6 +16,9 @@
 namespace tenure::classic {
 
 namespace {
+
+// What rvm_watch_stores was given.
+std::atomic<void (*)(const void*, rvm_length_t)> region_begins, region_ends;
 
 // The length of the file, in whole blocks [classic.map.length]. A program may declare a device as shorter than it is.
 std::uint64_t usable_length(const os::file& file, rvm_offset_t declared) {
@@ -51,6 +57,7 @@ rvm_return_t map_region(library& in, rvm_region_t& region, const rvm_options_t* 
   how.address = region.vmaddr;
   how.raw = true;
   how.copy_in = (in.options.flags & RVM_MAP_PRIVATE) == 0 && region.no_copy != rvm_true;
+  if ((in.options.flags & RVM_BARRIERS) != 0) how.barriers = rvm::write_barriers::announced;
   in.regions.push_back({log()->map(region.data_dev, how), region.data_dev});
   const rvm::region& made = in.regions.back().memory;
   region.offset = {0, from};
@@ -88,4 +95,15 @@ rvm_return_t rvm_unmap(rvm_region_t* region) {
     l.regions.remove_if([&](const mapped_region& r) { return &r == found; });
     return RVM_SUCCESS;
   });
+}
+
+void rvm_announce_store(const void* at, rvm_length_t length) { tenure::announce_store(at, length); }
+
+void rvm_watch_stores(void (*begins)(const void* at, rvm_length_t length),
+                      void (*ends)(const void* at, rvm_length_t length)) {
+  region_begins = begins;
+  region_ends = ends;
+  tenure::detail::tell_watched_memory(
+      {.begins = [](const void* at, std::size_t n) noexcept { region_begins.load()(at, n); },
+       .ends = [](const void* at, std::size_t n) noexcept { region_ends.load()(at, n); }});
 }

@@ -77,6 +77,16 @@ void detail::tell_watched_memory(const watched_memory& to) noexcept {
 
 namespace rvm {
 
+namespace {
+
+constinit thread_local unsigned own = 0;
+
+}  // namespace
+
+own_stores::own_stores() noexcept { ++own; }
+own_stores::~own_stores() { --own; }
+bool own_stores::are_made() noexcept { return own != 0; }
+
 void announced_range::begin(std::byte* base, std::size_t length, store_listener& to) {
   end();
   const std::scoped_lock lock(changing);

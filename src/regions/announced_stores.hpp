@@ -33,4 +33,16 @@ class announced_range {
   int slot_ = -1;
 };
 
+// While one exists, the thread's stores are the library's own, which has declared them: functions of libc announce them, too,
+// if the program interposes them.
+class own_stores {
+ public:
+  own_stores() noexcept;
+  ~own_stores();
+  own_stores(const own_stores&) = delete;
+  own_stores& operator=(const own_stores&) = delete;
+  // Whether the calling thread has one.
+  [[nodiscard]] static bool are_made() noexcept;
+};
+
 }  // namespace tenure::rvm

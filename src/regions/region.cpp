@@ -5,6 +5,7 @@
 
 #include "log/invariant.hpp"
 #include "os/virtual_memory.hpp"
+#include "regions/declared_stores.hpp"
 #include "regions/region_tracker.hpp"
 
 namespace tenure::rvm {

@@ -20,6 +20,7 @@
 
 namespace tenure::rvm {
 
+class declared_stores;
 class region_mapper;
 class region_tracker;
 
@@ -44,6 +45,7 @@ struct region_state {
   std::byte* shadow = nullptr;  // checking mode: the committed image
   std::unique_ptr<region_tracker>
       tracker;  // automatic tracking; kept when unmapped, because a fault handler may be in it
+  std::unique_ptr<declared_stores> declares;  // with barriers, if ranges are declared
   std::once_flag asked_ahead;
   ahead_reader reading_ahead;
 

@@ -8,6 +8,7 @@
 #include "os/asymmetric_fence.hpp"
 #include "os/process.hpp"
 #include "os/virtual_memory.hpp"
+#include "regions/declared_stores.hpp"
 #include "regions/open_segment.hpp"
 #include "replay/recovery.hpp"
 
@@ -35,11 +36,15 @@ std::shared_ptr<region_state> region_mapper::map(const std::string& segment_path
   if (tracked && want.copy_in)
     throw error(errc::bad_option,
                 segment_path + ": automatic tracking needs a mapping of the file; map the region without copy_in");
-  if (want.barriers != write_barriers::none && (!tracked || want.tracking_strict))
-    throw error(errc::bad_option,
-                segment_path +
-                    ": barriers need automatic tracking, and leave pages open, which strict tracking "
-                    "excludes; map the region with tracking_mode::automatic, and without tracking_strict");
+  if (want.barriers != write_barriers::none && want.tracking_strict)
+    throw error(
+        errc::bad_option,
+        segment_path +
+            ": barriers leave pages open, which strict tracking excludes; map the region without tracking_strict");
+  if (want.barriers == write_barriers::cards && !tracked)
+    throw error(errc::bad_option, segment_path +
+                                      ": cards are of pages that are compared; where ranges are declared, barriers "
+                                      "declare exact bytes: map the region with write_barriers::announced");
   const std::scoped_lock lock(mutex_);
   if (want.create_length != 0 && !want.raw && !opening_.is_read_only() &&
       !how_.disk.exists(os::absolute_path(segment_path)))
@@ -95,6 +100,8 @@ std::shared_ptr<region_state> region_mapper::map(const std::string& segment_path
     made->explained = os::fault_range(made->base, made->capacity, in->path(), want.offset, made->tracker.get());
     if (made->tracker != nullptr && !os::is_known(made->explained))
       throw error(errc::bad_option, segment_path + ": there are too many regions to track one more automatically");
+    if (want.barriers != write_barriers::none && !tracked && !opening_.is_read_only())
+      made->declares = std::make_unique<declared_stores>(*made, writing_->users, want.barriers);
     if (opening_.is_read_only()) apply_log(*made);
     if (checking_.on && made->tracker == nullptr) {
       checking_.shadows = true;
@@ -181,6 +188,7 @@ void region_mapper::unmap_memory(region_state& what) noexcept {
   what.explained = {};
   what.reading_ahead.end();
   if (what.tracker != nullptr) what.tracker->release();
+  if (what.declares != nullptr) what.declares->end();
   if (what.shadow != nullptr) os::unmap(what.shadow, what.capacity);
   if (what.base != nullptr) os::unmap(what.base, what.capacity);
   what.shadow = nullptr;

@@ -15,23 +15,12 @@
 #include "records/page_queue.hpp"
 #include "regions/opening.hpp"
 #include "regions/region.hpp"
+#include "regions/region_users.hpp"
 #include "regions/tracked_regions.hpp"
 #include "replay/truncator.hpp"
 #include "segments/segment_table.hpp"
 
 namespace tenure::rvm {
-
-// Who declares ranges in regions.
-class region_users {
- public:
-  // How many open transactions use the region.
-  [[nodiscard]] virtual std::size_t users_of(const region_state& what) const = 0;
-  // The pages on which open transactions have declared ranges.
-  [[nodiscard]] virtual page_set referenced_pages() = 0;
-
- protected:
-  ~region_users() = default;
-};
 
 // What checking mode does to regions (checking.cpp).
 struct checking_mode {

@@ -14,6 +14,7 @@
 #include "os/process.hpp"
 #include "os/system_error.hpp"
 #include "os/virtual_memory.hpp"
+#include "regions/announced_stores.hpp"
 #include "regions/region_tracker.hpp"
 #include "replay/truncator.hpp"
 #include "transactions/checking.hpp"
@@ -140,6 +141,7 @@ void transaction_state::merge() {
 }
 
 void transaction_state::put_back_old_values() noexcept {
+  const own_stores unannounced;
   for (auto old = undo_.rbegin(); old != undo_.rend(); ++old)
     std::memcpy(old->at, saved_.data() + old->saved, old->length);
 }
@@ -169,8 +171,9 @@ std::unique_lock<std::mutex> transaction_state::lock_for_checking() const {
   return std::unique_lock(owner_.list_lock());
 }
 
-void transaction_state::begin(std::uint64_t id, restore_mode mode) noexcept {
+void transaction_state::begin(std::uint64_t id, restore_mode mode, std::uint64_t thread) noexcept {
   id_.store(id, std::memory_order_relaxed);
+  thread_.store(thread, std::memory_order_relaxed);
   mode_.store(mode, std::memory_order_relaxed);
 }
 
@@ -241,6 +244,7 @@ commit_image transaction_state::prepare(bool lazy) {
       merge();
     }
     if (owner_.parts().checking.on) require_declared_writes_only(owner_, *this);
+    owner_.require_declared_stores();
   } catch (...) {
     preparing_ = false;
     undo_prepare();

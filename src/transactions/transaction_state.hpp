@@ -51,7 +51,7 @@ class transaction_state : public commit_source {
   [[nodiscard]] transaction_table& owner() const { return owner_; }
 
   // What the program does with a transaction.
-  void begin(std::uint64_t id, restore_mode mode) noexcept;
+  void begin(std::uint64_t id, restore_mode mode, std::uint64_t thread) noexcept;
   void set_range(std::byte* from, std::size_t length);
   void hold(std::byte* from, std::size_t length);
   void write_bulk(region_state& in, std::size_t offset, std::span<const os::const_bytes> from);
@@ -72,6 +72,8 @@ class transaction_state : public commit_source {
 
   // For queries, from any thread.
   [[nodiscard]] std::uint64_t id() const { return id_.load(std::memory_order_relaxed); }
+  // The number of the thread that has begun it.
+  [[nodiscard]] std::uint64_t thread() const { return thread_.load(std::memory_order_relaxed); }
   [[nodiscard]] open_transaction describe() const;                  // with the list's lock held
   [[nodiscard]] virtual bool uses(const region_state& in) const;    // with the list's lock held
   void add_touched_to(page_set& pages) { touched_.add_to(pages); }  // with the list's lock held
@@ -156,7 +158,7 @@ class transaction_state : public commit_source {
   transaction_table& owner_;
   // True: the object belongs to an open transaction. False: any thread may take it for a new one.
   std::atomic<bool> open_{false};
-  std::atomic<std::uint64_t> id_{0};
+  std::atomic<std::uint64_t> id_{0}, thread_{0};
   std::atomic<restore_mode> mode_{restore_mode::restore};
   std::string label_;  // changed under the list's lock
   // Declared ranges. The first merged_ of them are sorted, disjoint and not adjacent. The others are in the order of

@@ -2,9 +2,11 @@
 #include "transactions/transaction_table.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "log/invariant.hpp"
 #include "os/fault.hpp"
+#include "regions/announced_stores.hpp"
 
 namespace tenure::rvm {
 
@@ -19,6 +21,15 @@ struct used_before {
 };
 template <class T>
 thread_local used_before<T> hint;
+
+// Of this thread, in this process: never used again.
+std::uint64_t thread_number() {
+  static constinit std::atomic<std::uint64_t> last{0};
+  static constinit thread_local std::uint64_t own = 0;
+  if (own == 0) [[unlikely]]
+    own = ++last;
+  return own;
+}
 
 }  // namespace
 
@@ -46,7 +57,7 @@ transaction_state& transaction_table::begin(restore_mode mode) {
   parts_.of.require_writable();
   parts_.writer.require_usable();
   transaction_state& tx = claim(explicit_);
-  tx.begin(next_id(), mode);
+  tx.begin(next_id(), mode, thread_number());
   return tx;
 }
 
@@ -61,7 +72,7 @@ transaction_state& transaction_table::begin_automatic() {
     parts_.writer.require_usable();
     parts_.tracked.begin();
     transaction_state& tx = claim(automatic_);
-    tx.begin(next_id(), restore_mode::restore);
+    tx.begin(next_id(), restore_mode::restore, thread_number());
     parts_.tracked.begun();
     return tx;
   } catch (...) {
@@ -133,6 +144,47 @@ page_set transaction_table::referenced_pages() {
   }
   pages.sort();
   return pages;
+}
+
+transaction_table::own_transactions transaction_table::find_own() const {
+  const std::scoped_lock lock(list_mutex_);
+  own_transactions own;
+  for_each_open([&](transaction_state& tx) {
+    if (tx.thread() != thread_number()) return;
+    ++own.count;
+    if (own.newest == nullptr || own.newest->id() < tx.id()) own.newest = &tx;
+  });
+  return own;
+}
+
+// Mostly the transaction is the explicit one that the thread began last, which is found without the lock. If an automatic one
+// is newer, either may have the range: both are of this thread.
+void transaction_table::declare_store(region_state& in, std::byte* at, std::size_t length,
+                                      write_barriers how) noexcept {
+  if (own_stores::are_made()) return;
+  const own_stores unannounced;
+  const used_before<explicit_transaction>& last = hint<explicit_transaction>;
+  if (how != write_barriers::checking && last.memory == parts_.of.number() && last.transaction->is_open() &&
+      last.transaction->thread() == thread_number())
+    return last.transaction->set_range(at, length);
+  const own_transactions own = find_own();
+  if (own.newest != nullptr) own.newest->set_range(at, length);
+  if (how != write_barriers::checking || own.count == 1) return;
+  const std::scoped_lock lock(list_mutex_);
+  if (has_misplaced_) return;
+  const std::uint64_t offset = in.offset + static_cast<std::uint64_t>(at - in.base);
+  misplaced_ = in.segment_path + ": a store to the bytes from offset " + std::to_string(offset) + " on, length " +
+               std::to_string(length) + ", came from a thread that has " +
+               (own.count == 0 ? "no open transaction, and is not logged; begin one before it"
+                               : std::to_string(own.count) +
+                                     " open transactions, and was declared in the newest; end the others before it");
+  has_misplaced_ = true;
+}
+
+void transaction_table::require_declared_stores() {
+  if (!has_misplaced_.load(std::memory_order_relaxed)) return;
+  const std::scoped_lock lock(list_mutex_);
+  if (has_misplaced_.exchange(false)) throw error(errc::undeclared_write, std::exchange(misplaced_, {}));
 }
 
 }  // namespace tenure::rvm

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "regions/opening.hpp"
@@ -55,12 +56,16 @@ class transaction_table final : public region_users {
   // The program has released the memory while transactions are open. The last of them destroys it.
   void outlive(const std::shared_ptr<void>& memory);
 
+  // Throws errc::undeclared_write, once, if a store was announced that no transaction, or one of several, was to declare.
+  void require_declared_stores();
+
   // Throws if an invariant does not hold. Called while nobody uses a transaction.
   void check() const;
 
   // region_users
   [[nodiscard]] std::size_t users_of(const region_state& what) const override;
   [[nodiscard]] page_set referenced_pages() override;
+  void declare_store(region_state& in, std::byte* at, std::size_t length, write_barriers how) noexcept override;
 
  private:
   template <class T>
@@ -74,6 +79,12 @@ class transaction_table final : public region_users {
   // An object that no transaction uses, for a new one.
   template <class T>
   [[nodiscard]] T& claim(list<T>& all);
+  // The newest of the open transactions that the calling thread has begun, and their number.
+  struct own_transactions {
+    transaction_state* newest = nullptr;
+    std::size_t count = 0;
+  };
+  [[nodiscard]] own_transactions find_own() const;
   [[nodiscard]] std::uint64_t next_id() { return last_id_.fetch_add(1, std::memory_order_relaxed) + 1; }
 
   const memory_parts parts_;
@@ -81,6 +92,10 @@ class transaction_table final : public region_users {
   mutable std::mutex list_mutex_;
   list<explicit_transaction> explicit_;
   list<automatic_transaction> automatic_;
+  // Of a region with write_barriers::checking: the first announced store since the last commit that was in no transaction, or
+  // in several. Guarded by the list's lock.
+  std::atomic<bool> has_misplaced_{false};
+  std::string misplaced_;
 };
 
 }  // namespace tenure::rvm

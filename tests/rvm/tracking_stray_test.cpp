@@ -50,7 +50,7 @@ bool ended_badly(const child_end& end) {
 }
 
 void expect_stray(const child_end& end, std::uint64_t offset) {
-  EXPECT_TRUE(ended_badly(end)) << end.status;
+  EXPECT_TRUE(ended_badly(end)) << end.status << "\n" << end.output;
   for (const std::string& part : {std::string("write to recoverable memory outside of any transaction, at address 0x"),
                                   "/segment offset " + std::to_string(offset), std::string("_test(")})
     EXPECT_NE(end.output.find(part), std::string::npos) << part << "\n" << end.output;
@@ -77,7 +77,7 @@ TEST(stray_write, in_an_explicit_transaction_is_one_too) {
     w.write(7, "stray");
     return 0;
   });
-  EXPECT_TRUE(ended_badly(child.wait()));
+  expect_stray(child.wait(), 7);
 }
 
 TEST(stray_write, on_a_page_that_was_hot_is_trapped_when_strict) {
@@ -87,7 +87,7 @@ TEST(stray_write, on_a_page_that_was_hot_is_trapped_when_strict) {
     w.write(1, "stray");
     return 0;
   });
-  EXPECT_TRUE(ended_badly(child.wait()));
+  expect_stray(child.wait(), 1);
 }
 
 TEST(stray_write, is_shown_to_the_observer_first) {
@@ -100,7 +100,8 @@ TEST(stray_write, is_shown_to_the_observer_first) {
     w.write(page + 3, "stray");
     return 0;
   });
-  EXPECT_TRUE(child.wait().exited_with(42));
+  const child_end end = child.wait();
+  EXPECT_TRUE(end.exited_with(42)) << end.status << "\n" << end.output;
 }
 
 TEST(stray_write, on_a_hot_page_is_rolled_back_and_thrown) {
@@ -221,7 +222,8 @@ TEST(stray_write, finds_signals_unblocked_by_begin) {
     std::thread([&] { w.m.transact_automatically([&](transaction&) { w.write(0, "allowed"); }); }).join();
     return 0;
   });
-  EXPECT_TRUE(child.wait().exited_with(0));
+  const child_end end = child.wait();
+  EXPECT_TRUE(end.exited_with(0)) << end.status << "\n" << end.output;
 }
 
 }  // namespace

@@ -24,7 +24,10 @@ enum class tracking_mechanism {
   announced,       // set_range opens pages ahead; writes to others are trapped one by one
 };
 
-// Whether the program announces its writes to automatically tracked memory (tenure/barriers.hpp), or has its compiler do so.
+// Whether the program announces its writes (tenure/barriers.hpp), or has its compiler do so. With explicit_ranges an
+// announcement is a declaration, to the byte, in the newest open transaction that the calling thread has begun; there are no
+// cards, and `checking` has the next commit throw errc::undeclared_write if the thread had no open transaction, or several.
+// With automatic tracking:
 enum class write_barriers {
   none,  // no: they are found by means of the pages' protection
   announced,  // yes. Pages stay writable once they were written, and only those with announced writes are compared. A write that
@@ -70,8 +73,8 @@ struct map_options {
   tracking_mechanism force_mechanism = tracking_mechanism::choose;
   // true: no page is left open between transactions, so that every stray write is trapped where it happens. Slower.
   bool tracking_strict = false;
-  write_barriers barriers =
-      write_barriers::none;  // others take the place of force_mechanism, and exclude tracking_strict
+  // Others than `none` take the place of force_mechanism, and exclude tracking_strict.
+  write_barriers barriers = write_barriers::none;
 };
 
 // Bytes in memory.

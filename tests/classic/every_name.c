@@ -85,7 +85,8 @@ static void names_and_numbers(void) {
   CHECK(rvm_first_mode == 139 && restore == 140 && no_restore == 141 && no_flush == 143);
   CHECK(TRUE && !FALSE && rvm_true == 1 && rvm_false == 0);
   CHECK(sizeof RVM_VERSION < RVM_VERSION_MAX && sizeof RVM_STATISTICS_VERSION < RVM_VERSION_MAX);
-  CHECK(RVM_ALL_OPTIMIZATIONS == (RVM_COALESCE_RANGES | RVM_COALESCE_TRANS) && RVM_MAP_PRIVATE == 8);
+  CHECK(RVM_ALL_OPTIMIZATIONS == (RVM_COALESCE_RANGES | RVM_COALESCE_TRANS) && RVM_MAP_PRIVATE == 8 &&
+        RVM_BARRIERS == 16);
 }
 
 static void offsets_and_pages(void) {
@@ -160,6 +161,7 @@ static void transactions(char* device) {
   CHECK_OK(rvm_begin_transaction(&tid, restore));
   CHECK_OK(rvm_set_range(&tid, region.vmaddr, 4));
   CHECK_OK(rvm_modify_bytes(&tid, region.vmaddr, "text", 4));
+  rvm_announce_store(region.vmaddr, 4); /* the region is without RVM_BARRIERS: nothing */
   CHECK_OK(rvm_abort_transaction(&tid));
   CHECK(region.vmaddr[0] == 0);
   CHECK_OK(rvm_begin_transaction(&tid, no_restore));

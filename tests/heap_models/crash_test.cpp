@@ -13,6 +13,7 @@
 
 #include <tenure/tenure.hpp>
 
+#include "heap_models/drawn_options.hpp"
 #include "sim/disk.hpp"
 #include "support/model.hpp"
 #include "support/test_store.hpp"
@@ -92,6 +93,7 @@ class graph_workload {
     how_.memory.background = false;
     how_.tune.headed = seed % 4 == 2;
     how_.tune.typed_from = seed % 4 == 2 ? 256 : how_.tune.typed_from;
+    use_barriers(how_, seed);
     history_[0] = {0, 0, 0, 0};
   }
 

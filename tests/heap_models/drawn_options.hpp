@@ -9,6 +9,8 @@
 #include <initializer_list>
 #include <string>
 
+#include <gtest/gtest.h>
+
 #include <tenure/store.hpp>
 
 #include "support/drawn_limits.hpp"
@@ -17,6 +19,27 @@
 #include "support/test_store.hpp"
 
 namespace tenure::support {
+
+// In heap_barriers_test the compiler announces the program's stores, and every store is opened with barriers.
+#ifdef TENURE_TEST_BARRIERS
+inline constexpr bool compiled_with_barriers = true;
+inline const auto tested_mechanisms = ::testing::Values(rvm::tracking_mechanism::choose);
+#else
+inline constexpr bool compiled_with_barriers = false;
+inline const auto tested_mechanisms = every_mechanism;
+#endif
+
+// No store goes unseen. `which` chooses how they are found.
+inline void use_barriers(store_options& how, std::uint64_t which) {
+  if (!compiled_with_barriers) return;
+  constexpr rvm::write_barriers all[] = {rvm::write_barriers::cards, rvm::write_barriers::announced,
+                                         rvm::write_barriers::checking};
+  how.barriers = all[which % 3];
+  how.strict_tracking = false;
+  how.memory.on_unseen_store = [](const rvm::unseen_store& each) {
+    ADD_FAILURE() << each.segment_path << ": offset " << each.offset << ", length " << each.length << ": " << each.what;
+  };
+}
 
 template <class T>
 T one_of(rvm::testing::random_source& random, std::initializer_list<T> values) {
@@ -46,17 +69,18 @@ inline store_options drawn_options(rvm::testing::random_source& random, sim::dis
   how.memory.recovery_memory = std::max<std::uint64_t>(limits.least_recovery_memory, 1 << 20);
   if (random.one_in(8)) how.memory.archive = rvm::archive_options{};
   how.tune.headed = random.one_in(3);
+  use_barriers(how, random.below(3));
   return how;
 }
 
 inline std::string text_of(const store_options& how) {
   return "mechanism " + std::to_string(static_cast<int>(how.mechanism)) + (how.strict_tracking ? ", strict" : "") +
-         ", bulk " + std::to_string(how.tune.bulk) + ", refill " + std::to_string(how.tune.refill) + ", typed " +
-         std::to_string(how.tune.typed_from) + ", hole " + std::to_string(how.tune.least_hole) + ", blocks " +
-         std::to_string(how.tune.most_blocks) + (how.tune.headed ? ", headed" : "") + ", old " +
-         std::to_string(how.tune.old_blocks_at_once) + ", log " + std::to_string(how.memory.log.size) + ", threshold " +
-         std::to_string(how.memory.tune.truncation_threshold) + ", spool " +
-         std::to_string(how.memory.tune.spool_limit) + (how.memory.archive ? ", archive" : "");
+         ", barriers " + std::to_string(static_cast<int>(how.barriers)) + ", bulk " + std::to_string(how.tune.bulk) +
+         ", refill " + std::to_string(how.tune.refill) + ", typed " + std::to_string(how.tune.typed_from) + ", hole " +
+         std::to_string(how.tune.least_hole) + ", blocks " + std::to_string(how.tune.most_blocks) +
+         (how.tune.headed ? ", headed" : "") + ", old " + std::to_string(how.tune.old_blocks_at_once) + ", log " +
+         std::to_string(how.memory.log.size) + ", threshold " + std::to_string(how.memory.tune.truncation_threshold) +
+         ", spool " + std::to_string(how.memory.tune.spool_limit) + (how.memory.archive ? ", archive" : "");
 }
 
 }  // namespace tenure::support

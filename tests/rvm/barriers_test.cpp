@@ -294,8 +294,6 @@ TEST_F(barriers, memory_is_bounded_after_a_pass_over_everything) {
 
 TEST_F(barriers, options_that_exclude_them_are_refused) {
   open(write_barriers::none);
-  expect_error(errc::bad_option, {"/other", "barriers"},
-               [&] { (void)memory->map("/other", {.create_length = page, .barriers = write_barriers::announced}); });
   expect_error(errc::bad_option, {"/other", "strict"}, [&] {
     (void)memory->map("/other", {.create_length = page,
                                  .tracking = tracking_mode::automatic,

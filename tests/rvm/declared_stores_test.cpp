@@ -88,12 +88,16 @@ TEST_F(declared_stores, belong_to_the_newest_transaction_of_the_thread) {
   open();
   transaction first = memory->begin();
   transaction second = memory->begin();
+  transaction third = memory->begin();
   change(word(1)) = 1;
-  second.commit();
+  third.commit();
   change(word(2)) = 2;  // found among all: the newest has ended
+  second.commit();
+  change(word(3)) = 3;
   first.abort();
   EXPECT_EQ(word(1), 1U);
-  EXPECT_EQ(word(2), 0U);
+  EXPECT_EQ(word(2), 2U);
+  EXPECT_EQ(word(3), 0U);
 }
 
 TEST_F(declared_stores, belong_to_an_automatic_transaction_if_there_is_no_other) {
@@ -173,6 +177,7 @@ TEST_F(declared_stores, reach_a_region_only_while_it_is_mapped) {
   open();
   std::uint64_t* const old = &word(1);
   region_.unmap();
+  EXPECT_EQ(detail::end_of_watched(), 0U);
   {
     transaction tx = memory->begin();
     announce_store(old, 8);
@@ -196,6 +201,13 @@ TEST_F(declared_stores, in_the_new_part_of_a_region_that_has_grown) {
   memory.emplace("/log", o);
   memory->create_segment("/grows", {.length = page, .max_length = 8 * page});
   region_ = memory->map("/grows", {.reserve = true, .barriers = write_barriers::announced});
+  {
+    transaction tx = memory->begin();
+    announce_store(region_.data() + page - 8, 16);  // ends where there is no memory yet
+    announce_store(region_.data() + 2 * page, 8);
+    word(page / 8 - 1) = 8;
+    tx.commit();
+  }
   memory->grow_segment("/grows", 4 * page);
   {
     transaction tx = memory->begin();
@@ -204,10 +216,11 @@ TEST_F(declared_stores, in_the_new_part_of_a_region_that_has_grown) {
   }
   region_ = {};
   region_ = memory->map("/grows", {.reserve = true, .barriers = write_barriers::announced});
+  EXPECT_EQ(word(page / 8 - 1), 8U);
   EXPECT_EQ(word(4 * page / 8 - 1), 9U);
 }
 
-TEST_F(declared_stores, have_no_cards_and_need_no_writing) {
+TEST_F(declared_stores, have_no_cards_and_are_ignored_when_read_only) {
   open();
   region_ = {};
   expect_error(errc::bad_option, {"/segment", "exact bytes"},

@@ -10,6 +10,8 @@ namespace tenure::bench::oo1 {
   one("plain", make_plain) \
   one("plain-shuffled", make_plain_shuffled) \
   one("tenure", make_heap) \
+  one("tenure-announced", make_heap_announced) \
+  one("tenure-cards", make_heap_cards) \
   one("boost-interprocess", make_boost) \
   one("pmemobj", make_pmemobj, .build_environment = "PMEM_IS_PMEM_FORCE") \
   one("lmdb", make_lmdb) \

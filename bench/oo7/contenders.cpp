@@ -9,6 +9,8 @@ namespace tenure::bench::oo7 {
 #define CONTENDERS(one) \
   one("plain", make_plain) \
   one("tenure", make_heap) \
+  one("tenure-announced", make_heap_announced) \
+  one("tenure-cards", make_heap_cards) \
   one("boost-interprocess", make_boost) \
   one("pmemobj", make_pmemobj, .build_environment = "PMEM_IS_PMEM_FORCE", .most_runs_of_changes = 3) \
   one("sqlite-wal", make_sqlite)

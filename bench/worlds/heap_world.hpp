@@ -30,8 +30,9 @@ struct heap_world {
   static constexpr bool virtual_functions = true;
 
   static void create(const std::filesystem::path& directory, std::uint64_t) { open(directory); }
-  static void open(const std::filesystem::path& directory) {
-    opened = std::make_unique<tenure::store>((directory / "store").string());
+  static void open(const std::filesystem::path& directory) { open(directory, {}); }
+  static void open(const std::filesystem::path& directory, const tenure::store_options& how) {
+    opened = std::make_unique<tenure::store>((directory / "store").string(), how);
   }
   static void close() { opened.reset(); }
   template <class T>

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <cstdint>
 #include <mutex>
 #include <thread>
@@ -117,14 +118,14 @@ struct tracked_pages {
       : base(at), count(length / page_size), table(capacity / page_size) {}
 
   [[nodiscard]] page_number page_of(const std::byte* at) const noexcept {
-    return static_cast<page_number>(static_cast<std::size_t>(at - base) / page_size);
+    return static_cast<page_number>(static_cast<std::size_t>(at - base) >> page_shift);
   }
   [[nodiscard]] memory_range range_of(page_number page, std::uint64_t pages = 1) const noexcept {
     return {base + page * page_size, static_cast<std::size_t>(pages) * page_size};
   }
   // The cards in which bytes [from, to) of a page lie, a bit each. A card is a 64th of a page: of 4096 bytes, a cache line.
   [[nodiscard]] std::uint64_t cards_of(std::size_t from, std::size_t to) const noexcept {
-    const std::size_t first = from * 64 / page_size, last = (to - 1) * 64 / page_size;
+    const std::size_t first = from * 64 >> page_shift, last = (to - 1) * 64 >> page_shift;
     return (~std::uint64_t{0} << first) & (~std::uint64_t{0} >> (63 - last));
   }
   [[nodiscard]] memory_range all() const noexcept { return range_of(0, count); }
@@ -132,8 +133,9 @@ struct tracked_pages {
 
   std::byte* const base;
   const std::size_t page_size = os::page_size();
-  std::atomic<std::uint64_t> count;  // grows
-  lazy_table<tracked_page> table;    // for all that the region can become
+  const int page_shift = std::countr_zero(page_size);  // an announced store would divide five times
+  std::atomic<std::uint64_t> count;                    // grows
+  lazy_table<tracked_page> table;                      // for all that the region can become
   opened_pages opened{table};
   std::atomic<std::uint64_t> untracked{0};      // pages
   std::atomic<std::uint64_t> before_images{0};  // pages that have one

@@ -79,6 +79,11 @@ class write_finders {
   // closed is opened, or left to the trap.
   enum class if_closed { open, leave };
   void store_announced(page_number page, std::uint64_t cards, if_closed how) noexcept;
+  // Whether they were announced already, since the page was compared last.
+  [[nodiscard]] bool has_been_announced(page_number page, std::uint64_t cards) const noexcept {
+    const tracked_page& p = pages_[page];
+    return (p.cards.load(std::memory_order_relaxed) & cards) == cards && p.listed.load(std::memory_order_relaxed);
+  }
   // With the protection lock, pages in ascending order. With barriers: closes those that need not be open.
   // Returns false if the system refuses: the region is open as a whole then.
   [[nodiscard]] bool close_resting(const protection_guard& lock, std::span<const page_number> pages) noexcept {

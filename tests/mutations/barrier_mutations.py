@@ -5,7 +5,7 @@ RECORDER = "barriers.*:declared_stores.*:all/tracking_model.barriers*"
 
 BARRIER_MUTATIONS = [
     ("card_lost_at_a_pages_edge", "regions/tracked_pages.hpp",
-     [("last = (to - 1) * 64 / page_size;", "last = (to - 2) * 64 / page_size;")],
+     [("last = (to - 1) * 64 >> page_shift;", "last = (to - 2) * 64 >> page_shift;")],
      RECORDER, "a store of one byte at the beginning of a card is not in its commit"),
     ("second_card_of_a_store_lost", "regions/tracked_pages.hpp",
      [("return (~std::uint64_t{0} << first) & (~std::uint64_t{0} >> (63 - last));", "return std::uint64_t{1} << first << (last - last);")],

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdio>
 
+#include <tenure/barriers.hpp>
 #include <tenure/rvm.hpp>
 
 namespace rvm = tenure::rvm;
@@ -48,6 +49,15 @@ void without_announcements(rvm::memory& memory) {
   tx.commit();                                  // logs the bytes that differ
 }
 
+void declared_by_barriers(rvm::memory& memory) {
+  rvm::region accounts = memory.map("announced.seg", {.create_length = 1 << 20,  //
+                                                      .barriers = rvm::write_barriers::announced});
+
+  rvm::transaction tx = memory.begin();
+  tenure::change(accounts.at<account_record>(0)).balance += 10;  // the compiler can say so, too
+  tx.commit();
+}
+
 void checked() {
   rvm::memory memory{"bank.log", {.tune = {.check_undeclared = true}}};
 
@@ -87,6 +97,7 @@ int main() {
     step_by_step(memory, accounts.at<account_record>(0));
     at_once(memory, accounts.at<account_record>(0));
     without_announcements(memory);
+    declared_by_barriers(memory);
     checked();
     archived();
   } catch (const tenure::error& e) {

@@ -5,7 +5,7 @@
     (gdb) tenure-faults
 
 `print` then shows what is in a tenure::string, vector, map, multimap, set, multiset, ordered_index, hash_map, hash_set,
-transient, in their iterators, and in stores and databases. Nothing of it calls functions of the program, so it works on core
+transient, field, in their iterators, and in stores and databases. Nothing of it calls functions of the program, so it works on core
 dumps, too. The layouts are those of include/tenure/detail.
 
 tenure-faults passes the SIGSEGV of trapped writes to the program without stopping, and stops where one is not to be resumed:
@@ -120,6 +120,16 @@ class TransientPrinter:
         yield "value", self.value["value_"]
 
 
+class FieldPrinter:
+    """A member that announces its stores looks like its value."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def to_string(self):
+        return self.value["value_"].format_string()
+
+
 def text(std_string):
     """Of the library's own std::string, whatever printers there are for it."""
     data = std_string["_M_dataplus"]["_M_p"]
@@ -190,6 +200,7 @@ def printers():
         lambda value: PointedPrinter(value, lambda i: i["here_"].dereference()["entries"][int(i["at_"])],
                                      lambda i: i["here_"] == i["end_"]))
     add("transient", "transient<.*>", TransientPrinter)
+    add("field", "field<.*>", FieldPrinter)
     add("store", "store", StorePrinter)
     add("database", "database", DatabasePrinter)
     add("transaction", "(read_)?transaction", TransactionPrinter)

@@ -32,6 +32,8 @@ SHOWN = [
     ("e.no_hash", "tenure::hash_map with 0 elements"),
     ("e.number", "transient = {value = 42}"),
     ("e.inner", "transient = {value = {number = 43, next = 0x0}}"),
+    ("e.announced", "44"),
+    ("e.announced_part", "{number = 45, next = 0x0}"),
     ("in_map", '{* = {first = "1007", second = 7}}'),
     ("at_end", "an end"),
     ("in_hash", '{* = {first = 9, second = "nine"}}'),

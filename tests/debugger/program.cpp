@@ -27,6 +27,8 @@ struct everything {
   tenure::hash_map<int, int> no_hash;
   tenure::transient<int> number;
   tenure::transient<part> inner;
+  tenure::field<int> announced;
+  tenure::field<part> announced_part;
 };
 
 [[gnu::noinline]] static void look(const everything&, const tenure::store_state*, const tenure::database_state*) {
@@ -61,6 +63,8 @@ int main(int argc, char** argv) {
   e.hash_set.insert("only");
   e.number = 42;
   e.inner->number = 43;
+  e.announced = 44;
+  e.announced_part.change().number = 45;
   const auto in_map = e.map.find("1007");
   const auto at_end = e.map.end();
   const auto in_hash = e.hash_map.find(9);

@@ -3,6 +3,7 @@
 // Regions with barriers: what is announced is found without a trap, what is not is found by audits. Random programs are in
 // tracking_model_test.cpp.
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <cstring>
 #include <optional>
@@ -10,11 +11,13 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <tenure/barriers.hpp>
 #include <tenure/rvm.hpp>
 
 #include "records/thresholds.hpp"
+#include "regions/announced_stores.hpp"
 #include "sim/disk.hpp"
 #include "support/expect_error.hpp"
 #include "support/small_memory.hpp"
@@ -290,6 +293,49 @@ TEST_F(barriers, memory_is_bounded_after_a_pass_over_everything) {
   EXPECT_EQ(counts().traps, 0U);
   EXPECT_EQ(counts().announced_pages - before.announced_pages, 10U) << "they were closed";
   EXPECT_EQ(recovered(15), 30U);
+}
+
+struct range_listener final : store_listener {
+  explicit range_listener(std::uintptr_t at) : base(reinterpret_cast<std::byte*>(at)) {}
+  void store_announced(std::byte* at, std::size_t length) noexcept override {
+    if (at < base || at + length > base + size) others = true;
+  }
+  static constexpr std::size_t size = 1 << 20;
+  std::byte* base;
+  std::atomic<bool> others{false};
+};
+std::atomic<int> turn_of_handler{0};  // 1: its thread is interrupted; 2: it may go on
+// The place of a range in the table is taken by another one while a store to a third, between them, is announced.
+TEST(announced_range, is_told_of_its_own_bytes_alone) {
+  constexpr std::uintptr_t homes = 0x110000000000;
+  range_listener low(homes), middle(homes + (1 << 24)), high(homes + (1 << 28));
+  announced_range stays, moves;
+  moves.begin(low.base, range_listener::size, low);
+  stays.begin(middle.base, range_listener::size, middle);
+  struct sigaction how {
+  }, old{};
+  how.sa_handler = [](int) {
+    turn_of_handler = 1;
+    while (turn_of_handler != 2) ::sched_yield();
+    turn_of_handler = 0;
+  };
+  ASSERT_EQ(::sigaction(SIGUSR1, &how, &old), 0);
+  std::atomic<bool> done{false};
+  std::thread announces([&] {
+    while (!done) announce_store(middle.base + 100, 8);
+  });
+  for (int n = 0; n < 200; ++n) {
+    ASSERT_EQ(::pthread_kill(announces.native_handle(), SIGUSR1), 0);
+    while (turn_of_handler != 1) std::this_thread::yield();
+    range_listener& next = n % 2 == 0 ? high : low;
+    moves.begin(next.base, range_listener::size, next);
+    turn_of_handler = 2;
+    while (turn_of_handler != 0) std::this_thread::yield();
+  }
+  done = true;
+  announces.join();
+  ASSERT_EQ(::sigaction(SIGUSR1, &old, nullptr), 0);
+  EXPECT_FALSE(low.others || middle.others || high.others);
 }
 
 TEST_F(barriers, options_that_exclude_them_are_refused) {

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstring>
+#include <numeric>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -18,6 +19,7 @@
 
 #include "records/thresholds.hpp"
 #include "regions/announced_stores.hpp"
+#include "regions/resting_pages.hpp"
 #include "sim/disk.hpp"
 #include "support/expect_error.hpp"
 #include "support/small_memory.hpp"
@@ -293,6 +295,23 @@ TEST_F(barriers, memory_is_bounded_after_a_pass_over_everything) {
   EXPECT_EQ(counts().traps, 0U);
   EXPECT_EQ(counts().announced_pages - before.announced_pages, 10U) << "they were closed";
   EXPECT_EQ(recovered(15), 30U);
+}
+
+// A commit asks for the cards of each page that it compares.
+TEST(resting_pages, finds_the_cards_of_one_page_among_many) {
+  constexpr std::size_t count = 1'000'000;
+  const thresholds limits;
+  tracked_pages pages(nullptr, count * os::page_size(), count * os::page_size());
+  resting_pages resting(pages, write_barriers::cards, limits);
+  std::vector<page_number> written(count);
+  std::iota(written.begin(), written.end(), page_number{0});
+  for (const page_number page : written) {
+    pages[page].open = true;
+    pages[page].cards = page % 7;
+  }
+  resting.reserve(count);
+  resting.rest(written);
+  for (const page_number page : written) ASSERT_EQ(resting.cards_before(page), page % 7);
 }
 
 struct range_listener final : store_listener {

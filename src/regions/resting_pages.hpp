@@ -74,12 +74,14 @@ class resting_pages {
     opened_.reserve(opened_.size() + more);
     last_.reserve(more);
   }
-  // These pages, in ascending order, were written, and have been compared. They stay open.
+  // These pages, in ascending order, were written, and have been compared. They stay open, if they are: what was opened after
+  // the comparison may have been closed since.
   void rest(std::span<const page_number> written) noexcept {
     std::erase_if(opened_, [&](const opened_page& each) { return each.audits >= limits_.audits_at_first; });
     last_.clear();
     for (const page_number page : written) {
       tracked_page& p = pages_[page];
+      if (!p.open) continue;
       if (const std::uint64_t cards = p.cards.exchange(0, std::memory_order_acq_rel)) last_.push_back({page, cards});
       if (!p.resting) opened_.push_back({page, 0});
       p.resting = true;

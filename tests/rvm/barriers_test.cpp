@@ -274,6 +274,31 @@ TEST_F(barriers, threads_and_signal_handlers_announce) {
     for (std::size_t n = 0; n < 4; ++n) EXPECT_EQ(word(p, 10 + n), 10 * p + n);
 }
 
+// A page is announced while a commit looks for unseen stores, and closed by a truncation before the next one: it does not rest,
+// and what is trapped there is compared as a whole.
+TEST_F(barriers, a_page_that_was_announced_late_and_closed_traps) {
+  std::uint64_t* late = nullptr;
+  open(write_barriers::cards, [&](const unseen_store&) {
+    if (late != nullptr) (void)change(*late);
+  });
+  transact([&] { change(word(1)) = 1; });
+  transact([&] { change(word(2)) = 2; });
+  transact([] {});
+  memory->flush();
+  transact([&] {
+    memory->truncate();
+    late = &word(1);
+    word(2, 300) = 7;
+    change(word(3)) = 3;
+  });
+  EXPECT_EQ(counts().unseen_stores, 1U);
+  EXPECT_GT(counts().pages_given_back, 0U);
+  transact([] {});
+  transact([&] { word(1, 300) = 9; });
+  EXPECT_EQ(counts().traps, 1U);
+  EXPECT_EQ(recovered(1, 300), 9U);
+}
+
 // Truncation closes what it has written, and gives its copies back.
 TEST_F(barriers, memory_is_bounded_after_a_pass_over_everything) {
   open(write_barriers::announced);

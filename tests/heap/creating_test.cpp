@@ -104,6 +104,9 @@ TEST_F(creating, survives_a_crash_at_every_operation) {
         for (const auto mode : {rvm::open_mode::open, rvm::open_mode::read_only})
           expect_error(std::errc::no_such_file_or_directory, {"/s", "there is no store"},
                        [&] { const store s("/s", on(*left, mode)); });
+      else if (!has_main)
+        expect_error(errc::damaged, {"/s", "nothing was ever committed"},
+                     [&] { const store s("/s", on(*left, rvm::open_mode::read_only)); });
       make_and_use(*left);
     }
   // Both are found, so both are tested.

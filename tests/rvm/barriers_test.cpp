@@ -322,6 +322,36 @@ TEST_F(barriers, memory_is_bounded_after_a_pass_over_everything) {
   EXPECT_EQ(recovered(15), 30U);
 }
 
+// With an archive, what is written in bulk goes through the log. Where memory has something else, truncation does not change it.
+TEST_F(barriers, what_is_written_in_bulk_and_not_in_memory_is_no_unseen_store) {
+  for (const write_barriers how : {write_barriers::checking, write_barriers::none}) {
+    options o = small_log(&disk);
+    o.background = false;
+    o.archive = archive_options{};
+    const auto with_archive = [&] {
+      close();
+      memory.emplace("/log", o);
+      region_ = memory->map("/segment",
+                            {.create_length = pages * page, .tracking = tracking_mode::automatic, .barriers = how});
+    };
+    with_archive();
+    transact([&] { change(word(5)) = 7; });
+    with_archive();  // from here on the page shows the file
+    {
+      const std::vector<std::byte> zeros(page);
+      const std::span<const std::byte> piece(zeros);
+      transaction tx = memory->begin_automatic();
+      tx.write_bulk(region_, 5 * page, {&piece, 1});
+      tx.commit();
+    }
+    memory->truncate();
+    EXPECT_EQ(word(5), 7U);
+    transact([&] { change(word(6)) = 1; });
+    with_archive();
+    EXPECT_EQ(word(5), 0U);
+  }
+}
+
 // A commit asks for the cards of each page that it compares.
 TEST(resting_pages, finds_the_cards_of_one_page_among_many) {
   constexpr std::size_t count = 1'000'000;

@@ -70,6 +70,9 @@ class new_log final : public manifest_file::companions {
   void give_names() override {
     if (beside_ != nullptr) beside_->give_name();
   }
+  void make_names_durable() override {
+    if (beside_ != nullptr && !beside_->is_beside(path_)) beside_->make_name_durable();
+  }
   [[nodiscard]] std::shared_ptr<log_file> take_file() { return std::move(made_); }
 
  private:

@@ -229,6 +229,7 @@ manifest_file manifest_file::create(os::disk& disk, const std::string& path, uns
   making.give_name();
   with.give_names();
   making.make_name_durable();
+  with.make_names_durable();
   return {making.take(), path, std::move(m)};
 }
 

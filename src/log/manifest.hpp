@@ -96,6 +96,8 @@ class manifest_file::companions {
   virtual void finish() = 0;
   // Called when the manifest has its name, and before the name is durable: gives names to files that may be missing.
   virtual void give_names() {}
+  // Called when the name is durable, with all others in its directory: makes those durable that are elsewhere, behind links.
+  virtual void make_names_durable() {}
 
  protected:
   ~companions() = default;

@@ -91,6 +91,11 @@ void new_file::give_name() {
   file_->renamed(path_);
 }
 
+bool new_file::is_beside(const std::string& other) const {
+  const std::string behind = disk_.behind_links(other);
+  return path_.substr(0, path_.rfind('/')) == behind.substr(0, behind.rfind('/'));
+}
+
 void new_file::replace() {
   disk_.rename(making_, path_);
   has_name_ = true;

@@ -32,6 +32,8 @@ class new_file {
   // replace(): the file that had the name is replaced atomically.
   void publish();
   void replace();
+  // In the same directory, where one sync makes the names of both durable.
+  [[nodiscard]] bool is_beside(const std::string& other) const;
   // The two steps of publish().
   void give_name();
   void make_name_durable() { file_->sync_name(); }

@@ -24,6 +24,7 @@ struct slot {
   std::atomic<std::uintptr_t> begin{~std::uintptr_t{0}};  // of no range: no address lies behind it
   std::atomic<std::uintptr_t> end{0};
   std::atomic<rvm::store_listener*> to{nullptr};
+  std::atomic<std::uint64_t> ranges{0};  // that it has had
 };
 
 std::array<slot, 1024> slots;
@@ -54,12 +55,14 @@ void announce_store(const void* at, std::size_t length) noexcept {
   const std::size_t used = slots_used.load(std::memory_order_acquire);
   for (std::size_t n = 0; n < used; ++n) {
     const slot& s = slots[n];
+    const std::uint64_t ranges = s.ranges.load(std::memory_order_acquire);
     const std::uintptr_t begin = s.begin.load(std::memory_order_acquire);
     if (from + length <= begin) continue;
     const std::uintptr_t end = s.end.load(std::memory_order_acquire);
     if (from >= end) continue;
     rvm::store_listener* const to = s.to.load(std::memory_order_acquire);
-    if (to == nullptr) continue;
+    // The slot may have got another range meanwhile: then that is not the one with these bytes, which is there all the time.
+    if (to == nullptr || s.ranges.load(std::memory_order_acquire) != ranges) continue;
     const std::uintptr_t first = std::max(from, begin), last = std::min(from + length, end);
     if (first < last) to->store_announced(reinterpret_cast<std::byte*>(first), last - first);
   }
@@ -95,6 +98,7 @@ void announced_range::begin(std::byte* base, std::size_t length, store_listener&
   if (free == slots.end()) throw error(errc::bad_option, "there are too many regions with barriers to have one more");
   slot_ = static_cast<int>(free - slots.begin());
   const auto from = reinterpret_cast<std::uintptr_t>(base);
+  free->ranges.fetch_add(1, std::memory_order_release);  // before the rest
   free->end.store(from + length, std::memory_order_release);
   free->to.store(&to, std::memory_order_release);
   free->begin.store(from, std::memory_order_release);

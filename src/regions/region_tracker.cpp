@@ -273,6 +273,13 @@ void region_tracker::log_without_comparison(std::byte* from, std::size_t length)
   announce(from, length);
 }
 
+// A page without a copy shows the file, and would change under its before-image.
+void region_tracker::log_other_values(std::byte* from, std::size_t length) {
+  log_without_comparison(from, length);
+  for (page_number page = pages_.page_of(from), last = pages_.page_of(from + length - 1); page <= last; ++page)
+    os::make_private(pages_.range_of(page).address);
+}
+
 void region_tracker::written_in_bulk(std::byte* from, std::size_t length) {
   const page_number first = pages_.page_of(from), last = pages_.page_of(from + length - 1);
   committed_.reserve(new_images_ + as_is_.size() + in_bulk_.size() + last - first + 1);

@@ -64,6 +64,8 @@ class region_tracker final : public os::write_trap, private store_listener {
   // Pages with these bytes will be logged with the values that they have now, whether or not these are found to differ.
   // With the right, after collect().
   void log_without_comparison(std::byte* from, std::size_t length);
+  // The same; but what is logged is not what memory has. Memory keeps that when truncation writes the other to the file.
+  void log_other_values(std::byte* from, std::size_t length);
   // These pages have been written to the segment without the log. With the right, after collect().
   void written_in_bulk(std::byte* from, std::size_t length);
   // Finds what has changed, and adds it to `changes`, in ascending order. May be repeated. With the right.

@@ -39,6 +39,11 @@ class resting_pages {
   [[nodiscard]] bool is_used() const noexcept { return mode_ != write_barriers::none; }
   [[nodiscard]] bool is_resting(page_number page) const noexcept { return pages_[page].resting; }
   [[nodiscard]] std::span<const announced_page> announced_before() const noexcept { return last_; }
+  // Of the page, in announced_before().
+  [[nodiscard]] std::uint64_t cards_before(page_number page) const noexcept {
+    const auto at = std::ranges::lower_bound(last_, page, {}, &announced_page::page);
+    return at != last_.end() && at->page == page ? at->cards : 0;
+  }
 
   // `candidates` are the pages that were announced to the transaction that ends. Adds what is to be audited beside them.
   void add_audited(std::vector<page_number>& candidates) {
@@ -69,12 +74,14 @@ class resting_pages {
     opened_.reserve(opened_.size() + more);
     last_.reserve(more);
   }
-  // These pages were written, and have been compared. They stay open.
+  // These pages, in ascending order, were written, and have been compared. They stay open, if they are: what was opened after
+  // the comparison may have been closed since.
   void rest(std::span<const page_number> written) noexcept {
     std::erase_if(opened_, [&](const opened_page& each) { return each.audits >= limits_.audits_at_first; });
     last_.clear();
     for (const page_number page : written) {
       tracked_page& p = pages_[page];
+      if (!p.open) continue;
       if (const std::uint64_t cards = p.cards.exchange(0, std::memory_order_acq_rel)) last_.push_back({page, cards});
       if (!p.resting) opened_.push_back({page, 0});
       p.resting = true;
@@ -148,7 +155,7 @@ class resting_pages {
   const thresholds& limits_;
   std::vector<page_number> resting_;  // and some that rest no more; each once
   std::vector<opened_page> opened_;   // a short while ago
-  std::vector<announced_page> last_;  // to the last transaction
+  std::vector<announced_page> last_;  // to the last transaction, ascending
   std::vector<page_number> audit_;    // by this transaction, ascending
   std::size_t next_ = 0;              // of resting_, to be audited
   std::uint64_t commits_ = 0;

@@ -35,16 +35,14 @@ class write_finders {
   // With barriers, when it commits, not those that announced_before() has, which are also among them when it aborts.
   enum class moment { begin, commit, abort };
   void gather(std::vector<page_number>& candidates, moment when);
-  // With barriers: the pages, in no order, and their cards, with stores that were announced to the transaction before. What
+  // With barriers: the pages, in ascending order, and their cards, with stores that were announced to the transaction before. What
   // was announced then may have been written since [rvm.barriers.twice].
   [[nodiscard]] std::span<const announced_page> announced_before() const noexcept {
     return resting_.announced_before();
   }
   // To this transaction or the one before.
   [[nodiscard]] std::uint64_t announced_cards(page_number page) const noexcept {
-    std::uint64_t cards = pages_[page].cards.load(std::memory_order_acquire);
-    for (const announced_page& each : resting_.announced_before()) cards |= each.page == page ? each.cards : 0;
-    return cards;
+    return pages_[page].cards.load(std::memory_order_acquire) | resting_.cards_before(page);
   }
   // It was open before this transaction, so that no write to it was trapped, and is not audited.
   [[nodiscard]] bool is_wholly_announced(page_number page) const noexcept {

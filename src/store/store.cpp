@@ -123,7 +123,8 @@ void store_state::open_databases() {
   for (const rvm::segment_member& member : members) {
     const bool is_main = databases->size() == 0, may_be_gone = member.is_pending && !(is_main && log_was_used());
     if (!disk_of(how).exists(member.path)) {
-      if (!may_be_gone || (is_main && read_only)) throw is_missing(member.path);
+      if (!may_be_gone) throw is_missing(member.path);
+      if (is_main && read_only) throw was_never_used();
       if (!read_only) memory->drop_member(member.path);
       continue;
     }
@@ -138,11 +139,7 @@ void store_state::open_databases() {
                                      ": is empty, though the store has used it: it was lost, or is the file of another "
                                      "store; put the right one back, or restore " +
                                      directory + " from a backup, with all its files");
-    if (is_main && read_only && d.is_blank())
-      throw error(errc::damaged, directory +
-                                     ": nothing was ever committed to this store: a crash interrupted its creation, or "
-                                     "it was copied meanwhile; opening it for writing completes it, and a copy of it "
-                                     "has nothing to keep");
+    if (is_main && read_only && d.is_blank()) throw was_never_used();
     if (!d.is_blank()) {
       d.read();
       if (d.header().store_id != databases->front().header().database_id)
@@ -157,7 +154,8 @@ void store_state::open_databases() {
     }
   }
   if (databases->size() == 0) {
-    if (read_only || log_was_used()) throw is_missing(file_of("main"));
+    if (log_was_used()) throw is_missing(file_of("main"));
+    if (read_only) throw was_never_used();
     create_database("main", how.create);
   }
   for (const auto& d : *databases) d->types->compare_registered();
@@ -167,6 +165,13 @@ error store_state::is_missing(const std::string& file) const {
   return {std::make_error_code(std::errc::no_such_file_or_directory),
           file + ": this database of the store is missing; put it back, or restore " + directory +
               " from a backup, with all its files"};
+}
+
+error store_state::was_never_used() const {
+  return {errc::damaged, directory +
+                             ": nothing was ever committed to this store: a crash interrupted its creation, or it was "
+                             "copied meanwhile; opening it for writing completes it, and a copy of it has nothing to "
+                             "keep"};
 }
 
 database_state& store_state::open_database(const rvm::segment_member& member, bool may_be_gone) {

@@ -41,6 +41,7 @@ struct store_state final : rvm::participant {
   database_state& open_database(const rvm::segment_member& member, bool may_be_gone);
   void drop_database(const std::string& file);
   [[nodiscard]] error is_missing(const std::string& file) const;
+  [[nodiscard]] error was_never_used() const;
   [[nodiscard]] bool log_was_used() const;
   void initialize(database_state& made);
 

@@ -71,7 +71,9 @@ ticket automatic_transaction::log(commit_mode mode) {
     if (tracker == nullptr) continue;
     // With an archive, or a hold, the bytes go through the log. The file may have the same bytes already, while older records of
     // the page have not reached it yet. So the file does not show what is committed [rvm.tracking.image].
-    if (is_bulk_logged())
+    if (is_bulk_logged() && !b.from.empty())
+      tracker->log_other_values(b.in->base + b.offset, b.length);
+    else if (is_bulk_logged())
       tracker->log_without_comparison(b.in->base + b.offset, b.length);
     else
       tracker->written_in_bulk(b.in->base + b.offset, b.length);

@@ -60,6 +60,20 @@ TEST_F(creating, takes_few_syncs) {
   found.close();
 }
 
+// As a database is to which a link in the store's directory leads.
+TEST_F(creating, makes_the_name_of_a_database_elsewhere_durable) {
+  sim::disk disk;
+  disk.make_directory("/s");
+  disk.make_directory("/elsewhere");
+  const rvm::new_segment member{"/elsewhere/main.db", {.length = 4096, .member = true}};
+  rvm::options options = on(disk).memory;
+  options.first_member = &member;
+  rvm::memory made(log_file, options);
+  const auto left = disk.crash(1, sim::policy::drop_all);
+  EXPECT_TRUE(left->exists(member.path));
+  made.close();
+}
+
 TEST_F(creating, survives_a_crash_at_every_operation) {
   std::uint64_t operations = 0;
   {
@@ -90,6 +104,9 @@ TEST_F(creating, survives_a_crash_at_every_operation) {
         for (const auto mode : {rvm::open_mode::open, rvm::open_mode::read_only})
           expect_error(std::errc::no_such_file_or_directory, {"/s", "there is no store"},
                        [&] { const store s("/s", on(*left, mode)); });
+      else if (!has_main)
+        expect_error(errc::damaged, {"/s", "nothing was ever committed"},
+                     [&] { const store s("/s", on(*left, rvm::open_mode::read_only)); });
       make_and_use(*left);
     }
   // Both are found, so both are tested.

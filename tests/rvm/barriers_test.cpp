@@ -3,18 +3,23 @@
 // Regions with barriers: what is announced is found without a trap, what is not is found by audits. Random programs are in
 // tracking_model_test.cpp.
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <cstring>
+#include <numeric>
 #include <optional>
 #include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <tenure/barriers.hpp>
 #include <tenure/rvm.hpp>
 
 #include "records/thresholds.hpp"
+#include "regions/announced_stores.hpp"
+#include "regions/resting_pages.hpp"
 #include "sim/disk.hpp"
 #include "support/expect_error.hpp"
 #include "support/small_memory.hpp"
@@ -269,6 +274,31 @@ TEST_F(barriers, threads_and_signal_handlers_announce) {
     for (std::size_t n = 0; n < 4; ++n) EXPECT_EQ(word(p, 10 + n), 10 * p + n);
 }
 
+// A page is announced while a commit looks for unseen stores, and closed by a truncation before the next one: it does not rest,
+// and what is trapped there is compared as a whole.
+TEST_F(barriers, a_page_that_was_announced_late_and_closed_traps) {
+  std::uint64_t* late = nullptr;
+  open(write_barriers::cards, [&](const unseen_store&) {
+    if (late != nullptr) (void)change(*late);
+  });
+  transact([&] { change(word(1)) = 1; });
+  transact([&] { change(word(2)) = 2; });
+  transact([] {});
+  memory->flush();
+  transact([&] {
+    memory->truncate();
+    late = &word(1);
+    word(2, 300) = 7;
+    change(word(3)) = 3;
+  });
+  EXPECT_EQ(counts().unseen_stores, 1U);
+  EXPECT_GT(counts().pages_given_back, 0U);
+  transact([] {});
+  transact([&] { word(1, 300) = 9; });
+  EXPECT_EQ(counts().traps, 1U);
+  EXPECT_EQ(recovered(1, 300), 9U);
+}
+
 // Truncation closes what it has written, and gives its copies back.
 TEST_F(barriers, memory_is_bounded_after_a_pass_over_everything) {
   open(write_barriers::announced);
@@ -290,6 +320,96 @@ TEST_F(barriers, memory_is_bounded_after_a_pass_over_everything) {
   EXPECT_EQ(counts().traps, 0U);
   EXPECT_EQ(counts().announced_pages - before.announced_pages, 10U) << "they were closed";
   EXPECT_EQ(recovered(15), 30U);
+}
+
+// With an archive, what is written in bulk goes through the log. Where memory has something else, truncation does not change it.
+TEST_F(barriers, what_is_written_in_bulk_and_not_in_memory_is_no_unseen_store) {
+  for (const write_barriers how : {write_barriers::checking, write_barriers::none}) {
+    options o = small_log(&disk);
+    o.background = false;
+    o.archive = archive_options{};
+    const auto with_archive = [&] {
+      close();
+      memory.emplace("/log", o);
+      region_ = memory->map("/segment",
+                            {.create_length = pages * page, .tracking = tracking_mode::automatic, .barriers = how});
+    };
+    with_archive();
+    transact([&] { change(word(5)) = 7; });
+    with_archive();  // from here on the page shows the file
+    {
+      const std::vector<std::byte> zeros(page);
+      const std::span<const std::byte> piece(zeros);
+      transaction tx = memory->begin_automatic();
+      tx.write_bulk(region_, 5 * page, {&piece, 1});
+      tx.commit();
+    }
+    memory->truncate();
+    EXPECT_EQ(word(5), 7U);
+    transact([&] { change(word(6)) = 1; });
+    with_archive();
+    EXPECT_EQ(word(5), 0U);
+  }
+}
+
+// A commit asks for the cards of each page that it compares.
+TEST(resting_pages, finds_the_cards_of_one_page_among_many) {
+  constexpr std::size_t count = 1'000'000;
+  const thresholds limits;
+  tracked_pages pages(nullptr, count * os::page_size(), count * os::page_size());
+  resting_pages resting(pages, write_barriers::cards, limits);
+  std::vector<page_number> written(count);
+  std::iota(written.begin(), written.end(), page_number{0});
+  for (const page_number page : written) {
+    pages[page].open = true;
+    pages[page].cards = page % 7;
+  }
+  resting.reserve(count);
+  resting.rest(written);
+  for (const page_number page : written) ASSERT_EQ(resting.cards_before(page), page % 7);
+}
+
+struct range_listener final : store_listener {
+  explicit range_listener(std::uintptr_t at) : base(reinterpret_cast<std::byte*>(at)) {}
+  void store_announced(std::byte* at, std::size_t length) noexcept override {
+    if (at < base || at + length > base + size) others = true;
+  }
+  static constexpr std::size_t size = 1 << 20;
+  std::byte* base;
+  std::atomic<bool> others{false};
+};
+std::atomic<int> turn_of_handler{0};  // 1: its thread is interrupted; 2: it may go on
+// The place of a range in the table is taken by another one while a store to a third, between them, is announced.
+TEST(announced_range, is_told_of_its_own_bytes_alone) {
+  constexpr std::uintptr_t homes = 0x110000000000;
+  range_listener low(homes), middle(homes + (1 << 24)), high(homes + (1 << 28));
+  announced_range stays, moves;
+  moves.begin(low.base, range_listener::size, low);
+  stays.begin(middle.base, range_listener::size, middle);
+  struct sigaction how {
+  }, old{};
+  how.sa_handler = [](int) {
+    turn_of_handler = 1;
+    while (turn_of_handler != 2) ::sched_yield();
+    turn_of_handler = 0;
+  };
+  ASSERT_EQ(::sigaction(SIGUSR1, &how, &old), 0);
+  std::atomic<bool> done{false};
+  std::thread announces([&] {
+    while (!done) announce_store(middle.base + 100, 8);
+  });
+  for (int n = 0; n < 200; ++n) {
+    ASSERT_EQ(::pthread_kill(announces.native_handle(), SIGUSR1), 0);
+    while (turn_of_handler != 1) std::this_thread::yield();
+    range_listener& next = n % 2 == 0 ? high : low;
+    moves.begin(next.base, range_listener::size, next);
+    turn_of_handler = 2;
+    while (turn_of_handler != 0) std::this_thread::yield();
+  }
+  done = true;
+  announces.join();
+  ASSERT_EQ(::sigaction(SIGUSR1, &old, nullptr), 0);
+  EXPECT_FALSE(low.others || middle.others || high.others);
 }
 
 TEST_F(barriers, options_that_exclude_them_are_refused) {

@@ -1,8 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
 // Linux gives address space for nothing if it cannot be written: not counted by strict overcommit, backed by the zero page
-// where it is read. The shadow of watched memory is one file of 0xff in memory, mapped again and again: a database reserves
-// a terabyte, whose shadow would be 128 GiB.
+// where it is read. The shadow of watched memory is one file of 0xff in memory, mapped again and again.
 #include "barriers/shadow.hpp"
 
 #include <algorithm>
@@ -27,7 +26,7 @@ static_assert(shadow_end <= homes_from);
 
 constexpr std::size_t page = 4096;
 constexpr std::size_t smallest_file = std::size_t{64} << 10, largest_file = std::size_t{32} << 20;
-constexpr std::size_t mappings_wanted = 1024;  // of one region, if the file need not be larger than largest_file for it
+constexpr std::size_t mappings_wanted = 16;  // at a time, if the file need not be larger than largest_file for it
 constexpr unsigned char watched = 0xff;
 
 int file = -1;

@@ -107,6 +107,17 @@ void announced_range::begin(std::byte* base, std::size_t length, store_listener&
   if (told) told->begins(base, length);
 }
 
+void announced_range::grow(std::size_t length) noexcept {
+  if (slot_ < 0) return;
+  const std::scoped_lock lock(changing);
+  slot& s = slots[static_cast<std::size_t>(slot_)];
+  const std::uintptr_t old = s.end.load(std::memory_order_relaxed),
+                       now = s.begin.load(std::memory_order_relaxed) + length;
+  s.end.store(now, std::memory_order_release);
+  find_bounds();
+  if (told && now > old) told->begins(reinterpret_cast<const void*>(old), now - old);
+}
+
 void announced_range::end() noexcept {
   if (slot_ < 0) return;
   const std::scoped_lock lock(changing);

@@ -26,6 +26,8 @@ class announced_range {
   announced_range& operator=(const announced_range&) = delete;
   // Throws errc::bad_option if there are too many (a thousand).
   void begin(std::byte* base, std::size_t length, store_listener& to);
+  // The range has so many bytes now, which are more.
+  void grow(std::size_t length) noexcept;
   // Before the memory goes. The program must not write there any more.
   void end() noexcept;
 

@@ -4,7 +4,6 @@
 // can be forgotten [RVM §8; rvm.barriers.declared].
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 
 #include <tenure/rvm/options.hpp>
@@ -19,14 +18,15 @@ namespace tenure::rvm {
 class declared_stores final : public store_listener {
  public:
   declared_stores(region_state& in, region_users& by, write_barriers how) : in_(in), by_(by), how_(how) {
-    range_.begin(in.base, in.capacity, *this);
+    range_.begin(in.base, in.length, *this);
   }
+  // The region has grown.
+  void grow(std::size_t length) noexcept { range_.grow(length); }
   // Before the memory goes.
   void end() noexcept { range_.end(); }
 
   void store_announced(std::byte* at, std::size_t length) noexcept override {
-    const std::size_t offset = static_cast<std::size_t>(at - in_.base), mapped = in_.length;
-    if (offset < mapped) by_.declare_store(in_, at, std::min(length, mapped - offset), how_);
+    by_.declare_store(in_, at, length, how_);
   }
 
  private:

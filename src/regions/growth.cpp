@@ -5,6 +5,7 @@
 #include <cassert>
 
 #include "os/virtual_memory.hpp"
+#include "regions/declared_stores.hpp"
 #include "regions/open_segment.hpp"
 #include "regions/region_mapper.hpp"
 
@@ -39,6 +40,7 @@ class extension {
     else if (of_.fresh != fresh_space::file)
       of_.anonymous.add(from_, to_);
     of_.length.store(to_, std::memory_order_release);
+    if (of_.declares != nullptr) of_.declares->grow(to_);
   }
 
  private:

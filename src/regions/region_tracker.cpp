@@ -57,7 +57,7 @@ region_tracker::region_tracker(tracking_host& host, region_state& in, const map_
     os::page_run first{page, pages_.page_size};
     os::drop_private_copies({&first, 1});
   });
-  if (barriers_ != write_barriers::none) announced_.begin(in.base, in.capacity, *this);
+  if (barriers_ != write_barriers::none) announced_.begin(in.base, in.length, *this);
 }
 
 void region_tracker::release() noexcept {
@@ -74,7 +74,7 @@ void region_tracker::release() noexcept {
 void region_tracker::grow(std::size_t length, bool anonymous) {
   const std::size_t from = pages_.count * pages_.page_size;
   committed_.grow(from, length);
-  const protection_guard lock(pages_.protection);
+  protection_guard lock(pages_.protection);
   if (anonymous) backing_.add_anonymous(from, length);
   const std::uint64_t old = pages_.count.exchange(length / pages_.page_size);
   if (const int code = finders_.grow(lock, old); code != 0) {
@@ -82,6 +82,8 @@ void region_tracker::grow(std::size_t length, bool anonymous) {
     if (anonymous) backing_.remove_anonymous(from, length);
     throw cannot_protect(in_, code);
   }
+  lock.unlock();
+  announced_.grow(length);
 }
 
 // --- Comparison ------------------------------------------------------------------------------------------------------

@@ -11,7 +11,9 @@
 #include <cstring>
 #include <functional>
 #include <numeric>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include <tenure/allocator.hpp>
 #include <tenure/tenure.hpp>
@@ -41,6 +43,7 @@ struct assembly {
   std::uint64_t made = 0;
   std::uint64_t transactions = 0;
   std::uint64_t sum = 0;  // of all that is reachable, when the last transaction ended
+  std::uint64_t counted_elsewhere = 0;
 };
 
 }  // namespace machines
@@ -182,6 +185,21 @@ int run(const std::string& directory, const std::string& how, std::uint64_t tran
     return 1;
   }
   generator draw{all.transactions * 977 + 5};
+  // More databases than could be marked as a whole.
+  std::vector<part*> elsewhere;
+  std::uint64_t counted_there = 0;
+  for (int n = 0; n < 20; ++n) {
+    const std::string name = "elsewhere-" + std::to_string(n);
+    std::optional<tenure::database> in = store.find_database(name);
+    if (!in) in = store.create_database(name);
+    elsewhere.push_back(&in->root<part>("part"));
+    counted_there += elsewhere.back()->id;
+  }
+  if (counted_there != all.counted_elsewhere) {
+    std::printf("other databases have counted %ju, not %ju\n", std::uintmax_t{counted_there},
+                std::uintmax_t{all.counted_elsewhere});
+    return 1;
+  }
   for (std::uint64_t n = 0; n < transactions; ++n) {
     const auto body = [&] {
       if (all.parts.size() < 500 && draw(3) == 0) {
@@ -201,6 +219,8 @@ int run(const std::string& directory, const std::string& how, std::uint64_t tran
         all.parts.pop_back();
         store.destroy(last);
       }
+      ++elsewhere[draw(elsewhere.size())]->id;
+      ++all.counted_elsewhere;
       ++all.transactions;
       all.sum = sum_of(all);
     };

@@ -412,6 +412,19 @@ TEST(announced_range, is_told_of_its_own_bytes_alone) {
   EXPECT_FALSE(low.others || middle.others || high.others);
 }
 
+TEST_F(barriers, the_new_part_of_a_region_that_has_grown_is_announced) {
+  open(write_barriers::announced);
+  memory->create_segment("/grows", {.length = 2 * page, .max_length = 64 * page});
+  region_ = memory->map("/grows",
+                        {.reserve = true, .tracking = tracking_mode::automatic, .barriers = write_barriers::announced});
+  EXPECT_EQ(detail::end_of_watched(), reinterpret_cast<std::uintptr_t>(region_.data()) + 2 * page);
+  memory->grow_segment("/grows", 8 * page);
+  EXPECT_EQ(detail::end_of_watched(), reinterpret_cast<std::uintptr_t>(region_.data()) + 8 * page);
+  transact([&] { change(word(7)) = 7; });
+  EXPECT_EQ(counts().traps, 0U);
+  EXPECT_EQ(counts().announced_pages, 1U);
+}
+
 TEST_F(barriers, options_that_exclude_them_are_refused) {
   open(write_barriers::none);
   expect_error(errc::bad_option, {"/other", "strict"}, [&] {

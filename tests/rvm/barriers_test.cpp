@@ -33,6 +33,7 @@ class barriers : public ::testing::Test {
  public:
   static constexpr std::size_t pages = 64;
 
+  // With the limits of now.
   void open(write_barriers how, callback<void(const unseen_store&)> observer = {}) {
     close();
     options o = small_log(&disk);
@@ -103,10 +104,10 @@ TEST_F(barriers, pages_that_were_never_opened_still_trap) {
 // [rvm.barriers.twice]
 TEST_F(barriers, what_was_announced_before_a_commit_and_written_after_it_is_found) {
   for (const write_barriers how : {write_barriers::announced, write_barriers::cards}) {
-    open(how);
-    open_pages(3);
     limits.audits_at_first = 0;
     limits.audit_every = 1'000'000;
+    open(how);
+    open_pages(3);
     std::uint64_t* where = nullptr;
     transact([&] { where = &change(word(1, 40)); });  // *p = f(), where f commits
     transact([&] { *where = 99; });
@@ -229,9 +230,9 @@ TEST_F(barriers, an_announced_store_outside_of_a_transaction_is_stray) {
 
 TEST_F(barriers, stores_of_any_length_at_any_place_are_seen) {
   for (const write_barriers how : {write_barriers::announced, write_barriers::cards, write_barriers::checking}) {
-    open(how);
     limits.audits_at_first = 0;
     limits.audit_every = 1'000'000;
+    open(how);
     std::vector<std::byte> expected(region_.data(), region_.data() + region_.size());
     std::uint8_t value = 0;
     for (const std::size_t length : {std::size_t{1}, std::size_t{2}, std::size_t{63}, std::size_t{64}, std::size_t{65},

@@ -64,6 +64,7 @@ PUBLIC_LAYERS = {
     "tenure/store/options.hpp": "objects",
     "tenure/store/statistics.hpp": "objects",
     "tenure/upgrade.hpp": "upgrade",
+    "tenure/collect.hpp": "store",
     "tenure/tenure.hpp": "store",
     "rvm/rvm.h": "classic",
     "rvm/rvm_segment.h": "classic",

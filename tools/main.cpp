@@ -18,6 +18,7 @@
 #include "backup_command.hpp"
 #include "command_line.hpp"
 #include "command_names.hpp"
+#include "gc_command.hpp"
 #include "history_command.hpp"
 #include "log_command.hpp"
 #include "log_repair.hpp"
@@ -190,6 +191,9 @@ int main(int argc, char** argv) try {
   dump.option("--type", objects.type, "Show only objects with this in their type's name").value_name("NAME");
   dump.flag("--dot", as_dot, "Write a graph for Graphviz").excludes(dump.find("--json"));
   const auto verify_all = add_store_command("verify", "Everything that is wrong in a store");
+  const auto gc = add_store_command("gc", "Destroy what no root of a store leads to; nobody may have it open");
+  bool dry_run = false;
+  gc.flag("--dry-run", dry_run, "Only say what would be destroyed");
   const auto trim = add_store_command("trim", "Give the disk space of what is free in a store back");
   tools::wanted_backup backed_up;
   const auto backup = app.subcommand("backup", "Copy a store, or a log with its segments, which may be in use");
@@ -275,6 +279,7 @@ int main(int argc, char** argv) try {
       return tools::upgrade_format(upgraded, as_json, out, &progress);
     }
     if (adopt.chosen()) return tools::adopt_copy(absolute, as_json, out, &progress);
+    if (gc.chosen()) return tools::collect_store(absolute, dry_run, as_json, out, &progress);
     if (trim.chosen()) return tools::trim_store(absolute, as_json, out, &progress);
     if (verify_all.chosen()) return tools::verify_store(absolute, as_json, out, &progress);
     if (status.chosen()) return tools::show_log_status(disk, absolute, as_json, out);

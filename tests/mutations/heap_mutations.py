@@ -5,6 +5,32 @@ HEAP = "heap_test *store_random.*:store_crash.after_*:reachability.*"
 RECORDS = "heap_models_test record_model.*"
 
 HEAP_MUTATIONS = [
+    # --- Collection of closed stores ---
+    ("roots_not_marked", "objects/marker.cpp",
+     [("mark_one(stored_address_of(roots.entries[n].object));", "(void)roots.entries[n];")],
+     "heap_test collect*", "what only a root entry leads to is destroyed"),
+    ("ends_of_objects_not_marked", "objects/marker.cpp",
+     [("if (!r.may_be_end) return;", "return;")],
+     "heap_test collect*", "an object to whose end a word of unknown layout points is destroyed"),
+    ("ambiguous_words_not_followed", "objects/marker.cpp",
+     [("if (to) mark(to);", "if (to && !r.is_ambiguous) mark(to);")],
+     "heap_test collect*", "what objects of unknown layout refer to is destroyed"),
+    ("other_databases_not_followed", "objects/marker.cpp",
+     [("if (to) mark(to);", "if (to && to.in == from.in) mark(to);")],
+     "heap_test collect*", "what another database refers to is destroyed"),
+    ("marked_objects_swept", "store/collect.cpp",
+     [("if (!marks_.is_marked(in, object)) gone.push_back(object);", "gone.push_back(object);")],
+     "heap_test collect*", "everything is destroyed"),
+    ("garbage_left", "store/collect.cpp",
+     [("if (!gone.empty()) destroy(in, gone);", "if (gone.size() > 1) destroy(in, gone);")],
+     "heap_test collect*", "the last object is never taken"),
+    ("garbage_verified", "objects/verifier.cpp",
+     [("if (path_to(object).empty()) return; say(object_text(store_, object) + field_text(store_, object, r.offset) + \" refers to \"", "say(object_text(store_, object) + field_text(store_, object, r.offset) + \" refers to \"")],
+     "heap_test collect*", "after an interrupted collection the store counts as damaged"),
+    ("dry_runs_that_are_not", "store/collect.cpp",
+     [("if (!how_.dry_run) for", "for")],
+     "heap_test collect*", "who asks what would go has it gone"),
+
     # --- The object heap: what becomes persistent ---
     ("last_member_forgotten", "objects/references.hpp",
      [("if (!words.depends_on(w, first, end)) continue;", "if (at >= to || at + w.length >= size) break;")],

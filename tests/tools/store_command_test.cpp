@@ -22,6 +22,7 @@
 
 #include "adopt_command.hpp"
 #include "backup_command.hpp"
+#include "gc_command.hpp"
 #include "log_command.hpp"
 #include "objects/format.hpp"
 #include "segments/segment.hpp"
@@ -147,6 +148,38 @@ TEST_F(store_command, trim) {
   EXPECT_EQ(verify().exit_code, exit_ok);
   expect_error(std::errc::no_such_file_or_directory, {"none"},
                [&] { (void)show([&](std::FILE* out) { return trim_store(dir / "none", true, out, nullptr); }); });
+}
+
+TEST_F(store_command, gc) {
+  make();
+  std::uint64_t garbage = 0;
+  {
+    store s(path, small_store());
+    s.transact([&] {
+      part* last = s.find_root<part>("first")->next->next;
+      for (int n = 0; n < 1000; ++n) last = last->next = s.make<part>();
+    });
+    s.transact([&] { s.find_root<part>("first")->next->next->next = nullptr; });
+    s.close();
+  }
+  const auto run = [&](bool dry_run, bool as_json) {
+    return show([&](std::FILE* out) { return collect_store(path, dry_run, as_json, out, nullptr); });
+  };
+  const json dry = json::parse(run(true, true).text);
+  garbage = dry["garbage"].get<std::uint64_t>();
+  EXPECT_GE(garbage, 1000U);
+  EXPECT_TRUE(dry["dry_run"].get<bool>());
+  EXPECT_EQ(dry["transactions"], 0);
+  const shown text = run(false, false);
+  EXPECT_EQ(text.exit_code, exit_ok);
+  EXPECT_TRUE(text.has(std::to_string(garbage) + " objects, ")) << text.text;
+  EXPECT_TRUE(text.has("were destroyed")) << text.text;
+  EXPECT_TRUE(text.has("part  ")) << text.text;
+  const json again = json::parse(run(false, true).text);
+  EXPECT_EQ(again["garbage"], 0);
+  EXPECT_EQ(again["types"].size(), 0U);
+  EXPECT_EQ(again["kept"], dry["kept"]);
+  EXPECT_EQ(verify().exit_code, exit_ok);
 }
 
 TEST_F(store_command, info) {

@@ -1,0 +1,49 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Collection of a store that no program has open: objects that no root leads to are destroyed, and their space is used for
+// new ones [PM3 §4].
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <tenure/rvm/log_options.hpp>
+#include <tenure/store/statistics.hpp>
+
+namespace tenure::os {
+class disk;
+}
+
+namespace tenure {
+
+struct collect_options {
+  bool dry_run = false;                     // only find out what would be destroyed; the store is opened for reading
+  std::uint64_t objects_at_once = 50'000;   // that a transaction destroys, at least 1
+  rvm::progress_callback on_progress = {};  // phases "marking", "sweeping", in objects
+  os::disk* disk = nullptr;
+};
+
+struct collect_report {
+  std::uint64_t kept = 0, kept_bytes = 0;  // objects that roots lead to. Bytes include headers, here and below
+  std::uint64_t garbage = 0, garbage_bytes = 0;
+  std::vector<type_count> types;  // of the garbage, most bytes first
+  std::uint64_t transactions = 0;
+  double seconds = 0;
+};
+
+#pragma GCC visibility push(default)  // libtenure.so exports it
+
+// Destroys all objects of the store in `directory` that no root of any of its databases leads to, in transactions of bounded
+// size. Nobody may have the store open (errc::in_use). No destructors run. Pointers into objects, and words of types of unknown
+// layout that could be pointers, keep their objects. Needs about 1 % of the databases' size as memory.
+//
+// If it fails or is interrupted, some of the garbage is gone, and nothing else; begin again. Free space goes back to the file
+// system by store::trim().
+//
+// Throws errc::damaged, before anything is destroyed, if a reference leads to where no object is; what opening a store throws.
+collect_report collect(const std::string& directory, const collect_options& how = {});
+
+#pragma GCC visibility pop
+
+}  // namespace tenure

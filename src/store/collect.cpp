@@ -1,0 +1,119 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Collection of a closed store: marks what roots lead to, then destroys the rest, some objects a transaction. Between two of
+// them garbage may refer to objects that are gone, which is nobody's business [heap.garbage.opaque].
+#include <tenure/collect.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <string>
+
+#include <tenure/error.hpp>
+
+#include "objects/marker.hpp"
+#include "store/store_state.hpp"
+
+namespace tenure {
+
+namespace {
+
+using namespace heap;
+
+store_options options_for(const collect_options& how) {
+  store_options options;
+  options.mode = how.dry_run ? rvm::open_mode::read_only : rvm::open_mode::open;
+  options.check_destroyed = destroy_check::never;  // garbage refers to garbage
+  options.memory.disk = how.disk;
+  options.memory.on_progress = how.on_progress;
+  return options;
+}
+
+class collection {
+ public:
+  collection(store_state& of, const collect_options& how) : of_(of), how_(how), marks_(*of.databases) {}
+
+  collect_report run() {
+    marks_.run([&](std::uint64_t objects) { show("marking", objects); });
+    for (const auto& d : *of_.databases) count(*d);
+    if (!how_.dry_run)
+      for (const auto& d : *of_.databases) sweep(*d);
+    for (auto& [type, sum] : types_) report_.types.push_back(sum);
+    std::ranges::stable_sort(report_.types, std::greater<>(), &type_count::bytes);
+    return std::move(report_);
+  }
+
+ private:
+  void show(const char* phase, std::uint64_t objects) const {
+    if (how_.on_progress) how_.on_progress({phase, objects, std::max(objects, report_.kept + report_.garbage)});
+  }
+
+  void count(const database_state& in) {
+    in.map->for_each_persistent(0, in.header().blocks_end, [&](address object) {
+      const object_facts facts = in.map->facts(object);
+      const std::uint64_t bytes = facts.end - facts.begin;
+      if (marks_.is_marked(in, object)) {
+        ++report_.kept;
+        report_.kept_bytes += bytes;
+        return;
+      }
+      ++report_.garbage;
+      report_.garbage_bytes += bytes;
+      const known_type* const type = in.types->find(facts.type);
+      type_count& sum = types_[type != nullptr ? type->of->name : "type " + std::to_string(facts.type)];
+      if (sum.objects == 0) sum.type = type != nullptr ? type->of->name : "type " + std::to_string(facts.type);
+      ++sum.objects;
+      sum.bytes += bytes;
+    });
+  }
+
+  // Whole blocks at a time, until there are enough objects for a transaction.
+  void sweep(database_state& in) {
+    const std::uint64_t end = in.header().blocks_end;
+    for (std::uint64_t block = 0; block < end;) {
+      std::vector<address> gone;
+      for (; block < end && gone.size() < how_.objects_at_once; ++block)
+        in.map->for_each_persistent(block, block + 1, [&](address object) {
+          if (!marks_.is_marked(in, object)) gone.push_back(object);
+        });
+      if (!gone.empty()) destroy(in, gone);
+    }
+  }
+
+  void destroy(database_state& in, const std::vector<address>& gone) {
+    of_.begin();
+    try {
+      in.destroyed.insert(gone.begin(), gone.end());
+      of_.label = "collect";
+      if (const std::optional<ticket> done = of_.commit()) of_.memory->wait(*done);
+    } catch (...) {
+      if (of_.is_writer()) of_.abort();
+      throw;
+    }
+    ++report_.transactions;
+    swept_ += gone.size();
+    show("sweeping", report_.kept + swept_);
+  }
+
+  store_state& of_;
+  const collect_options& how_;
+  marker marks_;
+  collect_report report_;
+  std::map<std::string, type_count> types_;
+  std::uint64_t swept_ = 0;
+};
+
+}  // namespace
+
+collect_report collect(const std::string& directory, const collect_options& how) {
+  if (how.objects_at_once == 0) throw error(errc::bad_option, "objects_at_once is 0: at least 1 is needed");
+  const auto start = std::chrono::steady_clock::now();
+  store_state opened(directory, options_for(how));
+  store_opened(opened);
+  collect_report report = collection(opened, how).run();
+  opened.close();
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return report;
+}
+
+}  // namespace tenure

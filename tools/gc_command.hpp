@@ -1,0 +1,16 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// tenure gc: to destroy what no root of a store leads to.
+#pragma once
+
+#include <cstdio>
+#include <string>
+
+namespace tenure::tools {
+
+class progress_line;
+
+// Nobody may have the store open. `dry_run`: only says what would go. `progress`: may be nullptr.
+int collect_store(const std::string& directory, bool dry_run, bool as_json, std::FILE* out, progress_line* progress);
+
+}  // namespace tenure::tools

@@ -18,8 +18,9 @@ class disk;
 namespace tenure {
 
 struct collect_options {
-  bool dry_run = false;                     // only find out what would be destroyed; the store is opened for reading
-  std::uint64_t objects_at_once = 50'000;   // that a transaction destroys, at least 1
+  bool dry_run = false;  // only find out what would be destroyed; the store is opened for reading
+  std::uint64_t objects_at_once =
+      50'000;  // that a transaction destroys, at least 1; fewer if the log has no room for so many
   rvm::progress_callback on_progress = {};  // phases "marking", "sweeping", in objects
   os::disk* disk = nullptr;
 };

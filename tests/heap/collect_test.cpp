@@ -45,6 +45,9 @@ struct graph {
 struct large {
   char bytes[300'000];
 };
+struct of_one_block {
+  char bytes[9'000];
+};
 // A class that lists nothing: its words are taken for pointers.
 class opaque {
  public:
@@ -237,6 +240,28 @@ TEST_F(collecting_a_store, space_is_used_again) {
       EXPECT_LE(now, 2 * length) << round;
     }
   }
+}
+
+// One commit cannot free so many blocks at once: what it changes of each is more than the log has room for.
+TEST(collecting, does_with_a_log_that_cannot_grow) {
+  sim::disk disk;
+  store_options how = options_on(disk);
+  how.memory.log.size = how.memory.log.max_size = 64 << 10;
+  how.tune.bulk = 4 << 10;
+  constexpr std::uint64_t objects = 4'000;
+  {
+    store s("/store", how);
+    tenure::vector<of_one_block*>& all = s.root<tenure::vector<of_one_block*>>("all");
+    for (std::uint64_t n = 0; n < objects; ++n) s.transact([&] { all.push_back(s.make<of_one_block>()); });
+    s.transact([&] { all.clear(); });
+    s.close();
+  }
+  const collect_report report = collect("/store", collecting(disk));
+  EXPECT_GE(report.garbage, objects);
+  EXPECT_GT(report.transactions, 1U);
+  EXPECT_EQ(collect("/store", collecting(disk)).garbage, 0U);
+  store s("/store", how);
+  expect_sound(s);
 }
 
 TEST_F(collecting_a_store, refuses_one_that_is_in_use_or_not_there) {

@@ -194,6 +194,10 @@ int main(int argc, char** argv) try {
   const auto gc = add_store_command("gc", "Destroy what no root of a store leads to; nobody may have it open");
   bool dry_run = false;
   gc.flag("--dry-run", dry_run, "Only say what would be destroyed");
+  std::string archive;
+  gc.option("--archive", archive,
+            "Keep the history in this archive; default: the log's and \".archive\", if it is there")
+      .value_name("PATH");
   const auto trim = add_store_command("trim", "Give the disk space of what is free in a store back");
   tools::wanted_backup backed_up;
   const auto backup = app.subcommand("backup", "Copy a store, or a log with its segments, which may be in use");
@@ -279,7 +283,7 @@ int main(int argc, char** argv) try {
       return tools::upgrade_format(upgraded, as_json, out, &progress);
     }
     if (adopt.chosen()) return tools::adopt_copy(absolute, as_json, out, &progress);
-    if (gc.chosen()) return tools::collect_store(absolute, dry_run, as_json, out, &progress);
+    if (gc.chosen()) return tools::collect_store(absolute, dry_run, archive, as_json, out, &progress);
     if (trim.chosen()) return tools::trim_store(absolute, as_json, out, &progress);
     if (verify_all.chosen()) return tools::verify_store(absolute, as_json, out, &progress);
     if (status.chosen()) return tools::show_log_status(disk, absolute, as_json, out);

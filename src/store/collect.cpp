@@ -27,6 +27,7 @@ store_options options_for(const collect_options& how) {
   options.check_destroyed = destroy_check::never;  // garbage refers to garbage
   options.memory.disk = how.disk;
   options.memory.on_progress = how.on_progress;
+  if (!how.dry_run) options.memory.archive = how.archive;
   return options;
 }
 

@@ -46,7 +46,11 @@ class transaction_state : public commit_source {
   // Takes the object if it is free. The thread that has taken it owns it until it releases it. May be called by any
   // thread.
   [[nodiscard]] bool take() noexcept { return !open_.exchange(true, std::memory_order_acquire); }
-  void let_go() noexcept { open_.store(false, std::memory_order_release); }
+  // The next thread that takes it says late who it is: until then it is of no thread.
+  void let_go() noexcept {
+    thread_.store(0, std::memory_order_relaxed);
+    open_.store(false, std::memory_order_release);
+  }
   [[nodiscard]] bool is_open() const noexcept { return open_.load(std::memory_order_acquire); }
   [[nodiscard]] transaction_table& owner() const { return owner_; }
 
@@ -72,7 +76,7 @@ class transaction_state : public commit_source {
 
   // For queries, from any thread.
   [[nodiscard]] std::uint64_t id() const { return id_.load(std::memory_order_relaxed); }
-  // The number of the thread that has begun it.
+  // The number of the thread that has begun it; 0: it is beginning, or has ended.
   [[nodiscard]] std::uint64_t thread() const { return thread_.load(std::memory_order_relaxed); }
   [[nodiscard]] open_transaction describe() const;                  // with the list's lock held
   [[nodiscard]] virtual bool uses(const region_state& in) const;    // with the list's lock held

@@ -137,6 +137,31 @@ TEST_F(declared_stores, of_threads_belong_to_transactions_of_theirs) {
     for (std::size_t n = 0; n < rounds; ++n) EXPECT_EQ(word(t * each + n), n % 3 != 0 ? n + 1 : 0);
 }
 
+// Transaction objects are used again by other threads. One that was taken, and does not say by whom yet, is of no thread: each
+// thread uses two memories in turn, so that none has an object of its own.
+TEST_F(declared_stores, are_never_in_the_transaction_that_another_thread_begins) {
+  open(write_barriers::checking);
+  options o = small_log(&disk);
+  o.background = false;
+  rvm::memory other("/other-log", o);
+  region in_other = other.map("/other", {.create_length = pages * page, .barriers = write_barriers::checking});
+  constexpr std::size_t threads = 8, rounds = 40'000;
+  std::vector<std::thread> all;
+  for (std::size_t t = 0; t < threads; ++t)
+    all.emplace_back([&, t] {
+      for (std::size_t n = 0; n < rounds && !HasFailure(); ++n) {
+        const bool in_first = n / threads % 2 == t % 2;
+        transaction tx = (in_first ? *memory : other).begin();
+        std::uint64_t& mine = *reinterpret_cast<std::uint64_t*>((in_first ? region_ : in_other).data() + t * page);
+        for (int stores = 0; stores < 4; ++stores) change((&mine)[8 * stores]) = n;
+        EXPECT_NO_THROW(tx.commit(commit_mode::no_flush));
+      }
+    });
+  for (std::thread& t : all) t.join();
+  in_other = {};
+  other.close();
+}
+
 TEST_F(declared_stores, of_a_thread_without_a_transaction_are_not_logged) {
   open();
   {

@@ -44,7 +44,8 @@ struct collect_report {
 // If it fails or is interrupted, some of the garbage is gone, and nothing else; begin again. Free space goes back to the file
 // system by store::trim().
 //
-// Throws errc::damaged, before anything is destroyed, if a reference leads to where no object is; what opening a store throws.
+// Throws errc::damaged, before anything is destroyed, if a reference leads to where no object is, or if what a block says of its
+// objects makes no sense; what opening a store throws.
 collect_report collect(const std::string& directory, const collect_options& how = {});
 
 #pragma GCC visibility pop

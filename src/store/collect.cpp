@@ -13,6 +13,7 @@
 #include <tenure/error.hpp>
 
 #include "objects/marker.hpp"
+#include "os/system_error.hpp"
 #include "store/store_state.hpp"
 
 namespace tenure {
@@ -37,7 +38,10 @@ class collection {
 
   collect_report run() {
     marks_.run([&](std::uint64_t objects) { show("marking", objects); });
-    for (const auto& d : *of_.databases) count(*d);
+    for (const auto& d : *of_.databases) {
+      count(*d);
+      require_counted(*d);
+    }
     if (!how_.dry_run)
       for (const auto& d : *of_.databases) sweep(*d);
     for (auto& [type, sum] : types_) report_.types.push_back(sum);
@@ -52,6 +56,7 @@ class collection {
 
   void count(const database_state& in) {
     in.map->for_each_persistent(0, in.header().blocks_end, [&](address object) {
+      if (!sound_at(in, object)) refuse(in, in.map->block_of(object));
       const object_facts facts = in.map->facts(object);
       const std::uint64_t bytes = facts.end - facts.begin;
       if (marks_.is_marked(in, object)) {
@@ -67,6 +72,29 @@ class collection {
       ++sum.objects;
       sum.bytes += bytes;
     });
+  }
+
+  // What a block has in use is counted down by what is destroyed there. If that is wrong, the block seems to be empty when it is
+  // not, and what is left in it is lost.
+  void require_counted(const database_state& in) const {
+    for (std::uint64_t block = 0; block < in.header().blocks_end; ++block) {
+      std::uint64_t objects = 0, granules = 0;
+      in.map->for_each_persistent(block, block + 1, [&](address object) {
+        ++objects;
+        granules += granules_of(in.map->facts(object).size);
+      });
+      if (objects == 0) continue;
+      const block_entry& entry = in.map->entry(block);
+      if ((entry.kind == block_kind::small && granules != entry.used) ||
+          (entry.kind == block_kind::typed && objects != entry.used))
+        refuse(in, block);
+    }
+  }
+
+  [[noreturn]] static void refuse(const database_state& in, std::uint64_t block) {
+    throw error(errc::damaged, in.file + ": block " + std::to_string(block) + " at " +
+                                   os::hexadecimal(reinterpret_cast<void*>(in.map->start_of(block))) +
+                                   " is damaged; nothing was collected; `tenure verify` tells all that is wrong");
   }
 
   // Whole blocks at a time, until there are enough objects for a transaction.

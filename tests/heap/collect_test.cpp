@@ -8,6 +8,7 @@
 #include <optional>
 #include <random>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include <tenure/collect.hpp>
 #include <tenure/tenure.hpp>
 
+#include "segments/segment.hpp"
 #include "sim/disk.hpp"
 #include "support/expect_error.hpp"
 #include "support/test_store.hpp"
@@ -263,6 +265,23 @@ TEST(collecting, does_with_a_log_that_cannot_grow) {
   EXPECT_EQ(collect("/store", collecting(disk)).garbage, 0U);
   store s("/store", how);
   expect_sound(s);
+}
+
+// What is destroyed is counted by its headers: a wrong one must not make a block seem empty.
+TEST_F(collecting_a_store, refuses_garbage_that_is_damaged) {
+  (void)opened->root<opaque>("kept");
+  const auto* const gone = reinterpret_cast<const std::byte*>(&opened->root<opaque>("gone"));
+  const std::uint64_t offset =
+      static_cast<std::uint64_t>(gone - reinterpret_cast<std::byte*>(opened->default_database().home()));
+  opened->transact([&] { opened->remove_root("gone"); });
+  close();
+  const std::uint64_t header = rvm::read_segment_header(disk, "/store/main.db").data_offset + offset - 4;
+  for (const std::uint32_t size : {32U, 10'000U, 0U}) {
+    disk.open("/store/main.db", os::access::read_write)->write_at(header, std::as_bytes(std::span(&size, 1)));
+    for (const bool dry_run : {true, false})
+      expect_error(errc::damaged, {"/store/main.db", "block", "nothing was collected"},
+                   [&] { (void)collect("/store", {.dry_run = dry_run, .disk = &disk}); });
+  }
 }
 
 TEST_F(collecting_a_store, refuses_one_that_is_in_use_or_not_there) {

@@ -27,6 +27,7 @@
 #include "os/terminal.hpp"
 #include "output.hpp"
 #include "progress_line.hpp"
+#include "reference_command.hpp"
 #include "store_command.hpp"
 #include "trim_command.hpp"
 #include "upgrade_command.hpp"
@@ -194,6 +195,11 @@ int main(int argc, char** argv) try {
   const auto gc = add_store_command("gc", "Destroy what no root of a store leads to; nobody may have it open");
   bool dry_run = false;
   gc.flag("--dry-run", dry_run, "Only say what would be destroyed");
+  std::string object;
+  const auto who_refers = add_store_command("who-refers", "All references to an object");
+  who_refers.option("ADDRESS", object, "An address in it").required();
+  const auto path_to_root = add_store_command("path-to-root", "A shortest way from a root to an object");
+  path_to_root.option("ADDRESS", object, "An address in it").required();
   const auto trim = add_store_command("trim", "Give the disk space of what is free in a store back");
   tools::wanted_backup backed_up;
   const auto backup = app.subcommand("backup", "Copy a store, or a log with its segments, which may be in use");
@@ -280,6 +286,8 @@ int main(int argc, char** argv) try {
     }
     if (adopt.chosen()) return tools::adopt_copy(absolute, as_json, out, &progress);
     if (gc.chosen()) return tools::collect_store(absolute, dry_run, as_json, out, &progress);
+    if (who_refers.chosen()) return tools::show_referrers(absolute, object, as_json, out);
+    if (path_to_root.chosen()) return tools::show_path(absolute, object, as_json, out);
     if (trim.chosen()) return tools::trim_store(absolute, as_json, out, &progress);
     if (verify_all.chosen()) return tools::verify_store(absolute, as_json, out, &progress);
     if (status.chosen()) return tools::show_log_status(disk, absolute, as_json, out);

@@ -2,6 +2,7 @@
 #include "object_values.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstring>
 

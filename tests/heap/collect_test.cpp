@@ -173,7 +173,7 @@ TEST_F(collecting_a_store, keeps_what_pointers_inside_of_objects_mean) {
     again.bytes = nullptr;
     again.inside = nullptr;
   });
-  const collect_report report = collect_closed();
+  const collect_report report = collect_closed(1);
   EXPECT_EQ(of_type(report, "::large"), 1U);
   EXPECT_EQ(of_type(report, "::numbers"), 1U);
   EXPECT_EQ(report.garbage, 2U);

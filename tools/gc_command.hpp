@@ -10,7 +10,9 @@ namespace tenure::tools {
 
 class progress_line;
 
-// Nobody may have the store open. `dry_run`: only says what would go. `progress`: may be nullptr.
-int collect_store(const std::string& directory, bool dry_run, bool as_json, std::FILE* out, progress_line* progress);
+// Nobody may have the store open. `dry_run`: only says what would go. `archive`: where the history goes on; empty: beside the log,
+// if there is one. `progress`: may be nullptr.
+int collect_store(const std::string& directory, bool dry_run, const std::string& archive, bool as_json, std::FILE* out,
+                  progress_line* progress);
 
 }  // namespace tenure::tools

@@ -195,6 +195,10 @@ int main(int argc, char** argv) try {
   const auto gc = add_store_command("gc", "Destroy what no root of a store leads to; nobody may have it open");
   bool dry_run = false;
   gc.flag("--dry-run", dry_run, "Only say what would be destroyed");
+  std::string archive;
+  gc.option("--archive", archive,
+            "Keep the history in this archive; default: the log's and \".archive\", if it is there")
+      .value_name("PATH");
   std::string object;
   const auto who_refers = add_store_command("who-refers", "All references to an object");
   who_refers.option("ADDRESS", object, "An address in it").required();
@@ -285,7 +289,7 @@ int main(int argc, char** argv) try {
       return tools::upgrade_format(upgraded, as_json, out, &progress);
     }
     if (adopt.chosen()) return tools::adopt_copy(absolute, as_json, out, &progress);
-    if (gc.chosen()) return tools::collect_store(absolute, dry_run, as_json, out, &progress);
+    if (gc.chosen()) return tools::collect_store(absolute, dry_run, archive, as_json, out, &progress);
     if (who_refers.chosen()) return tools::show_referrers(absolute, object, as_json, out);
     if (path_to_root.chosen()) return tools::show_path(absolute, object, as_json, out);
     if (trim.chosen()) return tools::trim_store(absolute, as_json, out, &progress);

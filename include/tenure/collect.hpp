@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,9 +19,11 @@ class disk;
 namespace tenure {
 
 struct collect_options {
-  bool dry_run = false;                     // only find out what would be destroyed; the store is opened for reading
-  std::uint64_t objects_at_once = 50'000;   // that a transaction destroys, at least 1
-  rvm::progress_callback on_progress = {};  // phases "marking", "sweeping", in objects
+  bool dry_run = false;  // only find out what would be destroyed; the store is opened for reading
+  std::uint64_t objects_at_once =
+      50'000;  // that a transaction destroys, at least 1; fewer if the log has no room for so many
+  std::optional<rvm::archive_options> archive = {};  // as rvm::options::archive: of a store whose history is kept
+  rvm::progress_callback on_progress = {};           // phases "marking", "sweeping", in objects
   os::disk* disk = nullptr;
 };
 

@@ -7,6 +7,7 @@
 #include <tenure/rvm.hpp>
 #include <tenure/rvm/participant.hpp>
 
+#include "regions/announced_stores.hpp"
 #include "transactions/transaction_table.hpp"
 
 namespace tenure::rvm {
@@ -60,6 +61,7 @@ void transaction::set_range(const void* address, std::size_t length) {
 
 void transaction::modify(void* to, const void* from, std::size_t length) {
   set_range(to, length);
+  const own_stores unannounced;  // the thread may have begun another transaction since, which must not have them too
   if (length != 0) std::memmove(to, from, length);
 }
 
@@ -116,6 +118,7 @@ void commit_scope::set_range(const void* address, std::size_t length) {
 
 void commit_scope::modify(void* to, const void* from, std::size_t length) {
   set_range(to, length);
+  const own_stores unannounced;  // the thread may have begun another transaction since, which must not have them too
   if (length != 0) std::memmove(to, from, length);
 }
 

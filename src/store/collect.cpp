@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <span>
 #include <string>
 
 #include <tenure/error.hpp>
@@ -26,6 +27,7 @@ store_options options_for(const collect_options& how) {
   options.check_destroyed = destroy_check::never;  // garbage refers to garbage
   options.memory.disk = how.disk;
   options.memory.on_progress = how.on_progress;
+  if (!how.dry_run) options.memory.archive = how.archive;
   return options;
 }
 
@@ -76,11 +78,25 @@ class collection {
         in.map->for_each_persistent(block, block + 1, [&](address object) {
           if (!marks_.is_marked(in, object)) gone.push_back(object);
         });
-      if (!gone.empty()) destroy(in, gone);
+      destroy(in, gone);
     }
   }
 
-  void destroy(database_state& in, const std::vector<address>& gone) {
+  // In fewer at a time if the log is too small for so many: it may be one that cannot grow.
+  void destroy(database_state& in, std::span<const address> gone) {
+    while (!gone.empty()) {
+      const std::size_t some = std::min<std::size_t>(gone.size(), at_once_);
+      try {
+        destroy_at_once(in, gone.first(some));
+        gone = gone.subspan(some);
+      } catch (const error& e) {
+        if (e.code() != errc::too_big || some == 1) throw;
+        at_once_ = (some + 1) / 2;
+      }
+    }
+  }
+
+  void destroy_at_once(database_state& in, std::span<const address> gone) {
     of_.begin();
     try {
       in.destroyed.insert(gone.begin(), gone.end());
@@ -101,6 +117,7 @@ class collection {
   collect_report report_;
   std::map<std::string, type_count> types_;
   std::uint64_t swept_ = 0;
+  std::size_t at_once_ = ~std::size_t{0};  // of what whole blocks have
 };
 
 }  // namespace

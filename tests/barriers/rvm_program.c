@@ -72,6 +72,18 @@ static void change(struct bank* in) {
   }
 }
 
+/* What rvm_modify_bytes writes is of its own transaction only, though the thread has begun another one since. */
+static void modify_in(rvm_tid_t* tid, struct account* one) {
+  struct account wanted = *one;
+  rvm_tid_t newer;
+  wanted.rate += 1;
+  rvm_init_tid(&newer);
+  must(rvm_begin_transaction(&newer, restore), "rvm_begin_transaction");
+  must(rvm_modify_bytes(tid, one, &wanted, sizeof wanted), "rvm_modify_bytes");
+  must(rvm_abort_transaction(&newer), "rvm_abort_transaction");
+  if (memcmp(one, &wanted, sizeof wanted) != 0) fail("rvm_modify_bytes", 0);
+}
+
 int main(int argc, char** argv) {
   static char log_path[1000], segment_path[1000];
   static struct bank before;
@@ -106,6 +118,7 @@ int main(int argc, char** argv) {
     before = *in;
     must(rvm_begin_transaction(&tid, restore), "rvm_begin_transaction");
     for (n = (long)draw(20); n > 0; --n) change(in);
+    if (draw(4) == 0) modify_in(&tid, &in->all[draw(accounts)]);
     if (draw(4) == 0) {
       must(rvm_abort_transaction(&tid), "rvm_abort_transaction");
       if (memcmp(&before, in, sizeof before) != 0) fail("an abort", left);

@@ -47,6 +47,10 @@ struct graph {
 struct large {
   char bytes[300'000];
 };
+struct of_one_block {
+  char bytes[9'000];
+  of_one_block* to;
+};
 // A class that lists nothing: its words are taken for pointers.
 class opaque {
  public:
@@ -241,11 +245,68 @@ TEST_F(collecting_a_store, space_is_used_again) {
   }
 }
 
+// One commit cannot free so many blocks at once: what it changes of each is more than the log has room for.
+TEST(collecting, does_with_a_log_that_cannot_grow) {
+  sim::disk disk;
+  store_options how = options_on(disk);
+  how.memory.log.size = how.memory.log.max_size = 64 << 10;
+  how.tune.bulk = 4 << 10;
+  constexpr std::uint64_t objects = 4'000;
+  {
+    store s("/store", how);
+    tenure::vector<of_one_block*>& all = s.root<tenure::vector<of_one_block*>>("all");
+    for (std::uint64_t n = 0; n < objects; ++n) s.transact([&] { all.push_back(s.make<of_one_block>()); });
+    s.transact([&] { all.clear(); });
+    s.close();
+  }
+  const collect_report report = collect("/store", collecting(disk));
+  EXPECT_GE(report.garbage, objects);
+  EXPECT_GT(report.transactions, 1U);
+  EXPECT_EQ(collect("/store", collecting(disk)).garbage, 0U);
+  store s("/store", how);
+  expect_sound(s);
+}
+
 TEST_F(collecting_a_store, refuses_one_that_is_in_use_or_not_there) {
   expect_error(errc::in_use, {"/store"}, [&] { (void)collect("/store", collecting(disk)); });
   expect_error(std::errc::no_such_file_or_directory, {"/nothing"},
                [&] { (void)collect("/nothing", collecting(disk)); });
   expect_error(errc::bad_option, {"objects_at_once"}, [&] { (void)collect("/store", collecting(disk, 0)); });
+}
+
+// Only then would a program that looks for references to what it destroys find those of garbage. [heap.garbage.opaque]
+TEST_F(collecting_a_store, garbage_that_is_left_is_in_nobodys_way) {
+  auto& all = opened->root<tenure::vector<of_one_block*>>("all");
+  opened->transact([&] {
+    for (int n = 0; n < 2; ++n) all.push_back(opened->make<of_one_block>());
+  });
+  of_one_block* const gone = std::min(all[0], all[1]);
+  of_one_block* const left = std::max(all[0], all[1]);
+  opened->transact([&] {
+    left->to = gone;
+    all.clear();
+  });
+  close();
+  collect_options interrupted = collecting(disk, 1);
+  interrupted.on_progress = [](const rvm::progress& p) {
+    if (p.phase == std::string("sweeping")) throw std::runtime_error("interrupted");
+  };
+  EXPECT_THROW((void)collect("/store", interrupted), std::runtime_error);
+  how.check_destroyed = destroy_check::always;
+  open();
+  EXPECT_TRUE(opened->is_persistent(left));
+  EXPECT_FALSE(opened->is_persistent(gone));
+  auto& again = opened->root<tenure::vector<of_one_block*>>("all");
+  opened->transact([&] {
+    for (int n = 0; n < 200 && (again.empty() || again.back() != gone); ++n)
+      again.push_back(opened->make<of_one_block>());
+  });
+  ASSERT_EQ(again.back(), gone);
+  opened->transact([&] {
+    again.pop_back();
+    opened->destroy(gone);
+  });
+  expect_sound(*opened);
 }
 
 // --- Crashes -----------------------------------------------------------------------------------------------------------

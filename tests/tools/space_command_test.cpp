@@ -105,7 +105,7 @@ TEST_F(space_command, gc) {
     s.close();
   }
   const auto run = [&](bool dry_run, bool as_json) {
-    return show([&](std::FILE* out) { return collect_store(path, dry_run, as_json, out, nullptr); });
+    return show([&](std::FILE* out) { return collect_store(path, dry_run, {}, as_json, out, nullptr); });
   };
   const json dry = json::parse(run(true, true).text);
   garbage = dry["garbage"].get<std::uint64_t>();
@@ -122,6 +122,20 @@ TEST_F(space_command, gc) {
   EXPECT_EQ(again["types"].size(), 0U);
   EXPECT_EQ(again["kept"], dry["kept"]);
   EXPECT_EQ(verify().exit_code, exit_ok);
+}
+
+// Otherwise an incremental backup is not possible any more.
+TEST_F(space_command, gc_goes_on_with_the_archive) {
+  store_options how = small_store();
+  how.memory.archive.emplace();
+  {
+    store s(path, how);
+    (void)s.root<part>("first");
+    s.backup(dir / "full");
+    s.transact([&] { s.remove_root("first"); });
+  }
+  (void)show([&](std::FILE* out) { return collect_store(path, false, {}, true, out, nullptr); });
+  EXPECT_EQ(store(path, how).backup(dir / "since", {.since = dir / "full"}).files.size(), 1U);
 }
 
 }  // namespace

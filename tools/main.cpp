@@ -27,6 +27,7 @@
 #include "os/terminal.hpp"
 #include "output.hpp"
 #include "progress_line.hpp"
+#include "reference_command.hpp"
 #include "store_command.hpp"
 #include "trim_command.hpp"
 #include "upgrade_command.hpp"
@@ -198,6 +199,11 @@ int main(int argc, char** argv) try {
   gc.option("--archive", archive,
             "Keep the history in this archive; default: the log's and \".archive\", if it is there")
       .value_name("PATH");
+  std::string object;
+  const auto who_refers = add_store_command("who-refers", "All references to an object");
+  who_refers.option("ADDRESS", object, "An address in it").required();
+  const auto path_to_root = add_store_command("path-to-root", "A shortest way from a root to an object");
+  path_to_root.option("ADDRESS", object, "An address in it").required();
   const auto trim = add_store_command("trim", "Give the disk space of what is free in a store back");
   tools::wanted_backup backed_up;
   const auto backup = app.subcommand("backup", "Copy a store, or a log with its segments, which may be in use");
@@ -284,6 +290,8 @@ int main(int argc, char** argv) try {
     }
     if (adopt.chosen()) return tools::adopt_copy(absolute, as_json, out, &progress);
     if (gc.chosen()) return tools::collect_store(absolute, dry_run, archive, as_json, out, &progress);
+    if (who_refers.chosen()) return tools::show_referrers(absolute, object, as_json, out);
+    if (path_to_root.chosen()) return tools::show_path(absolute, object, as_json, out);
     if (trim.chosen()) return tools::trim_store(absolute, as_json, out, &progress);
     if (verify_all.chosen()) return tools::verify_store(absolute, as_json, out, &progress);
     if (status.chosen()) return tools::show_log_status(disk, absolute, as_json, out);

@@ -2,6 +2,7 @@
 #include "object_values.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstring>
 
@@ -283,6 +284,17 @@ std::string quoted(const std::string& bytes) {
     at += length;
   }
   return text + "\"";
+}
+
+stored_address parse_address(const std::string& text) {
+  std::uint64_t value = 0;
+  const char* from = text.data();
+  if (text.starts_with("0x") || text.starts_with("0X")) from += 2;
+  const auto [end, code] = std::from_chars(from, text.data() + text.size(), value, 16);
+  if (code != std::errc{} || end != text.data() + text.size())
+    throw error(errc::bad_option,
+                "\"" + text + "\" is no address: give hexadecimal digits, as other commands show them");
+  return stored_address{value};
 }
 
 std::string address_text(stored_address at) { return fmt::format("0x{:x}", static_cast<std::uint64_t>(at)); }

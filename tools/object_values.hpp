@@ -52,6 +52,8 @@ struct value_limits {
 [[nodiscard]] std::string quoted(const std::string& bytes);
 // "0x200000000010"
 [[nodiscard]] std::string address_text(heap::stored_address at);
+// The same the other way: hexadecimal digits, after 0x or not. Throws errc::bad_option.
+[[nodiscard]] heap::stored_address parse_address(const std::string& text);
 [[nodiscard]] inline std::string address_text(heap::address at) { return address_text(heap::stored_address{at}); }
 
 // Whether the word at the offset of an object of the type is where a string keeps its characters.

@@ -2,7 +2,6 @@
 #include "store_command.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -215,17 +214,6 @@ int show_types(const std::string& directory, const type_selection& which, bool a
 // --- dump -----------------------------------------------------------------------------------------------------------------
 
 namespace {
-
-stored_address parse_address(const std::string& text) {
-  std::uint64_t value = 0;
-  const char* from = text.data();
-  if (text.starts_with("0x") || text.starts_with("0X")) from += 2;
-  const auto [end, code] = std::from_chars(from, text.data() + text.size(), value, 16);
-  if (code != std::errc{} || end != text.data() + text.size())
-    throw error(errc::bad_option,
-                "\"" + text + "\" is no address: give hexadecimal digits, as other commands show them");
-  return stored_address{value};
-}
 
 void begin(const surveyed_store& store, const dump_selection& which, reaching& all) {
   if (!which.address.empty()) {

@@ -44,10 +44,7 @@ void marker::mark_roots(const database_state& of) {
     mark(object);
   };
   mark_one(of.header().types);
-  mark_one(of.header().roots);
-  if (of.header().roots == stored_address::none) return;
-  const root_table& roots = of.root_table();
-  for (std::uint64_t n = 0; n < roots.count; ++n) mark_one(stored_address_of(roots.entries[n].object));
+  mark_one(of.header().roots);  // the table refers to the objects
 }
 
 void marker::mark(const sound_object& what) {

@@ -18,8 +18,10 @@
 #include <tenure/collect.hpp>
 #include <tenure/tenure.hpp>
 
+#include "objects/object_walk.hpp"
 #include "segments/segment.hpp"
 #include "sim/disk.hpp"
+#include "store/store_state.hpp"
 #include "support/expect_error.hpp"
 #include "support/test_store.hpp"
 
@@ -179,7 +181,7 @@ TEST_F(collecting_a_store, keeps_what_pointers_inside_of_objects_mean) {
     again.bytes = nullptr;
     again.inside = nullptr;
   });
-  const collect_report report = collect_closed();
+  const collect_report report = collect_closed(1);
   EXPECT_EQ(of_type(report, "::large"), 1U);
   EXPECT_EQ(of_type(report, "::numbers"), 1U);
   EXPECT_EQ(report.garbage, 2U);
@@ -384,6 +386,16 @@ shape make_garbage(sim::disk& disk, std::uint64_t seed, std::size_t nodes) {
   return left;
 }
 
+// By another search than the collection's.
+std::uint64_t count_reachable(sim::disk& disk) {
+  store_options how = options_on(disk);
+  how.mode = rvm::open_mode::read_only;
+  const store_state opened("/store", how);
+  heap::reachable_objects all(*opened.databases);
+  all.search();
+  return all.count();
+}
+
 void expect_shape(sim::disk& disk, const shape& expected) {
   store s("/store", options_on(disk));
   expect_sound(s);
@@ -407,8 +419,11 @@ TEST(collect_model, keeps_the_graph_whatever_it_is) {
     SCOPED_TRACE(seed);
     sim::disk disk;
     const shape expected = make_garbage(disk, seed, 60 * seed);
+    const std::uint64_t reachable = count_reachable(disk);
     const collect_report report = collect("/store", collecting(disk, 1 + seed * 5));
+    EXPECT_EQ(report.kept, reachable);
     EXPECT_GT(report.garbage, 10U);
+    EXPECT_EQ(count_reachable(disk), reachable);
     EXPECT_EQ(report.types.empty(), false);
     expect_shape(disk, expected);
     EXPECT_GE(collect("/store", collecting(disk)).garbage, 50U);  // those of expect_shape

@@ -2,40 +2,24 @@
 #include "gc_command.hpp"
 
 #include <algorithm>
-#include <optional>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <tenure/collect.hpp>
 
+#include "archive_beside.hpp"
 #include "json_text.hpp"
 #include "log_command.hpp"
-#include "os/file.hpp"
 #include "progress_line.hpp"
-#include "records/archive_format.hpp"
 
 namespace tenure::tools {
-
-namespace {
-
-// Without it the log would be shortened, and what it had would be missing there. Nothing is old enough to be forgotten now.
-std::optional<rvm::archive_options> archive_of(const std::string& directory, const std::string& wanted) {
-  rvm::archive_options how{.path = wanted, .max_size = ~std::uint64_t{0}};
-  if (!wanted.empty()) return how;
-  how.path = rvm::archive_path(directory + "/log", {});
-  for (std::uint64_t part = 0; part < rvm::archive_parts; ++part)
-    if (os::real_disk().exists(rvm::part_path(how.path, part))) return how;
-  return std::nullopt;
-}
-
-}  // namespace
 
 int collect_store(const std::string& directory, bool dry_run, const std::string& archive, bool as_json, std::FILE* out,
                   progress_line* progress) {
   collect_options how;
   how.dry_run = dry_run;
-  how.archive = archive_of(directory, archive);
+  how.archive = archive_beside(directory, archive);
   how.on_progress = [progress](const rvm::progress& p) {
     if (progress != nullptr) progress->show(p.phase, p.done, p.total);
   };

@@ -5,6 +5,7 @@
 
 #include <tenure/store.hpp>
 
+#include "archive_beside.hpp"
 #include "json_text.hpp"
 #include "log_command.hpp"
 #include "progress_line.hpp"
@@ -17,6 +18,7 @@ int trim_store(const std::string& directory, bool as_json, std::FILE* out, progr
   };
   store_options how;
   how.mode = rvm::open_mode::open;
+  how.memory.archive = archive_beside(directory);
   how.memory.on_progress = show;
   store opened(directory, how);
   const std::uint64_t bytes = opened.trim(show);

@@ -125,17 +125,24 @@ TEST_F(space_command, gc) {
 }
 
 // Otherwise an incremental backup is not possible any more.
-TEST_F(space_command, gc_goes_on_with_the_archive) {
+TEST_F(space_command, gc_and_trim_go_on_with_the_archive) {
   store_options how = small_store();
   how.memory.archive.emplace();
   {
     store s(path, how);
     (void)s.root<part>("first");
     s.backup(dir / "full");
+    s.transact([&] {
+      part* last = s.find_root<part>("first");
+      for (int n = 0; n < 20'000; ++n) last = last->next = s.make<part>();
+    });
     s.transact([&] { s.remove_root("first"); });
   }
   (void)show([&](std::FILE* out) { return collect_store(path, false, {}, true, out, nullptr); });
   EXPECT_EQ(store(path, how).backup(dir / "since", {.since = dir / "full"}).files.size(), 1U);
+  const json trimmed = json::parse(show([&](std::FILE* out) { return trim_store(path, true, out, nullptr); }).text);
+  EXPECT_GT(trimmed["bytes"].get<std::uint64_t>(), 1U << 20);
+  EXPECT_EQ(store(path, how).backup(dir / "later", {.since = dir / "full"}).files.size(), 1U);
 }
 
 }  // namespace

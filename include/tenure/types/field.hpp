@@ -145,19 +145,33 @@ class field {
     change() >>= by;
     return *this;
   }
-  field& operator++() requires requires(T& value) { ++value; }
+  // Templates: clang looks at what another member requires as soon as there is a field, when the class that T points to may be
+  // incomplete.
+  template <class U = T>
+  field& operator++() requires requires(U& value) {
+    ++value;
+  }
   {
     ++change();
     return *this;
   }
-  field& operator--() requires requires(T& value) { --value; }
+  template <class U = T>
+  field& operator--() requires requires(U& value) {
+    --value;
+  }
   {
     --change();
     return *this;
   }
-  T operator++(int) requires requires(T& value) { value++; }
+  template <class U = T>
+  T operator++(int) requires requires(U& value) {
+    value++;
+  }
   { return change()++; }
-  T operator--(int) requires requires(T& value) { value--; }
+  template <class U = T>
+  T operator--(int) requires requires(U& value) {
+    value--;
+  }
   { return change()--; }
 
  private:

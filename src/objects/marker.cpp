@@ -2,6 +2,7 @@
 #include "objects/marker.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <string>
 
 #include <tenure/error.hpp>
@@ -60,6 +61,7 @@ void marker::mark(const sound_object& what) {
 
 void marker::follow(address object) {
   const sound_object from = find_sound(store_, reinterpret_cast<const void*>(object));
+  assert(from.at == object && is_marked(*from.in, object));
   for_each_reference(*from.type, from.facts(), [&](const reference_field& r) {
     const sound_object to = find_sound(store_, r.to);
     if (to)

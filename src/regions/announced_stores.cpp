@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cassert>
 #include <cstdint>
 #include <mutex>
 #include <optional>
@@ -113,6 +114,7 @@ void announced_range::grow(std::size_t length) noexcept {
   slot& s = slots[static_cast<std::size_t>(slot_)];
   const std::uintptr_t old = s.end.load(std::memory_order_relaxed),
                        now = s.begin.load(std::memory_order_relaxed) + length;
+  assert(now >= old);
   s.end.store(now, std::memory_order_release);
   find_bounds();
   if (told && now > old) told->begins(reinterpret_cast<const void*>(old), now - old);

@@ -37,11 +37,11 @@ class collection {
   collection(store_state& of, const collect_options& how) : of_(of), how_(how), marks_(*of.databases) {}
 
   collect_report run() {
+    for (const auto& d : *of_.databases)
+      d->map->for_each_persistent(0, d->header().blocks_end, [&](address) { ++objects_; });
     marks_.run([&](std::uint64_t objects) { show("marking", objects); });
-    for (const auto& d : *of_.databases) {
-      count(*d);
-      require_counted(*d);
-    }
+    for (const auto& d : *of_.databases)
+      for (std::uint64_t block = 0; block < d->header().blocks_end; ++block) count(*d, block);
     if (!how_.dry_run)
       for (const auto& d : *of_.databases) sweep(*d);
     for (auto& [type, sum] : types_) report_.types.push_back(sum);
@@ -51,44 +51,37 @@ class collection {
 
  private:
   void show(const char* phase, std::uint64_t objects) const {
-    if (how_.on_progress) how_.on_progress({phase, objects, std::max(objects, report_.kept + report_.garbage)});
+    if (how_.on_progress) how_.on_progress({phase, objects, objects_});
   }
 
-  void count(const database_state& in) {
-    in.map->for_each_persistent(0, in.header().blocks_end, [&](address object) {
-      if (!sound_at(in, object)) refuse(in, in.map->block_of(object));
-      const object_facts facts = in.map->facts(object);
+  // What a block has in use is counted down by what is destroyed there. If that is wrong, the block seems to be empty when it is
+  // not, and what is left in it is lost.
+  void count(const database_state& in, std::uint64_t block) {
+    std::uint64_t objects = 0, granules = 0;
+    in.map->for_each_persistent(block, block + 1, [&](address at) {
+      const sound_object object = sound_at(in, at);
+      if (!object) refuse(in, block);
+      const object_facts facts = in.map->facts(at);
       const std::uint64_t bytes = facts.end - facts.begin;
-      if (marks_.is_marked(in, object)) {
+      ++objects;
+      granules += granules_of(facts.size);
+      if (marks_.is_marked(in, at)) {
         ++report_.kept;
         report_.kept_bytes += bytes;
         return;
       }
       ++report_.garbage;
       report_.garbage_bytes += bytes;
-      const known_type* const type = in.types->find(facts.type);
-      type_count& sum = types_[type != nullptr ? type->of->name : "type " + std::to_string(facts.type)];
-      if (sum.objects == 0) sum.type = type != nullptr ? type->of->name : "type " + std::to_string(facts.type);
+      type_count& sum = types_[object.type->of->name];
+      if (sum.objects == 0) sum.type = object.type->of->name;
       ++sum.objects;
       sum.bytes += bytes;
     });
-  }
-
-  // What a block has in use is counted down by what is destroyed there. If that is wrong, the block seems to be empty when it is
-  // not, and what is left in it is lost.
-  void require_counted(const database_state& in) const {
-    for (std::uint64_t block = 0; block < in.header().blocks_end; ++block) {
-      std::uint64_t objects = 0, granules = 0;
-      in.map->for_each_persistent(block, block + 1, [&](address object) {
-        ++objects;
-        granules += granules_of(in.map->facts(object).size);
-      });
-      if (objects == 0) continue;
-      const block_entry& entry = in.map->entry(block);
-      if ((entry.kind == block_kind::small && granules != entry.used) ||
-          (entry.kind == block_kind::typed && objects != entry.used))
-        refuse(in, block);
-    }
+    if (objects == 0) return;
+    const block_entry& entry = in.map->entry(block);
+    if ((entry.kind == block_kind::small && granules != entry.used) ||
+        (entry.kind == block_kind::typed && objects != entry.used))
+      refuse(in, block);
   }
 
   [[noreturn]] static void refuse(const database_state& in, std::uint64_t block) {
@@ -144,6 +137,7 @@ class collection {
   marker marks_;
   collect_report report_;
   std::map<std::string, type_count> types_;
+  std::uint64_t objects_ = 0;  // that there are
   std::uint64_t swept_ = 0;
   std::size_t at_once_ = ~std::size_t{0};  // of what whole blocks have
 };

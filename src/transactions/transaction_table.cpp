@@ -2,6 +2,7 @@
 #include "transactions/transaction_table.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 #include "log/invariant.hpp"
@@ -162,6 +163,7 @@ transaction_table::own_transactions transaction_table::find_own() const {
 void transaction_table::declare_store(region_state& in, std::byte* at, std::size_t length,
                                       write_barriers how) noexcept {
   if (own_stores::are_made()) return;
+  assert(in.tracker == nullptr && length != 0);
   const own_stores unannounced;
   const used_before<explicit_transaction>& last = hint<explicit_transaction>;
   if (how != write_barriers::checking && last.memory == parts_.of.number() && last.transaction->is_open() &&

@@ -33,11 +33,12 @@ RANK = {
     "containers": 10,
     "objects": 11,
     "cache": 11,
-    "store": 12,
-    "upgrade": 13,
-    "pobj": 13,
-    "languages": 14,
-    "barriers": 14,
+    "collection": 12,
+    "store": 13,
+    "upgrade": 14,
+    "pobj": 14,
+    "languages": 15,
+    "barriers": 15,
 }
 
 # Layers that are in no other library of ours.

@@ -105,6 +105,8 @@ address birth::make(const new_object& what, maker who) {
   assert(at % what.alignment == 0 && map_.contains(at) && map_.contains(at + size - 1));
   ++made_.objects;
   made_.bytes += size;
+  if (new_ != nullptr) [[unlikely]]
+    new_->set(at);
   if (of != nullptr) return at;
   if (size >= huge_size) std::memcpy(reinterpret_cast<void*>(at - 16), &size, sizeof size);
   *reinterpret_cast<object_header*>(at - sizeof(object_header)) = {
@@ -473,6 +475,7 @@ void birth::committed(const std::unordered_set<address>& retired, const std::vec
   for (transient_block* y : changed) y->touched = false;
   for (transient_block* y : promoted_) {
     assert(y->promoted.is_within(y->starts));
+    if (new_ != nullptr) new_->set_block(y->first, y->promoted);
     for (std::size_t n = 0; n < start_bits::words; ++n) y->starts.word(n) &= ~y->promoted.word(n);
     y->promoted = {};
     y->has_promoted = false;
@@ -508,6 +511,32 @@ void birth::for_each_transient(const std::function<void(address)>& f) const {
   const std::scoped_lock lock(mutex_);
   for (const transient_block* y : all_)
     y->starts.for_each([&](std::uint64_t g) { f(object_of_bit(map_.start_of(y->first), y->pages, g)); });
+}
+
+std::vector<std::uint64_t> birth::transient_blocks() const {
+  const std::scoped_lock lock(mutex_);
+  std::vector<std::uint64_t> found;
+  for (const transient_block* y : all_)
+    if (!y->starts.empty()) found.push_back(y->first);
+  return found;
+}
+
+birth::counts birth::discard_garbage(std::uint64_t block, const std::function<bool(address)>& is_garbage) {
+  const std::scoped_lock lock(mutex_);
+  counts gone;
+  const transient_block* const y = map_.find_transient_block(block);
+  if (y == nullptr) return gone;
+  std::vector<address> objects;
+  y->starts.for_each([&](std::uint64_t g) {
+    const address object = object_of_bit(map_.start_of(y->first), y->pages, g);
+    if (!is_garbage(object)) return;
+    const object_facts facts = map_.transient_facts(*y, object);
+    objects.push_back(object);
+    gone.bytes += facts.end - facts.begin;
+  });
+  for (const address object : objects) forget(object);  // the last one may take the block with it
+  gone.objects = objects.size();
+  return gone;
 }
 
 // --- Invariants ---------------------------------------------------------------------------------------------------------

@@ -29,6 +29,7 @@
 
 #include "objects/block_map.hpp"
 #include "objects/free_runs.hpp"
+#include "objects/granule_bits.hpp"
 #include "segments/interval_set.hpp"
 
 namespace tenure::heap {
@@ -99,8 +100,19 @@ class birth {
     const std::scoped_lock lock(mutex_);
     f();
   }
+  // From now on, what is made or becomes persistent is noted in `where`; nullptr: no more. Called in with_lock().
+  void note_new(granule_bits* where) { new_ = where; }
+  // Takes back transient objects of the block that `is_garbage` says no thread uses. Returns the objects and their bytes.
+  counts discard_garbage(std::uint64_t block, const std::function<bool(address)>& is_garbage);
+  // The first blocks of what has transient objects now.
+  [[nodiscard]] std::vector<std::uint64_t> transient_blocks() const;
   // Calls f for all transient objects.
   void for_each_transient(const std::function<void(address)>& f) const;
+  // Calls f for all blocks with transient objects. Called in with_lock(); neither allocates nor locks.
+  template <class F>
+  void for_each_transient_block(F&& f) const {
+    for (const transient_block* y : all_) f(*y);
+  }
   // Finds blocks that have two owners, or lack the owner that they should have. One line for each mistake. Called in
   // with_lock().
   [[nodiscard]] std::vector<std::string> find_wrong_owners() const;
@@ -232,6 +244,7 @@ class birth {
   // may have left bytes of a bulk write [heap.bulk.leftovers].
   std::uint64_t zero_from_;
   counts made_;
+  granule_bits* new_ = nullptr;
 };
 
 }  // namespace tenure::heap

@@ -34,6 +34,8 @@ class stabilizer {
   void undo() noexcept;
   // The commit is captured, so promoted objects are persistent. Adds to the counters.
   void committed(store_statistics& counts);
+  // That were promoted.
+  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
 
  private:
   struct reference {

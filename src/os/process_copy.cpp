@@ -19,7 +19,7 @@ namespace tenure::os {
 namespace {
 
 // In the copy. It has the program's handlers, which are not to run here.
-[[noreturn]] void run(void (*f)(void*), void* of) noexcept {
+[[noreturn]] void run_copy(void (*f)(void*), void* of) noexcept {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   for (const int fault : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) ::signal(fault, SIG_DFL);
   constexpr rlimit none{0, 0};
@@ -39,7 +39,7 @@ bool process_copy::start(void (*f)(void*), void* of) noexcept {
   for (const int fault : {SIGSEGV, SIGBUS, SIGILL, SIGFPE}) ::sigdelset(&all, fault);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);  // what is sent to the process group is not for the copy
   const long child = ::syscall(SYS_clone, 0UL, nullptr, nullptr, nullptr, 0UL);
-  if (child == 0) run(f, of);
+  if (child == 0) run_copy(f, of);
   error_ = child < 0 ? errno : 0;
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   process_ = child < 0 ? 0 : static_cast<int>(child);

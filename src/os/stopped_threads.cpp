@@ -38,7 +38,7 @@ struct thread_slot {
   std::atomic<std::uint32_t> stopped_in;  // the epoch in which it was stopped last
 };
 // Handlers may be late, so the table stays where it is.
-std::array<thread_slot, 16384> slots;
+std::array<thread_slot, 16384> thread_slots;
 std::atomic<std::uint32_t> epoch{0};    // odd: threads are being stopped, or are stopped
 std::atomic<std::uint32_t> answers{0};  // of threads
 int signal_number = 0;
@@ -48,13 +48,13 @@ long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
   return ::syscall(SYS_futex, &word, operation | FUTEX_PRIVATE_FLAG, value, timeout, nullptr, 0);
 }
 
-void handle(int, siginfo_t* info, void*) {
+void wait_here(int, siginfo_t* info, void*) {
   const int saved = errno;
   // Not one that somebody else has sent, nor one of an attempt that was given up.
   const auto value = reinterpret_cast<std::uintptr_t>(info->si_value.sival_ptr);
   const auto of_epoch = static_cast<std::uint32_t>(value >> 16);
   if (info->si_code == SI_QUEUE && info->si_pid == ::getpid() && epoch.load(std::memory_order_acquire) == of_epoch) {
-    slots[value & 0xffff].stopped_in.store(of_epoch, std::memory_order_release);
+    thread_slots[value & 0xffff].stopped_in.store(of_epoch, std::memory_order_release);
     answers.fetch_add(1, std::memory_order_release);
     futex(answers, FUTEX_WAKE, 1);
     while (epoch.load(std::memory_order_acquire) == of_epoch) futex(epoch, FUTEX_WAIT, of_epoch);
@@ -75,7 +75,7 @@ asm(".pushsection .text\n.type tenure_return_from_signal,@function\ntenure_retur
 extern "C" void tenure_return_from_signal();
 void set_handler(int signal) {
   constexpr unsigned long has_restorer = 0x04000000;
-  kernel_action ours{handle, SA_SIGINFO | SA_RESTART | has_restorer, tenure_return_from_signal, ~std::uint64_t{0}};
+  kernel_action ours{wait_here, SA_SIGINFO | SA_RESTART | has_restorer, tenure_return_from_signal, ~std::uint64_t{0}};
   for (const int fault : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT})
     ours.mask &= ~(std::uint64_t{1} << (fault - 1));
   ::syscall(SYS_rt_sigaction, signal, &ours, nullptr, sizeof ours.mask);
@@ -84,7 +84,7 @@ bool is_ours(int) { return true; }
 #else
 void set_handler(int signal) {
   struct sigaction ours {};
-  ours.sa_sigaction = handle;
+  ours.sa_sigaction = wait_here;
   ours.sa_flags = SA_SIGINFO | SA_RESTART;
   ::sigfillset(&ours.sa_mask);
   for (const int fault : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT}) ::sigdelset(&ours.sa_mask, fault);
@@ -92,7 +92,7 @@ void set_handler(int signal) {
 }
 bool is_ours(int signal) {
   struct sigaction now {};
-  return ::sigaction(signal, nullptr, &now) == 0 && (now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == handle;
+  return ::sigaction(signal, nullptr, &now) == 0 && (now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == wait_here;
 }
 #endif
 
@@ -147,7 +147,7 @@ bool send(std::size_t slot, std::uint32_t in_epoch) {
   info.si_value.sival_ptr = reinterpret_cast<void*>(std::uintptr_t{in_epoch} << 16 | slot);
   // EAGAIN: as many signals wait as may wait. They become fewer.
   for (int tries = 0;; ++tries) {
-    if (::syscall(SYS_rt_tgsigqueueinfo, ::getpid(), slots[slot].id, signal_number, &info) == 0) return true;
+    if (::syscall(SYS_rt_tgsigqueueinfo, ::getpid(), thread_slots[slot].id, signal_number, &info) == 0) return true;
     if (errno != EAGAIN || tries == 1000) return false;
     ::sched_yield();
   }
@@ -218,23 +218,23 @@ stopped_threads::obstacle stopped_threads::try_to_stop() noexcept {
     const bool listed = for_each_thread([&](pid_t thread) {
       if (thread == self) return;
       // Mostly the list comes in the same order.
-      if (place < before && slots[place].id == thread) return void(++place);
-      const auto end = slots.begin() + static_cast<std::ptrdiff_t>(known);
-      if (const auto found = std::find_if(slots.begin(), end, [&](const thread_slot& s) { return s.id == thread; });
+      if (place < before && thread_slots[place].id == thread) return void(++place);
+      const auto end = thread_slots.begin() + static_cast<std::ptrdiff_t>(known);
+      if (const auto found = std::find_if(thread_slots.begin(), end, [&](const thread_slot& s) { return s.id == thread; });
           found != end) {
-        place = static_cast<std::size_t>(found - slots.begin()) + 1;
+        place = static_cast<std::size_t>(found - thread_slots.begin()) + 1;
         return;
       }
-      if (known == slots.size()) return void(fits = false);
-      slots[known].id = thread;
-      slots[known].gone = false;
-      slots[known].stopped_in.store(0, std::memory_order_relaxed);
+      if (known == thread_slots.size()) return void(fits = false);
+      thread_slots[known].id = thread;
+      thread_slots[known].gone = false;
+      thread_slots[known].stopped_in.store(0, std::memory_order_relaxed);
       ++known;
     });
     if (!listed) return obstacle::no_list;
     if (!fits) return obstacle::too_many;
     if (known == before) return obstacle::none;
-    for (std::size_t n = before; n < known; ++n) slots[n].gone = !send(n, now);
+    for (std::size_t n = before; n < known; ++n) thread_slots[n].gone = !send(n, now);
     if (const obstacle met = wait_for(known); met != obstacle::none) return met;
   }
 }
@@ -248,13 +248,13 @@ stopped_threads::obstacle stopped_threads::wait_for(std::size_t threads) noexcep
     const auto is_done = [&](const thread_slot& s) {
       return s.gone || s.stopped_in.load(std::memory_order_acquire) == now;
     };
-    while (first < threads && is_done(slots[first])) ++first;
+    while (first < threads && is_done(thread_slots[first])) ++first;
     if (first == threads) return obstacle::none;
     const timespec a_while{0, look_every_ns};
     if (futex(answers, FUTEX_WAIT, seen, &a_while) == 0 || errno != ETIMEDOUT) continue;
     waited += look_every_ns;
     for (std::size_t n = first; n < threads; ++n) {
-      thread_slot& s = slots[n];
+      thread_slot& s = thread_slots[n];
       if (is_done(s)) continue;
       const thread_state state = state_of(s.id);
       if (state == thread_state::is_gone) s.gone = true;
@@ -285,7 +285,7 @@ std::string stopped_threads::why_not() const {
     case obstacle::none: break;
     case obstacle::blocks_the_signal: return thread() + " blocks " + signal + "; have it unblock this signal";
     case obstacle::does_not_run: return thread() + " did not answer " + signal;
-    case obstacle::too_many: return "there are more than " + std::to_string(slots.size()) + " threads";
+    case obstacle::too_many: return "there are more than " + std::to_string(thread_slots.size()) + " threads";
     case obstacle::signal_taken: return "the program has set another handler for " + signal;
     case obstacle::no_list: return "the kernel does not list the threads in /proc/self/task";
   }

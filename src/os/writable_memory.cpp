@@ -17,14 +17,14 @@
 namespace tenure::os {
 namespace {
 
-class descriptor {
+class kernel_file {
  public:
-  explicit descriptor(const char* path) : number_(::open(path, O_RDONLY | O_CLOEXEC)) {}
-  ~descriptor() {
+  explicit kernel_file(const char* path) : number_(::open(path, O_RDONLY | O_CLOEXEC)) {}
+  ~kernel_file() {
     if (number_ >= 0) ::close(number_);
   }
-  descriptor(const descriptor&) = delete;
-  descriptor& operator=(const descriptor&) = delete;
+  kernel_file(const kernel_file&) = delete;
+  kernel_file& operator=(const kernel_file&) = delete;
   [[nodiscard]] int number() const { return number_; }
   [[nodiscard]] bool is_open() const { return number_ >= 0; }
 
@@ -57,7 +57,7 @@ bool parse(std::string_view line, mapping& to) {
 template <class F>
 bool for_each_mapping(F&& f) {
   // Not "self", which is empty once the program's first thread has ended.
-  const descriptor maps("/proc/thread-self/maps");
+  const kernel_file maps("/proc/thread-self/maps");
   if (!maps.is_open()) return false;
   std::array<char, 8192> text;
   std::size_t held = 0;
@@ -137,7 +137,7 @@ class resident_pages {
     return true;
   }
 
-  const descriptor pagemap_{"/proc/thread-self/pagemap"};
+  const kernel_file pagemap_{"/proc/thread-self/pagemap"};
   bool can_scan_ = true;
   std::array<page_region, 256> found_;
   std::array<std::uint64_t, 1024> entries_;

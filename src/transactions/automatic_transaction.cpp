@@ -54,6 +54,13 @@ std::vector<memory_range> automatic_transaction::written_pages() const {
   return owner().parts().tracked.collected_pages();
 }
 
+void automatic_transaction::read_committed(const std::byte* from, std::size_t length, std::byte* into) const {
+  const region_state* const in = owner().parts().regions.find(from);
+  if (!collected_ || in == nullptr || in->tracker == nullptr || !in->contains(from + length - 1))
+    return transaction_state::read_committed(from, length, into);
+  in->tracker->read_committed(from, length, into);
+}
+
 void automatic_transaction::discard_changes() noexcept {
   forget();
   forget_bulk();

@@ -192,6 +192,12 @@ open_transaction transaction_state::describe() const {
 
 // --- The end ---
 
+void transaction_state::read_committed(const std::byte* from, std::size_t, std::byte*) const {
+  throw error(errc::wrong_tracking, name() + ": no committed bytes are known at " + os::hexadecimal(from) +
+                                        ": an automatic transaction that has collected its changes knows those of "
+                                        "automatically tracked regions");
+}
+
 ticket transaction_state::commit(commit_mode mode) {
   ticket done;
   try {

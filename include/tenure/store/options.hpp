@@ -7,6 +7,7 @@
 
 #include <tenure/rvm/map_options.hpp>
 #include <tenure/rvm/options.hpp>
+#include <tenure/store/collection.hpp>
 
 namespace tenure {
 
@@ -63,6 +64,8 @@ struct store_options {
   rvm::write_barriers barriers = rvm::write_barriers::none;
   // How modified pages are found. For tests and measurements.
   rvm::tracking_mechanism mechanism = rvm::tracking_mechanism::choose;
+  // Objects that nothing refers to any more are destroyed in the background (store::collect).
+  automatic_collection collection = {};
   destroy_check check_destroyed = destroy_check::in_debug_builds;
   store_tuning tune = {};
 };

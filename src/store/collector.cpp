@@ -1,0 +1,336 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "store/collector.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <chrono>
+#include <vector>
+
+#include <tenure/error.hpp>
+
+#include "objects/references.hpp"
+#include "os/process.hpp"
+#include "os/unsynchronized_reads.hpp"
+#include "store/store_state.hpp"
+#include "store/sweep.hpp"
+
+namespace tenure {
+
+using namespace heap;
+
+namespace {
+
+using clock = std::chrono::steady_clock;
+double seconds_since(clock::time_point began) { return std::chrono::duration<double>(clock::now() - began).count(); }
+
+}  // namespace
+
+struct collector::cycle {
+  clock::time_point began = clock::now();
+  std::optional<root_snapshot> roots;
+  std::optional<marker> marks;
+  std::deque<granule_bits> new_objects;  // by database
+  std::vector<database_state*> databases;
+  collect_report report;
+
+  // Of the objects that there were when it began.
+  [[nodiscard]] bool is_kept(const database_state& in, address object) const {
+    if (marks->is_marked(in, object)) return true;
+    const auto of = std::ranges::find(databases, &in);
+    return of == databases.end() || new_objects[static_cast<std::size_t>(of - databases.begin())].test(object);
+  }
+};
+
+// --- The thread -------------------------------------------------------------------------------------------------------
+
+collector::collector(store_state& of) : of_(of), due_at_(of.how.collection.after_bytes) {}
+
+void collector::start_thread() {
+  if (thread_.joinable()) return;
+  stopping_ = false;
+  thread_ = std::thread([this] { run(); });
+}
+
+collect_report collector::collect(const collection_options& how) {
+  if (how.objects_at_once == 0) throw error(errc::bad_option, "objects_at_once is 0: at least 1 is needed");
+  request mine{how};
+  std::unique_lock lock(mutex_);
+  start_thread();
+  requests_.push_back(&mine);
+  wanted_.notify_one();
+  over_.wait(lock, [&] { return mine.is_over(); });
+  if (mine.failed) std::rethrow_exception(mine.failed);
+  return std::move(*mine.done);
+}
+
+void collector::made(std::uint64_t bytes) noexcept {
+  if (!of_.how.collection.enabled || made_.fetch_add(bytes, std::memory_order_relaxed) + bytes < due_at_) return;
+  try {
+    const std::scoped_lock lock(mutex_);
+    if (is_due_) return;
+    start_thread();
+    is_due_ = true;
+    wanted_.notify_one();
+  } catch (...) {  // no thread could be made: the next commit tries again
+  }
+}
+
+void collector::stop() noexcept {
+  if (os::fork_generation() != of_.fork_generation) {  // the thread is the parent's
+    if (thread_.joinable()) thread_.detach();
+    return;
+  }
+  {
+    const std::scoped_lock lock(mutex_);
+    stopping_ = true;
+    wanted_.notify_one();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+void collector::run() {
+  const automatic_collection& automatic = of_.how.collection;
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    wanted_.wait(lock, [&] { return stopping_ || is_due_ || !requests_.empty(); });
+    request* const asked = requests_.empty() ? nullptr : requests_.front();
+    if (stopping_ && asked == nullptr) return;
+    if (asked != nullptr) requests_.pop_front();
+    lock.unlock();
+    std::optional<collect_report> done;
+    std::exception_ptr failed;
+    try {
+      require_going_on();
+      made_ = 0;
+      done = run_cycle(asked != nullptr ? asked->how : collection_options{});
+      due_at_ = std::max(automatic.after_bytes, done->kept_bytes / 100 * automatic.after_percent);
+      if (automatic.on_collected && automatic.enabled) automatic.on_collected(*done);
+    } catch (const error& e) {
+      failed = std::current_exception();
+      if (asked == nullptr && automatic.on_put_off) automatic.on_put_off(e);
+    } catch (...) {
+      failed = std::current_exception();
+    }
+    lock.lock();
+    if (asked == nullptr) {
+      is_due_ = false;
+      continue;
+    }
+    if (failed)
+      asked->failed = failed;
+    else
+      asked->done = std::move(done);
+    over_.notify_all();
+  }
+}
+
+void collector::require_going_on() const {
+  if (stopping_) throw error(errc::closed, of_.directory + ": the store is being closed; the collection has ended");
+  of_.require_writable();
+}
+
+// --- A cycle ----------------------------------------------------------------------------------------------------------
+
+collect_report collector::run_cycle(const collection_options& how) {
+  cycle now;
+  try {
+    begin_cycle(now);
+    mark(now, how);
+    sweep_all(now, how);
+  } catch (...) {
+    end_marking(now);
+    throw;
+  }
+  end_marking(now);
+  const root_snapshot::facts& about = now.roots->about();
+  now.report.scanned_bytes = about.scanned_bytes;
+  now.report.was_copied = about.was_copied;
+  now.report.stopped_seconds = static_cast<double>(about.stopped_ns) * 1e-9;
+  now.report.seconds = seconds_since(now.began);
+  return std::move(now.report);
+}
+
+void collector::begin_cycle(cycle& in) {
+  of_.access.lock_exclusive();
+  const std::unique_ptr<access_lock, void (*)(access_lock*)> unlock(&of_.access,
+                                                                    [](access_lock* l) { l->unlock_exclusive(); });
+  of_.use();
+  of_.databases->with_births_locked([&] {
+    in.marks.emplace(*of_.databases, marker::if_nothing::ignore);
+    in.roots.emplace(*of_.databases);
+    for (const auto& d : *of_.databases) {
+      in.databases.push_back(d.get());
+      in.new_objects.emplace_back(d->home, d->region.size() / block_size);
+    }
+    in.roots->take();
+    for (std::size_t n = 0; n < in.databases.size(); ++n) in.databases[n]->birth->note_new(&in.new_objects[n]);
+  });
+  const std::scoped_lock gate(gate_);
+  marker_ = &*in.marks;
+  is_broken_ = false;
+  is_marking_ = true;
+}
+
+void collector::mark(cycle& in, const collection_options& how) {
+  const auto report = [&] {
+    if (how.on_progress) how.on_progress({"marking", in.marks->marked(), 0});
+  };
+  {
+    const gate_lock gate(gate_);
+    in.marks->mark_named_roots();
+  }
+  const auto follow_all = [&] {
+    constexpr std::uint64_t slice = 64;  // objects: some 10 us
+    clock::time_point told = clock::now();
+    for (bool more = true; more;) {
+      require_going_on();
+      if (clock::now() - told > std::chrono::milliseconds(100)) told = clock::now(), report();
+      while (at_gate_ != 0) std::this_thread::yield();
+      in.marks->warm();
+      const gate_lock gate(gate_);
+      const os::unsynchronized_reads racing;
+      for (int n = 0; n < 64 && more && at_gate_ == 0; ++n) more = in.marks->follow(slice);
+    }
+  };
+  follow_all();
+  in.roots->finish();
+  {
+    const gate_lock gate(gate_);
+    in.marks->mark_roots(*in.roots);
+  }
+  for (;;) {
+    follow_all();
+    const gate_lock gate(gate_);
+    if (is_broken_)
+      throw error(errc::not_stopped, of_.directory +
+                                         ": nothing was collected: a transaction was aborted, and memory was short "
+                                         "when it was to be found what it had changed");
+    if (in.marks->follow(0)) continue;
+    is_marking_ = false;
+    marker_ = nullptr;
+    break;
+  }
+  report();
+}
+
+void collector::end_marking(cycle& in) noexcept {
+  {
+    const gate_lock gate(gate_);
+    is_marking_ = false;
+    marker_ = nullptr;
+  }
+  for (database_state* const d : in.databases) d->birth->with_lock([&] { d->birth->note_new(nullptr); });
+}
+
+// Other writers go first.
+void collector::give_way() {
+  require_going_on();
+  for (int n = 0; n < 20 && of_.access.is_wanted(); ++n) std::this_thread::sleep_for(std::chrono::microseconds(50));
+}
+
+void collector::sweep_all(cycle& in, const collection_options& how) {
+  sweep sweeping(of_, [&](const database_state& d, address object) { return in.is_kept(d, object); });
+  ticket last;
+  std::uint64_t at_once = std::min<std::uint64_t>(how.objects_at_once, 512);
+  for (database_state* const d : in.databases) {
+    const std::uint64_t end = d->header().blocks_end;
+    for (std::uint64_t block = 0; block < end;) {
+      if (how.on_progress) how.on_progress({"sweeping", block, end});
+      give_way();
+      const clock::time_point began = clock::now();
+      if (how.dry_run) {
+        const reading_scope reading(of_);
+        std::vector<address> garbage;
+        for (const std::uint64_t stop = std::min(end, block + 64); block < stop; ++block)
+          sweeping.look_at(*d, block, garbage);
+        continue;
+      }
+      if (const std::optional<ticket> done = sweeping.destroy_some(*d, block, at_once)) last = *done;
+      const double seconds = seconds_since(began);
+      in.report.longest_transaction = std::max(in.report.longest_transaction, seconds);
+      if (seconds > 1e-3)
+        at_once = std::max<std::uint64_t>(at_once / 2, 1);
+      else if (seconds < 3e-4)
+        at_once = std::min(at_once * 2, how.objects_at_once);
+    }
+  }
+  if (!how.dry_run) sweep_transients(in);
+  of_.memory->wait(last);
+  sweeping.finish_report();
+  const double longest = in.report.longest_transaction;
+  const std::uint64_t objects = in.report.transient_garbage, bytes = in.report.transient_garbage_bytes;
+  in.report = std::move(sweeping.report());
+  in.report.longest_transaction = longest;
+  in.report.transient_garbage = objects;
+  in.report.transient_garbage_bytes = bytes;
+}
+
+void collector::sweep_transients(cycle& in) {
+  for (database_state* const d : in.databases)
+    for (const std::uint64_t block : d->birth->transient_blocks()) {
+      require_going_on();
+      const birth::counts gone =
+          d->birth->discard_garbage(block, [&](address object) { return !in.is_kept(*d, object); });
+      in.report.transient_garbage += gone.objects;
+      in.report.transient_garbage_bytes += gone.bytes;
+    }
+}
+
+// --- What transactions say --------------------------------------------------------------------------------------------
+
+collector::gate_lock collector::pass_gate() {
+  if (!is_marking_.load(std::memory_order_acquire)) return {};
+  ++at_gate_;
+  gate_lock lock(gate_);
+  --at_gate_;
+  if (marker_ == nullptr) lock.unlock();
+  return lock;
+}
+
+// A reference may depend on bytes beside it, and the changed bytes may be a part of it. So whole elements are looked at, as
+// they were [heap.reference.guards].
+void collector::note_overwritten(const rvm::transaction& tx, std::span<const rvm::memory_range> changes) {
+  assert(marker_ != nullptr);
+  std::vector<std::byte> before;
+  for (const rvm::memory_range& range : changes) {
+    const database_state* const in = of_.databases->at(range.address);
+    if (in == nullptr) continue;
+    const auto from = reinterpret_cast<address>(range.address), to = from + range.length;
+    if (from < in->home + zone_kinds_at) {
+      before.resize(sizeof(database_header));
+      tx.read_committed(&in->header(), before.size(), before.data());
+      const auto& header = *reinterpret_cast<const database_header*>(before.data());
+      for (const stored_address internal : {header.types, header.roots}) marker_->mark_target(internal, false);
+      continue;
+    }
+    in->map->for_each_persistent_in(from, to, [&](address object) {
+      const object_facts facts = in->map->facts(object);
+      const known_type& type = in->types->at(facts.type);
+      const std::uint64_t stride = type.of->size;
+      if (!type.words->has_pointers() || stride == 0) return;
+      const std::uint64_t begin = (std::max(from, object) - object) / stride * stride,
+                          end = std::min((to - object + stride - 1) / stride * stride, facts.size / stride * stride);
+      if (begin >= end) return;
+      before.resize(end - begin);
+      tx.read_committed(reinterpret_cast<const void*>(object + begin), before.size(), before.data());
+      for_each_reference(type, before.data(), before.size(), 0, before.size(),
+                         [&](const reference_field& r) { marker_->mark_target(r.to, r.may_be_end); });
+    });
+  }
+  for (const auto& d : *of_.databases)
+    for (const address object : d->destroyed) marker_->mark_targets_of(*d, object);
+}
+
+void collector::note_abort(rvm::transaction& tx) noexcept {
+  const gate_lock gate = pass_gate();
+  if (!gate) return;
+  try {
+    note_overwritten(tx, tx.collect_changes());
+    tx.discard_changes();
+  } catch (...) {
+    tx.discard_changes();
+    is_broken_ = true;
+  }
+}
+
+}  // namespace tenure

@@ -76,9 +76,14 @@ marker::marker(const database_set& store, if_nothing how) : store_(store), how_(
   }
 }
 
-const granule_bits* marker::marks_of(const database_state& in) const {
+start_bits marker::marked_in(const database_state& in, std::uint64_t block) const {
   const auto found = std::ranges::find(databases_, &in, &marked_database::of);
-  return found != databases_.end() ? &found->marks : nullptr;
+  start_bits marked;
+  if (found != databases_.end())
+    found->marks.add_block_to(block, marked);
+  else
+    for (std::size_t n = 0; n < start_bits::words; ++n) marked.word(n) = ~std::uint64_t{0};
+  return marked;
 }
 
 std::size_t marker::number_of(address at) const {

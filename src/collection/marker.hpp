@@ -71,11 +71,8 @@ class marker {
   // Reads some memory that follow() will need next, so that it need not wait for a disk.
   void warm() const;
 
-  // Of an object that starts there. What was not there when marking began counts as marked.
-  [[nodiscard]] bool is_marked(const database_state& in, address object) const {
-    const granule_bits* const marks = marks_of(in);
-    return marks == nullptr || !marks->covers(object) || marks->test(object);
-  }
+  // The granules of a block where objects start that are marked. What was not there when marking began counts as marked.
+  [[nodiscard]] start_bits marked_in(const database_state& in, std::uint64_t block) const;
   [[nodiscard]] std::uint64_t marked() const { return marked_; }
 
  private:
@@ -85,7 +82,6 @@ class marker {
     const database_state* of;
     granule_bits marks, has_transient_references;
   };
-  [[nodiscard]] const granule_bits* marks_of(const database_state& in) const;
   // npos: none.
   static constexpr std::size_t npos = ~std::size_t{0};
   [[nodiscard]] std::size_t number_of(address at) const;

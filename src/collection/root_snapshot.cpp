@@ -9,6 +9,7 @@
 
 #include <tenure/error.hpp>
 
+#include "collection/handles.hpp"
 #include "objects/references.hpp"
 #include "os/stopped_threads.hpp"
 #include "os/virtual_memory.hpp"
@@ -41,7 +42,6 @@ root_snapshot::scanned_database::scanned_database(const database_state& database
       roots(database.home, blocks, roots_at) {}
 
 root_snapshot::root_snapshot(const database_set& store) {
-  os::stopped_threads::prepare();
   struct extent {
     std::uint64_t blocks, hits, transient_bytes;  // hits: bytes of bits
   };
@@ -84,7 +84,19 @@ void root_snapshot::leave_out_of_forks() noexcept {
   for (const scanned_database& d : databases_) os::exclude_from_fork(reinterpret_cast<void*>(d.home), d.bytes);
 }
 
-void root_snapshot::take() {
+void root_snapshot::take(program_roots which) {
+  // Wherever they are. No thread that is stopped has the list's lock.
+  const std::scoped_lock lock(detail::handles::mutex());
+  detail::handles::for_each([this](const void* to) {
+    const auto* const word = reinterpret_cast<const std::byte*>(&to);
+    scan_for_hits({word, word + sizeof to});
+  });
+  if (which == program_roots::handles) {
+    found_->is_complete = true;
+    find_objects();
+    return leave_out_of_forks();
+  }
+  os::stopped_threads::prepare();
   os::stopped_threads others;
   const auto began = std::chrono::steady_clock::now();
   if (!others.stop()) throw error(errc::not_stopped, "nothing was collected: " + others.why_not());
@@ -125,6 +137,10 @@ void root_snapshot::scan() noexcept {
   const bool all = os::for_each_writable(os::mapping_kind::private_memory, not_roots_,
                                          [this](os::memory_stretch each) { scan_for_hits(each); });
   found_->is_complete = found_->is_complete && all;
+  find_objects();
+}
+
+void root_snapshot::find_objects() noexcept {
   for (scanned_database& d : databases_) {
     resolve_hits(d);
     add_transients(d);

@@ -15,6 +15,8 @@
 #include <string>
 #include <vector>
 
+#include <tenure/store/collection.hpp>
+
 #include "objects/database_set.hpp"
 #include "objects/granule_bits.hpp"
 #include "os/process_copy.hpp"
@@ -37,7 +39,7 @@ class root_snapshot {
   root_snapshot& operator=(const root_snapshot&) = delete;
 
   // Throws errc::not_stopped if a thread cannot be stopped.
-  void take();
+  void take(program_roots which);
   // Waits for the copy. Throws errc::not_stopped if it failed.
   void finish();
 
@@ -82,6 +84,7 @@ class root_snapshot {
   // In the copy, or while all others are stopped. They neither allocate nor lock.
   void scan() noexcept;
   void scan_for_hits(os::memory_stretch in) noexcept;
+  void find_objects() noexcept;
   void resolve_hits(scanned_database& in) noexcept;
   void add_transients(const scanned_database& in) noexcept;
   void add_transient_fields(const scanned_database& in) noexcept;

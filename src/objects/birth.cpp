@@ -466,7 +466,7 @@ void birth::abort() {
   for (transient_block* y : touched) release_if_empty(*y);
 }
 
-void birth::committed(const std::unordered_set<address>& retired, const std::vector<std::uint64_t>& freed) {
+void birth::committed(const address_set& retired, const std::vector<std::uint64_t>& freed) {
   const std::scoped_lock lock(mutex_);
   in_transaction_ = false;
   area_at_begin_ = {};
@@ -521,15 +521,16 @@ std::vector<std::uint64_t> birth::transient_blocks() const {
   return found;
 }
 
-birth::counts birth::discard_garbage(std::uint64_t block, const std::function<bool(address)>& is_garbage) {
+birth::counts birth::discard_garbage(std::uint64_t block, const std::function<start_bits()>& kept) {
   const std::scoped_lock lock(mutex_);
   counts gone;
   const transient_block* const y = map_.find_transient_block(block);
   if (y == nullptr) return gone;
-  std::vector<address> objects;
+  const start_bits stay = kept();
+  address_list<address> objects;
   y->starts.for_each([&](std::uint64_t g) {
+    if (stay.test(g)) return;
     const address object = object_of_bit(map_.start_of(y->first), y->pages, g);
-    if (!is_garbage(object)) return;
     const object_facts facts = map_.transient_facts(*y, object);
     objects.push_back(object);
     gone.bytes += facts.end - facts.begin;

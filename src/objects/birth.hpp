@@ -28,6 +28,7 @@
 #include <tenure/store/options.hpp>
 
 #include "objects/block_map.hpp"
+#include "objects/cleared_memory.hpp"
 #include "objects/free_runs.hpp"
 #include "objects/granule_bits.hpp"
 #include "segments/interval_set.hpp"
@@ -66,7 +67,7 @@ class birth {
   void abort();
   // All promoted objects are in the stored bookkeeping now, and the transient objects in `retired` are gone. `freed`:
   // blocks from which a persistent object was removed.
-  void committed(const std::unordered_set<address>& retired, const std::vector<std::uint64_t>& freed);
+  void committed(const address_set& retired, const std::vector<std::uint64_t>& freed);
 
   // Free blocks from block `from` on, which nobody uses until trimmed() gives them back: their disk space is to be given
   // back. In ascending order; few runs, because a transaction notes each. None: there are no more.
@@ -102,8 +103,9 @@ class birth {
   }
   // From now on, what is made or becomes persistent is noted in `where`; nullptr: no more. Called in with_lock().
   void note_new(granule_bits* where) { new_ = where; }
-  // Takes back transient objects of the block that `is_garbage` says no thread uses. Returns the objects and their bytes.
-  counts discard_garbage(std::uint64_t block, const std::function<bool(address)>& is_garbage);
+  // Takes back transient objects of the block, of which no thread uses any. `kept` says which must stay, while nobody makes
+  // any. Returns the number of objects and their bytes.
+  counts discard_garbage(std::uint64_t block, const std::function<start_bits()>& kept);
   // The first blocks of what has transient objects now.
   [[nodiscard]] std::vector<std::uint64_t> transient_blocks() const;
   // Calls f for all transient objects.

@@ -57,6 +57,12 @@ class granule_bits {
     if (block * granules_in_block >= granules_) return;
     for (std::size_t n = 0; n < start_bits::words; ++n) words_[block * start_bits::words + n] |= those.word(n);
   }
+  // Adds those of a block; all, if nothing is said of it.
+  void add_block_to(std::uint64_t block, start_bits& to) const {
+    const bool is_covered = block * granules_in_block < granules_;
+    for (std::size_t n = 0; n < start_bits::words; ++n)
+      to.word(n) |= is_covered ? words_[block * start_bits::words + n] : ~std::uint64_t{0};
+  }
   // Calls f(address of the granule) for each that is set, in ascending order, while f returns true.
   template <class F>
   void for_each_while(F&& f) const {

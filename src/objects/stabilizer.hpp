@@ -11,6 +11,7 @@
 #include <tenure/rvm.hpp>
 #include <tenure/store/statistics.hpp>
 
+#include "objects/cleared_memory.hpp"
 #include "objects/database_set.hpp"
 #include "objects/hidden_fields.hpp"
 
@@ -102,11 +103,11 @@ class stabilizer {
     address object;
     std::uint64_t size;
   };
-  std::vector<pending> pending_;
+  address_list<pending> pending_;
   std::vector<known_type*> described_;  // types that this commit has described
   std::vector<database_state*> grown_;  // databases whose type tables have new arrays, which must be promoted
   // Arrays of type tables that larger ones replace, and the sets of removed objects that they were added to.
-  std::vector<std::pair<std::unordered_set<address>*, address>> replaced_;
+  std::vector<std::pair<address_set*, address>> replaced_;
   std::vector<std::pair<database_state*, known_type*>> undescribed_;
   std::vector<written> writes_;
   std::vector<std::byte> saved_;
@@ -117,7 +118,7 @@ class stabilizer {
     address from = 0, to = 0;
     std::vector<std::span<const std::byte>> pieces;
   } bulk_;
-  std::unordered_set<address> destroyed_;  // destroyed or retired in this transaction
+  address_set destroyed_;  // destroyed or retired in this transaction
   // What was promoted of a type.
   struct tally {
     const database_state* in;

@@ -35,7 +35,7 @@ class closed_collection {
       : of_(of),
         how_(how),
         marks_(*of.databases, marker::if_nothing::refuse),
-        sweep_(of, [this](const database_state& in, address object) { return marks_.is_marked(in, object); }) {}
+        sweep_(of, [this](const database_state& in, std::uint64_t block) { return marks_.marked_in(in, block); }) {}
 
   collect_report run() {
     for (const auto& d : *of_.databases)
@@ -43,7 +43,7 @@ class closed_collection {
     constexpr std::uint64_t often = 1 << 16;
     marks_.mark_named_roots();
     while (marks_.follow(often)) show("marking", marks_.marked());
-    std::vector<address> garbage;
+    address_list<address> garbage;
     for (const auto& d : *of_.databases)
       for (std::uint64_t block = 0; block < d->header().blocks_end; ++block, garbage.clear())
         sweep_.look_at(*d, block, garbage);
@@ -62,11 +62,9 @@ class closed_collection {
   void destroy_garbage_of(database_state& in) {
     const std::uint64_t end = in.header().blocks_end;
     for (std::uint64_t block = 0; block < end;) {
-      std::vector<address> gone;
+      address_list<address> gone;
       for (; block < end && gone.size() < how_.objects_at_once; ++block)
-        in.map->for_each_persistent(block, block + 1, [&](address object) {
-          if (!marks_.is_marked(in, object)) gone.push_back(object);
-        });
+        sweep_.find_garbage(in, block, gone);
       of_.memory->wait(sweep_.destroy(in, gone));
       swept_ += gone.size();
       show("sweeping", sweep_.report().kept + swept_);

@@ -2,7 +2,6 @@
 #include "store/collector.hpp"
 
 #include <algorithm>
-#include <cassert>
 #include <chrono>
 #include <vector>
 
@@ -33,11 +32,12 @@ struct collector::cycle {
   std::vector<database_state*> databases;
   collect_report report;
 
-  // Of the objects that there were when it began.
-  [[nodiscard]] bool is_kept(const database_state& in, address object) const {
-    if (marks->is_marked(in, object)) return true;
+  // The granules of a block with objects that are marked, or newer than the cycle.
+  [[nodiscard]] start_bits kept_in(const database_state& in, std::uint64_t block) const {
+    start_bits kept = marks->marked_in(in, block);
     const auto of = std::ranges::find(databases, &in);
-    return of == databases.end() || new_objects[static_cast<std::size_t>(of - databases.begin())].test(object);
+    if (of != databases.end()) new_objects[static_cast<std::size_t>(of - databases.begin())].add_block_to(block, kept);
+    return kept;
   }
 };
 
@@ -102,7 +102,7 @@ void collector::run() {
     try {
       require_going_on();
       made_ = 0;
-      done = run_cycle(asked != nullptr ? asked->how : collection_options{});
+      done = run_cycle(asked != nullptr ? asked->how : collection_options{.roots = automatic.roots});
       due_at_ = std::max(automatic.after_bytes, done->kept_bytes / 100 * automatic.after_percent);
       if (automatic.on_collected && automatic.enabled) automatic.on_collected(*done);
     } catch (const error& e) {
@@ -134,14 +134,14 @@ void collector::require_going_on() const {
 collect_report collector::run_cycle(const collection_options& how) {
   cycle now;
   try {
-    begin_cycle(now);
+    begin_cycle(now, how.roots);
     mark(now, how);
     sweep_all(now, how);
   } catch (...) {
-    end_marking(now);
+    end_cycle(now);
     throw;
   }
-  end_marking(now);
+  end_cycle(now);
   const root_snapshot::facts& about = now.roots->about();
   now.report.scanned_bytes = about.scanned_bytes;
   now.report.was_copied = about.was_copied;
@@ -150,7 +150,7 @@ collect_report collector::run_cycle(const collection_options& how) {
   return std::move(now.report);
 }
 
-void collector::begin_cycle(cycle& in) {
+void collector::begin_cycle(cycle& in, program_roots which) {
   of_.access.lock_exclusive();
   const std::unique_ptr<access_lock, void (*)(access_lock*)> unlock(&of_.access,
                                                                     [](access_lock* l) { l->unlock_exclusive(); });
@@ -162,36 +162,32 @@ void collector::begin_cycle(cycle& in) {
       in.databases.push_back(d.get());
       in.new_objects.emplace_back(d->home, d->region.size() / block_size);
     }
-    in.roots->take();
+    in.roots->take(which);
     for (std::size_t n = 0; n < in.databases.size(); ++n) in.databases[n]->birth->note_new(&in.new_objects[n]);
   });
   const std::scoped_lock gate(gate_);
   marker_ = &*in.marks;
   is_broken_ = false;
-  is_marking_ = true;
+  is_collecting_ = true;
 }
 
 void collector::mark(cycle& in, const collection_options& how) {
-  const auto report = [&] {
-    if (how.on_progress) how.on_progress({"marking", in.marks->marked(), 0});
+  const std::uint64_t slice = std::max<std::uint64_t>(of_.how.tune.marked_at_once, 1);
+  const auto follow_all = [&] {
+    for (bool more = true; more;) {
+      if (how.on_progress) how.on_progress({"marking", in.marks->marked(), 0});
+      require_going_on();
+      while (at_gate_ != 0) std::this_thread::yield();
+      in.marks->warm();
+      const gate_lock gate(gate_);
+      const os::unsynchronized_reads racing;
+      more = in.marks->follow(slice);
+    }
   };
   {
     const gate_lock gate(gate_);
     in.marks->mark_named_roots();
   }
-  const auto follow_all = [&] {
-    constexpr std::uint64_t slice = 64;  // objects: some 10 us
-    clock::time_point told = clock::now();
-    for (bool more = true; more;) {
-      require_going_on();
-      if (clock::now() - told > std::chrono::milliseconds(100)) told = clock::now(), report();
-      while (at_gate_ != 0) std::this_thread::yield();
-      in.marks->warm();
-      const gate_lock gate(gate_);
-      const os::unsynchronized_reads racing;
-      for (int n = 0; n < 64 && more && at_gate_ == 0; ++n) more = in.marks->follow(slice);
-    }
-  };
   follow_all();
   in.roots->finish();
   {
@@ -203,20 +199,18 @@ void collector::mark(cycle& in, const collection_options& how) {
     const gate_lock gate(gate_);
     if (is_broken_)
       throw error(errc::not_stopped, of_.directory +
-                                         ": nothing was collected: a transaction was aborted, and memory was short "
-                                         "when it was to be found what it had changed");
+                                         ": nothing was collected: it could not be found out what a transaction had "
+                                         "changed that was aborted");
     if (in.marks->follow(0)) continue;
-    is_marking_ = false;
     marker_ = nullptr;
-    break;
+    return;
   }
-  report();
 }
 
-void collector::end_marking(cycle& in) noexcept {
+void collector::end_cycle(cycle& in) noexcept {
   {
     const gate_lock gate(gate_);
-    is_marking_ = false;
+    is_collecting_ = false;
     marker_ = nullptr;
   }
   for (database_state* const d : in.databases) d->birth->with_lock([&] { d->birth->note_new(nullptr); });
@@ -229,48 +223,53 @@ void collector::give_way() {
 }
 
 void collector::sweep_all(cycle& in, const collection_options& how) {
-  sweep sweeping(of_, [&](const database_state& d, address object) { return in.is_kept(d, object); });
+  sweep sweeping(of_, [&](const database_state& d, std::uint64_t block) { return in.kept_in(d, block); });
   ticket last;
+  // Fewer at a time if a transaction takes longer than other threads should wait.
   std::uint64_t at_once = std::min<std::uint64_t>(how.objects_at_once, 512);
+  address_list<address> gone;
+  const auto destroy = [&](database_state& d) {
+    if (gone.empty() || how.dry_run) return gone.clear();
+    give_way();
+    const clock::time_point began = clock::now();
+    last = sweeping.destroy(d, gone);
+    gone.clear();
+    const double seconds = seconds_since(began);
+    in.report.longest_transaction = std::max(in.report.longest_transaction, seconds);
+    if (seconds > 1e-3)
+      at_once = std::max<std::uint64_t>(at_once / 2, 1);
+    else if (seconds < 3e-4)
+      at_once = std::min(at_once * 2, how.objects_at_once);
+  };
   for (database_state* const d : in.databases) {
     const std::uint64_t end = d->header().blocks_end;
-    for (std::uint64_t block = 0; block < end;) {
-      if (how.on_progress) how.on_progress({"sweeping", block, end});
-      give_way();
-      const clock::time_point began = clock::now();
-      if (how.dry_run) {
-        const reading_scope reading(of_);
-        std::vector<address> garbage;
-        for (const std::uint64_t stop = std::min(end, block + 64); block < stop; ++block)
-          sweeping.look_at(*d, block, garbage);
-        continue;
+    for (std::uint64_t block = 0; block < end; ++block) {
+      if (how.on_progress && block % 1024 == 0) how.on_progress({"sweeping", block, end});
+      {
+        const gate_lock gate(gate_);
+        sweeping.look_at(*d, block, gone);
       }
-      if (const std::optional<ticket> done = sweeping.destroy_some(*d, block, at_once)) last = *done;
-      const double seconds = seconds_since(began);
-      in.report.longest_transaction = std::max(in.report.longest_transaction, seconds);
-      if (seconds > 1e-3)
-        at_once = std::max<std::uint64_t>(at_once / 2, 1);
-      else if (seconds < 3e-4)
-        at_once = std::min(at_once * 2, how.objects_at_once);
+      if (gone.size() >= at_once) destroy(*d);
+      while (at_gate_ != 0) std::this_thread::yield();
+      require_going_on();
     }
+    destroy(*d);
   }
   if (!how.dry_run) sweep_transients(in);
   of_.memory->wait(last);
   sweeping.finish_report();
-  const double longest = in.report.longest_transaction;
-  const std::uint64_t objects = in.report.transient_garbage, bytes = in.report.transient_garbage_bytes;
-  in.report = std::move(sweeping.report());
-  in.report.longest_transaction = longest;
-  in.report.transient_garbage = objects;
-  in.report.transient_garbage_bytes = bytes;
+  collect_report& report = sweeping.report();
+  report.longest_transaction = in.report.longest_transaction;
+  report.transient_garbage = in.report.transient_garbage;
+  report.transient_garbage_bytes = in.report.transient_garbage_bytes;
+  in.report = std::move(report);
 }
 
 void collector::sweep_transients(cycle& in) {
   for (database_state* const d : in.databases)
     for (const std::uint64_t block : d->birth->transient_blocks()) {
       require_going_on();
-      const birth::counts gone =
-          d->birth->discard_garbage(block, [&](address object) { return !in.is_kept(*d, object); });
+      const birth::counts gone = d->birth->discard_garbage(block, [&] { return in.kept_in(*d, block); });
       in.report.transient_garbage += gone.objects;
       in.report.transient_garbage_bytes += gone.bytes;
     }
@@ -279,18 +278,17 @@ void collector::sweep_transients(cycle& in) {
 // --- What transactions say --------------------------------------------------------------------------------------------
 
 collector::gate_lock collector::pass_gate() {
-  if (!is_marking_.load(std::memory_order_acquire)) return {};
+  if (!is_collecting_.load(std::memory_order_acquire)) return {};
   ++at_gate_;
   gate_lock lock(gate_);
   --at_gate_;
-  if (marker_ == nullptr) lock.unlock();
   return lock;
 }
 
 // A reference may depend on bytes beside it, and the changed bytes may be a part of it. So whole elements are looked at, as
 // they were [heap.reference.guards].
 void collector::note_overwritten(const rvm::transaction& tx, std::span<const rvm::memory_range> changes) {
-  assert(marker_ != nullptr);
+  if (marker_ == nullptr) return;
   std::vector<std::byte> before;
   for (const rvm::memory_range& range : changes) {
     const database_state* const in = of_.databases->at(range.address);
@@ -323,7 +321,7 @@ void collector::note_overwritten(const rvm::transaction& tx, std::span<const rvm
 
 void collector::note_abort(rvm::transaction& tx) noexcept {
   const gate_lock gate = pass_gate();
-  if (!gate) return;
+  if (!gate || marker_ == nullptr) return;
   try {
     note_overwritten(tx, tx.collect_changes());
     tx.discard_changes();

@@ -46,10 +46,10 @@ class collector {
   // Ends what goes on. The next collect() begins anew.
   void stop() noexcept;
 
-  // Held by the writer while it changes the committed objects and the bookkeeping. Empty if nobody marks.
+  // Held by the writer while it changes the committed objects and the bookkeeping. Empty if nobody collects.
   using gate_lock = std::unique_lock<std::mutex>;
   [[nodiscard]] gate_lock pass_gate();
-  // With the gate, if it is not empty: what the transaction has changed, destroyed, or is about to put back.
+  // With the gate: what the transaction has changed, destroyed, or is about to put back.
   void note_overwritten(const rvm::transaction& tx, std::span<const rvm::memory_range> changes);
   // The same, of a transaction that is about to abort.
   void note_abort(rvm::transaction& tx) noexcept;
@@ -66,9 +66,9 @@ class collector {
   void start_thread();
   void run();
   collect_report run_cycle(const collection_options& how);
-  void begin_cycle(cycle& in);
+  void begin_cycle(cycle& in, program_roots which);
   void mark(cycle& in, const collection_options& how);
-  void end_marking(cycle& in) noexcept;
+  void end_cycle(cycle& in) noexcept;
   void sweep_all(cycle& in, const collection_options& how);
   void sweep_transients(cycle& in);
   void give_way();
@@ -85,7 +85,7 @@ class collector {
 
   std::mutex gate_;
   std::atomic<std::uint32_t> at_gate_{0};  // writers that wait there
-  std::atomic<bool> is_marking_{false};
+  std::atomic<bool> is_collecting_{false};
   heap::marker* marker_ = nullptr;  // with the gate
   bool is_broken_ = false;          // something that a commit would have said is not known; with the gate
 

@@ -22,57 +22,63 @@ namespace {
 
 }  // namespace
 
-void sweep::look_at(const database_state& in, std::uint64_t block, std::vector<address>& garbage) {
-  std::uint64_t objects = 0, granules = 0;
-  in.map->for_each_persistent(block, block + 1, [&](address at) {
-    const sound_object object = sound_at(in, at);
-    if (!object) refuse(in, block);
-    const object_facts facts = in.map->facts(at);
-    const std::uint64_t bytes = facts.end - facts.begin;
-    ++objects;
-    granules += granules_of(facts.size);
-    if (is_kept_(in, at)) {
-      ++report_.kept;
-      report_.kept_bytes += bytes;
-      return;
-    }
-    garbage.push_back(at);
-    ++report_.garbage;
-    report_.garbage_bytes += bytes;
-    type_count& sum = types_[object.type->of->name];
-    if (sum.objects == 0) sum.type = object.type->of->name;
-    ++sum.objects;
-    sum.bytes += bytes;
-  });
-  if (objects == 0) return;
-  const block_entry& entry = in.map->entry(block);
-  if ((entry.kind == block_kind::small && granules != entry.used) ||
-      (entry.kind == block_kind::typed && objects != entry.used))
-    refuse(in, block);
+void sweep::count(const known_type& of, std::uint64_t objects, std::uint64_t bytes) {
+  report_.garbage += objects;
+  report_.garbage_bytes += bytes;
+  type_count& sum = types_[of.of->name];
+  if (sum.objects == 0) sum.type = of.of->name;
+  sum.objects += objects;
+  sum.bytes += bytes;
 }
 
-std::optional<ticket> sweep::destroy_some(database_state& in, std::uint64_t& block, std::uint64_t at_once) {
-  std::optional<ticket> done;
-  std::vector<address> gone;
-  of_.begin();
-  try {
-    // Looking costs, too.
-    constexpr std::uint64_t most_blocks = 64;
-    const std::uint64_t end = std::min(in.header().blocks_end, block + most_blocks);
-    for (; block < end && gone.size() < at_once; ++block) look_at(in, block, gone);
-    if (gone.empty())
-      of_.abort();
-    else
-      done = destroy_at_once(in, gone);
-  } catch (const error& e) {
-    if (of_.is_writer()) of_.abort();
-    if (e.code() != errc::too_big) throw;
-    done = destroy(in, gone);
-  } catch (...) {
-    if (of_.is_writer()) of_.abort();
-    throw;
+void sweep::look_at_typed(const database_state& in, std::uint64_t block, const start_bits& kept) {
+  const record_view r = in.map->record(block);
+  std::uint64_t objects = 0;
+  for (std::size_t page = 0; page < pages_in_block; ++page) {
+    const std::uint64_t here = r.starts.count_in_page(page);
+    if (here == 0) continue;
+    const page_word word = r.pages[page];
+    const known_type* const type = word.is_sound() ? in.types->find(word.type()) : nullptr;
+    if (type == nullptr || here > word.slots()) refuse(in, block);
+    std::uint64_t kept_here = 0;
+    r.starts.for_each_in_page(page, [&](std::uint64_t g) { kept_here += kept.test(g); });
+    objects += here;
+    report_.kept += kept_here;
+    report_.kept_bytes += kept_here * word.size();
+    if (kept_here != here) count(*type, here - kept_here, (here - kept_here) * word.size());
   }
-  return done;
+  if (objects != r.entry.used) refuse(in, block);
+}
+
+void sweep::look_at(const database_state& in, std::uint64_t block, address_list<address>& garbage) {
+  if (!has_blocks(in.map->kind_of_zone(block / blocks_in_zone))) return;
+  const block_entry& entry = in.map->entry(block);
+  if (!block_map::has_objects(entry.kind)) return;
+  const start_bits kept = kept_(in, block);
+  if (entry.kind == block_kind::typed) {
+    look_at_typed(in, block, kept);
+  } else {
+    std::uint64_t granules = 0;
+    in.map->starts(block).for_each([&](std::uint64_t g) {
+      const sound_object object = sound_at(in, in.map->start_of(block) + g * granule);
+      if (!object) refuse(in, block);
+      const object_facts facts = in.map->facts(object.at);
+      const std::uint64_t bytes = facts.end - facts.begin;
+      granules += granules_of(facts.size);
+      if (!kept.test(g)) return count(*object.type, 1, bytes);
+      ++report_.kept;
+      report_.kept_bytes += bytes;
+    });
+    if (entry.kind == block_kind::small && granules != entry.used) refuse(in, block);
+  }
+  find_garbage(in, block, garbage);
+}
+
+void sweep::find_garbage(const database_state& in, std::uint64_t block, address_list<address>& garbage) const {
+  const start_bits kept = kept_(in, block);
+  in.map->for_each_persistent(block, block + 1, [&](address object) {
+    if (!kept.test((object - in.map->start_of(block)) / granule)) garbage.push_back(object);
+  });
 }
 
 // In fewer at a time if the log is too small for so many: it may be one that cannot grow.

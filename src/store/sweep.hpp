@@ -14,6 +14,7 @@
 
 #include <tenure/store/collection.hpp>
 
+#include "objects/cleared_memory.hpp"
 #include "store/store_state.hpp"
 
 namespace tenure {
@@ -21,17 +22,17 @@ namespace tenure {
 // One thread at a time.
 class sweep {
  public:
-  using is_kept = std::function<bool(const database_state&, heap::address)>;
+  // The granules of a block where objects start that are not garbage.
+  using kept_objects = std::function<heap::start_bits(const database_state&, std::uint64_t block)>;
 
-  sweep(store_state& of, is_kept kept) : of_(of), is_kept_(std::move(kept)) {}
+  sweep(store_state& of, kept_objects kept) : of_(of), kept_(std::move(kept)) {}
 
-  // Counts the block's objects, and gives those that are garbage to `garbage`. Throws errc::damaged if what the block has in use
+  // Counts the block's objects, and adds those that are garbage to `garbage`. Throws errc::damaged if what the block has in use
   // is not what it says: it is counted down by what is destroyed there, and if it is wrong, the block seems to be empty when it is
-  // not, and what is left in it is lost. Called by the writer, or while nobody writes.
-  void look_at(const database_state& in, std::uint64_t block, std::vector<heap::address>& garbage);
-  // Destroys what is garbage in some blocks from `block` on, until there are `at_once` objects, in one transaction if there are
-  // any, and moves `block` behind them. Returns what to wait for.
-  std::optional<ticket> destroy_some(database_state& in, std::uint64_t& block, std::uint64_t at_once);
+  // not, and what is left in it is lost. Called while nobody commits.
+  void look_at(const database_state& in, std::uint64_t block, heap::address_list<heap::address>& garbage);
+  // Only adds them.
+  void find_garbage(const database_state& in, std::uint64_t block, heap::address_list<heap::address>& garbage) const;
   // Destroys these, in several transactions if the log has no room for all of them. Returns what to wait for.
   ticket destroy(database_state& in, std::span<const heap::address> gone);
 
@@ -44,7 +45,10 @@ class sweep {
   ticket destroy_at_once(database_state& in, std::span<const heap::address> gone);
 
   store_state& of_;
-  const is_kept is_kept_;
+  void count(const heap::known_type& of, std::uint64_t objects, std::uint64_t bytes);
+  void look_at_typed(const database_state& in, std::uint64_t block, const heap::start_bits& kept);
+
+  const kept_objects kept_;
   collect_report report_;
   std::map<std::string, type_count> types_;
   std::size_t at_once_ = ~std::size_t{0};

@@ -13,8 +13,19 @@
 
 namespace tenure {
 
+// What of the program keeps objects.
+enum class program_roots {
+  // All words of its writable memory that may be pointers. The program's threads stand still while it is copied.
+  all_memory,
+  // Its handles (tenure/store/handle.hpp) only. Nobody stands still, but everything else that the program keeps from one
+  // transaction to the next may be gone, transient objects, too: a promise that there is no such pointer. Nor may transient
+  // objects be written to outside of transactions while a collection begins.
+  handles,
+};
+
 struct collection_options {
-  bool dry_run = false;                  // only find out what is garbage
+  bool dry_run = false;  // only find out what is garbage
+  program_roots roots = program_roots::all_memory;
   std::uint64_t objects_at_once = 4096;  // that a transaction destroys, at most; at least 1. Fewer if that takes over 1 ms
   rvm::progress_callback on_progress = {};  // phases "marking", "sweeping"; called by the collector's thread
 };
@@ -37,6 +48,7 @@ struct collect_report {
 // When a store is collected without being asked.
 struct automatic_collection {
   bool enabled = false;
+  program_roots roots = program_roots::all_memory;
   // When objects of so many bytes were made since the last time, and at least this part of what it left, in percent.
   std::uint64_t after_bytes = std::uint64_t{64} << 20;
   std::uint32_t after_percent = 50;

@@ -14,6 +14,7 @@
 #include <tenure/rvm/backup.hpp>
 #include <tenure/store/collection.hpp>
 #include <tenure/store/database.hpp>
+#include <tenure/store/handle.hpp>
 #include <tenure/store/options.hpp>
 #include <tenure/store/statistics.hpp>
 #include <tenure/store/transaction.hpp>

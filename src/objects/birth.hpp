@@ -28,7 +28,7 @@
 #include <tenure/store/options.hpp>
 
 #include "objects/block_map.hpp"
-#include "objects/cleared_memory.hpp"
+#include "objects/address_lists.hpp"
 #include "objects/free_runs.hpp"
 #include "objects/granule_bits.hpp"
 #include "segments/interval_set.hpp"

@@ -15,7 +15,7 @@
 
 #include "objects/birth.hpp"
 #include "objects/block_map.hpp"
-#include "objects/cleared_memory.hpp"
+#include "objects/address_lists.hpp"
 #include "objects/root_names.hpp"
 #include "objects/stored_types.hpp"
 #include "objects/type_index.hpp"

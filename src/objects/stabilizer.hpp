@@ -11,7 +11,7 @@
 #include <tenure/rvm.hpp>
 #include <tenure/store/statistics.hpp>
 
-#include "objects/cleared_memory.hpp"
+#include "objects/address_lists.hpp"
 #include "objects/database_set.hpp"
 #include "objects/hidden_fields.hpp"
 

@@ -86,6 +86,13 @@ void collector::stop() noexcept {
     wanted_.notify_one();
   }
   if (thread_.joinable()) thread_.join();
+  const std::scoped_lock lock(mutex_);
+  for (request* const late : std::exchange(requests_, {})) late->failed = std::make_exception_ptr(is_being_closed());
+  over_.notify_all();
+}
+
+error collector::is_being_closed() const {
+  return {errc::closed, of_.directory + ": the store is being closed; the collection has ended"};
 }
 
 void collector::run() {
@@ -125,7 +132,7 @@ void collector::run() {
 }
 
 void collector::require_going_on() const {
-  if (stopping_) throw error(errc::closed, of_.directory + ": the store is being closed; the collection has ended");
+  if (stopping_) throw is_being_closed();
   of_.require_writable();
 }
 
@@ -280,7 +287,14 @@ void collector::sweep_transients(cycle& in) {
 collector::gate_lock collector::pass_gate() {
   if (!is_collecting_.load(std::memory_order_acquire)) return {};
   ++at_gate_;
-  gate_lock lock(gate_);
+  // A slice is shorter than to be woken: of lazy transactions of four words, 27 000 a second without a collection, there were
+  // 15 000 beside one, and it took twenty times as long.
+  gate_lock lock(gate_, std::try_to_lock);
+  for (int n = 0; n < 100 && !lock; ++n) {
+    std::this_thread::yield();
+    (void)lock.try_lock();
+  }
+  if (!lock) lock.lock();
   --at_gate_;
   return lock;
 }

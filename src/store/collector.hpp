@@ -73,6 +73,7 @@ class collector {
   void sweep_transients(cycle& in);
   void give_way();
   void require_going_on() const;
+  [[nodiscard]] error is_being_closed() const;
 
   store_state& of_;
 

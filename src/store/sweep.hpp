@@ -14,7 +14,7 @@
 
 #include <tenure/store/collection.hpp>
 
-#include "objects/cleared_memory.hpp"
+#include "objects/address_lists.hpp"
 #include "store/store_state.hpp"
 
 namespace tenure {

@@ -1,6 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 #include "transactions/automatic_transaction.hpp"
 
+#include "os/cleared_memory.hpp"
 #include "regions/tracked_regions.hpp"
 #include "replay/truncator.hpp"
 #include "transactions/transaction_table.hpp"
@@ -39,7 +40,7 @@ void automatic_transaction::collect() {
 
 void automatic_transaction::forget() noexcept {
   collected_ = false;
-  changes_.clear();
+  os::clear_all_of(changes_);
   forget_tracked_ranges();
 }
 
@@ -125,7 +126,7 @@ void automatic_transaction::restore() noexcept {
 
 void automatic_transaction::reset_kind() noexcept {
   captured_ = collected_ = false;
-  changes_.clear();
+  os::clear_all_of(changes_);
 }
 
 }  // namespace tenure::rvm

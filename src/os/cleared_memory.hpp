@@ -1,18 +1,15 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Memory for lists of objects' addresses. It is cleared when it is given back: what is left in free memory of malloc looks like
+// Memory for lists of addresses, which is cleared when it is given back. What is left in free memory of malloc looks like
 // pointers of the program to a collector, and keeps objects.
 #pragma once
 
+#include <cstddef>
 #include <cstring>
-#include <functional>
 #include <memory>
-#include <unordered_set>
-#include <vector>
+#include <type_traits>
 
-#include "objects/block_map.hpp"
-
-namespace tenure::heap {
+namespace tenure::os {
 
 template <class T>
 struct clearing_allocator {
@@ -29,8 +26,12 @@ struct clearing_allocator {
   friend bool operator==(const clearing_allocator&, const clearing_allocator&) { return true; }
 };
 
-using address_set = std::unordered_set<address, std::hash<address>, std::equal_to<>, clearing_allocator<address>>;
-template <class T>
-using address_list = std::vector<T, clearing_allocator<T>>;
+// Empties a vector that keeps its memory.
+template <class Vector>
+void clear_all_of(Vector& list) noexcept {
+  static_assert(std::is_trivially_copyable_v<typename Vector::value_type>);
+  if (!list.empty()) std::memset(static_cast<void*>(list.data()), 0, list.size() * sizeof(list[0]));
+  list.clear();
+}
 
-}  // namespace tenure::heap
+}  // namespace tenure::os

@@ -189,26 +189,50 @@ class random_program {
     for (std::uint64_t n = 0; n < transactions && !::testing::Test::HasFailure(); ++n) {
       SCOPED_TRACE("transaction " + std::to_string(n));
       between();
-      transaction tx = store_->begin();
-      std::uint64_t steps = 1 + random_.below(most_steps_);
-      before_ = model_;
-      floating_before_ = floating_.size();
-      while (steps-- != 0 && !::testing::Test::HasFailure()) {
-        step();
-        expect_invariants(*store_);
-        if (random_.one_in(verified_every_)) expect_sound(*store_);
-      }
-      end(tx);
-      compare();
+      run_transaction();
     }
     reopen();
   }
 
   [[nodiscard]] std::uint64_t trimmed() const { return trimmed_; }
+  // Objects that were garbage, and transactions that were beside their collections.
+  [[nodiscard]] std::uint64_t collected() const { return collected_; }
+  [[nodiscard]] std::uint64_t beside() const { return beside_; }
 
  private:
+  void run_transaction() {
+    transaction tx = store_->begin();
+    std::uint64_t steps = 1 + random_.below(most_steps_);
+    before_ = model_;
+    floating_before_ = floating_.size();
+    while (steps-- != 0 && !::testing::Test::HasFailure()) {
+      step();
+      expect_invariants(*store_);
+      if (random_.one_in(verified_every_)) expect_sound(*store_);
+    }
+    end(tx);
+    compare();
+  }
+
   // --- Outside of transactions ---
 
+  // The transactions are the collector's thread's, between its steps. The disk, in memory of the program, has all pointers, too.
+  void collect() {
+    const std::vector<handle<node>> kept(floating_.begin(), floating_.end());
+    const std::uint64_t every = one_of<std::uint64_t>(random_, {4, 40, 400});
+    std::uint64_t left = random_.below(6);
+    const collect_report report = store_->collect({.dry_run = random_.one_in(8),
+                                                   .roots = program_roots::handles,
+                                                   .objects_at_once = 1 + random_.below(200),
+                                                   .on_progress = [&](const rvm::progress&) {
+                                                     if (left == 0 || !random_.one_in(every)) return;
+                                                     --left;
+                                                     run_transaction();
+                                                     ++beside_;
+                                                   }});
+    collected_ += report.garbage + report.transient_garbage;
+    compare();
+  }
   void open() {
     store_ = std::make_unique<store>("/store", how_);
     graph_ = &store_->root<graph>("graph");
@@ -231,6 +255,7 @@ class random_program {
       case 2: store_->read([&] { compare(); }); break;
       case 3: (void)make_node(false); break;
       case 4: trimmed_ += store_->trim(); break;
+      case 5: collect(); break;
       default: break;
     }
   }
@@ -609,7 +634,7 @@ class random_program {
   std::unique_ptr<store> store_;
   graph* graph_ = nullptr;
   model model_, before_;
-  std::uint64_t ids_ = 0, trimmed_ = 0;
+  std::uint64_t ids_ = 0, trimmed_ = 0, collected_ = 0, beside_ = 0;
   std::map<std::uint64_t, model_node> unattached_;  // as they were made
   std::vector<node*> floating_;                     // nodes that nothing refers to, made by this process
   std::size_t floating_before_ = 0;
@@ -622,15 +647,19 @@ class store_random : public ::testing::TestWithParam<rvm::tracking_mechanism> {}
 TEST_P(store_random, programs_keep_every_invariant) {
   const std::uint64_t seeds = scaled(compiled_with_barriers ? 15 : 4),
                       first = 1 + 1000 * static_cast<std::uint64_t>(GetParam());
-  std::uint64_t trimmed = 0;
+  std::uint64_t trimmed = 0, collected = 0, beside = 0;
   for (std::uint64_t seed = first; seed < first + seeds && !HasFailure(); ++seed) {
     random_program program(seed, GetParam());
     SCOPED_TRACE("seed " + std::to_string(seed) + ": " + program.configuration());
     program.run(60);
     trimmed += program.trimmed();
+    collected += program.collected();
+    beside += program.beside();
   }
   if (seeds >= 4 && !HasFailure()) {
     EXPECT_GT(trimmed, 0U);
+    EXPECT_GT(collected, 0U);
+    EXPECT_GT(beside, 0U);
   }
 }
 

@@ -120,8 +120,12 @@ void marker::mark_named_roots() {
 
 void marker::mark_roots(const root_snapshot& found) {
   transient_references_ = found.transient_references();
-  for (const transient_reference& r : transient_references_)
-    if (const std::size_t n = number_of(r.from); n != npos) databases_[n].has_transient_references.set(r.from);
+  for (const transient_reference& r : transient_references_) {
+    const std::size_t n = number_of(r.from), to = number_of(r.to);
+    if (n == npos || to == npos) continue;
+    databases_[n].has_transient_references.set(r.from);
+    if (databases_[n].marks.test(r.from)) mark(to, r.to);  // it may have been followed already
+  }
   for (std::size_t n = 0; n < databases_.size(); ++n)
     found.for_each_root(n, [&](address object) { mark(n, object); });
 }

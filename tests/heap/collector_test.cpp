@@ -299,6 +299,7 @@ TEST_F(collecting_an_open_store, keeps_what_transient_objects_and_fields_refer_t
   expect_kept([&](std::uintptr_t it, auto&& collect_now) {
     holder.scratch = s().make<kept_node>();
     holder.scratch.get()->next = shown(it);
+    s().collect({.roots = program_roots::handles});
     collect_now();
     holder.scratch = nullptr;
   });

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cassert>
 #include <string>
+#include <utility>
 
 #include <tenure/error.hpp>
 
@@ -138,25 +139,46 @@ bool marker::mark_persistent(stored_address to) {
 
 void marker::mark_target(stored_address to, bool may_be_end) {
   (void)mark_persistent(to);
-  if (may_be_end) (void)mark_persistent(byte_before(to));
+  if (may_be_end) mark_end(to);
 }
 
 void marker::mark_targets_of(const database_state& in, address object) {
   const sound_object from = sound_at(in, object);
   if (!from) return;
   for_each_reference(*from.type, from.facts(), [&](const reference_field& r) {
-    if (!mark_persistent(r.to) && how_ == if_nothing::refuse && !r.is_ambiguous) refuse(object, r.offset, r.to);
-    if (r.may_be_end) (void)mark_persistent(byte_before(r.to));
+    if (!mark_persistent(r.to) && how_ == if_nothing::refuse && !r.is_ambiguous && !follows_ends_)
+      refuse(object, r.offset, r.to);
+    if (r.may_be_end) mark_end(r.to);
   });
+}
+
+void marker::mark_end(stored_address end) {
+  const stored_address last = byte_before(end);
+  if (how_ == if_nothing::ignore || follows_ends_) return void(mark_persistent(last));
+  const sound_object object = persistent_at(static_cast<address>(last));
+  if (!object) return;
+  databases_[number_of(object.at)].ends.set(object.at);
+  has_ends_ = true;
+}
+
+void marker::follow_ends() {
+  if (!std::exchange(has_ends_, false)) return;
+  follows_ends_ = true;
+  for (std::size_t n = 0; n < databases_.size(); ++n)
+    databases_[n].ends.for_each_while([&](address object) {
+      mark(n, object);
+      return true;
+    });
 }
 
 bool marker::follow(std::uint64_t most) {
   for (; most != 0; --most) {
+    if (grey_.empty()) follow_ends();
     const address next = grey_.pop();
     if (next == 0) return false;
     follow_object(next);
   }
-  return !grey_.empty();
+  return !grey_.empty() || has_ends_;
 }
 
 // `object`: where it starts, or the granule where it starts. It may be gone, or may have become persistent.

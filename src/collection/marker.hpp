@@ -78,9 +78,12 @@ class marker {
  private:
   struct marked_database {
     explicit marked_database(const database_state& database, std::uint64_t blocks)
-        : of(&database), marks(database.home, blocks), has_transient_references(database.home, blocks) {}
+        : of(&database),
+          marks(database.home, blocks),
+          has_transient_references(database.home, blocks),
+          ends(database.home, blocks) {}
     const database_state* of;
-    granule_bits marks, has_transient_references;
+    granule_bits marks, has_transient_references, ends;  // ends: of mark_end()
   };
   // npos: none.
   static constexpr std::size_t npos = ~std::size_t{0};
@@ -88,6 +91,10 @@ class marker {
   [[nodiscard]] sound_object persistent_at(address at) const;
   // Returns whether an object is there.
   bool mark_persistent(stored_address to);
+  // An object that a word of unknown layout may mean the end of. If references are judged, it is followed last: it may be
+  // garbage that was not swept yet, and refer to anything.
+  void mark_end(stored_address end);
+  void follow_ends();
   void mark(std::size_t database, address object);
   void follow_object(address object);
   [[noreturn]] void refuse(address from, std::uint64_t offset, stored_address to) const;
@@ -99,6 +106,7 @@ class marker {
   grey_objects grey_;
   std::span<const transient_reference> transient_references_;
   std::uint64_t marked_ = 0;
+  bool has_ends_ = false, follows_ends_ = false;
   mutable std::size_t last_ = 0;  // database that an address was in
 };
 

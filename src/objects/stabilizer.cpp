@@ -192,7 +192,7 @@ void stabilizer::refuse_destroyed_references() {
   std::optional<reachable_objects> reached;
   const auto is_garbage = [&](address object) {
     if (!reached) reached.emplace(store_).search();
-    return !reached->contains(object);
+    return !reached->is_meant(object);
   };
   for (const auto& d : store_)
     d->map->for_each_persistent(0, d->header().blocks_end, [&](address object) {

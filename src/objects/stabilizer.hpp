@@ -53,16 +53,17 @@ class stabilizer {
   // A new object may lie where a destroyed one was, to which stale bytes refer: the slot of a vector behind its last element,
   // for example. To store its address there changes nothing, but makes it reachable [heap.reference.unchanged].
   void trace_unchanged();
+  // What becomes of a reference that leads to no object of the store: a word of unknown layout may be none. And an object that
+  // such a word may mean the end of may be garbage, and refer to anything [heap.garbage.opaque].
+  enum class if_nothing { refuse, ignore };
   // Follows those references of an object that lie in [from, to) of it.
   void trace_object(database_state& in, const known_type& type, address object, std::uint64_t size, std::uint64_t from,
-                    std::uint64_t to);
-  // What becomes of a reference that leads to no object of the store: a word of unknown layout may be none.
-  enum class if_nothing { refuse, ignore };
-  // `from`: the database with the reference.
-  void follow(database_state& from, const reference& r, if_nothing how);
+                    std::uint64_t to, if_nothing how);
+  // `from`: the database with the reference. `behind`: of what the object refers to that becomes persistent by it.
+  void follow(database_state& from, const reference& r, if_nothing how, if_nothing behind = if_nothing::refuse);
   // The object there becomes persistent, if it is a new one.
-  void follow_new(database_state& from, address to);
-  void promote(database_state& in, transient_block& y, address object);
+  void follow_new(database_state& from, address to, if_nothing behind);
+  void promote(database_state& in, transient_block& y, address object, if_nothing how);
   // The last of tallies_ becomes that of this type.
   void turn_to(database_state& in, std::uint32_t type);
   void trace_pending();
@@ -102,6 +103,7 @@ class stabilizer {
     const known_type* type;
     address object;
     std::uint64_t size;
+    if_nothing how;
   };
   address_list<pending> pending_;
   std::vector<known_type*> described_;  // types that this commit has described

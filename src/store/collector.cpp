@@ -234,6 +234,8 @@ void collector::sweep_all(cycle& in, const collection_options& how) {
   ticket last;
   // Fewer at a time if a transaction takes longer than other threads should wait.
   std::uint64_t at_once = std::min<std::uint64_t>(how.objects_at_once, 512);
+  // These first: a word of unknown layout may make one persistent, by chance, that refers to what is gone.
+  if (!how.dry_run) sweep_transients(in);
   address_list<address> gone;
   const auto destroy = [&](database_state& d) {
     if (gone.empty() || how.dry_run) return gone.clear();
@@ -262,7 +264,6 @@ void collector::sweep_all(cycle& in, const collection_options& how) {
     }
     destroy(*d);
   }
-  if (!how.dry_run) sweep_transients(in);
   of_.memory->wait(last);
   sweeping.finish_report();
   collect_report& report = sweeping.report();

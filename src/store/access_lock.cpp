@@ -26,11 +26,6 @@ bool access_lock::is_reader() const noexcept {
   return std::ranges::any_of(reading, [&](const entry& e) { return e.access == this && e.counted; });
 }
 
-bool access_lock::is_wanted() const {
-  const std::scoped_lock lock(mutex_);
-  return waiting_writers_ != 0 || waiting_readers_ != 0;
-}
-
 bool access_lock::in_use() {
   const std::scoped_lock lock(mutex_);
   return was_in_use();

@@ -25,8 +25,6 @@ class access_lock {
     return writer_.load(std::memory_order_relaxed) == std::this_thread::get_id();
   }
   [[nodiscard]] bool is_reader() const noexcept;
-  // Whether a thread waits for the lock.
-  [[nodiscard]] bool is_wanted() const;
   // Whether any thread has the lock.
   [[nodiscard]] bool in_use();
   // The same in the child of a fork, where a thread that is not there may have the mutex.

@@ -223,12 +223,6 @@ void collector::end_cycle(cycle& in) noexcept {
   for (database_state* const d : in.databases) d->birth->with_lock([&] { d->birth->note_new(nullptr); });
 }
 
-// Other writers go first.
-void collector::give_way() {
-  require_going_on();
-  for (int n = 0; n < 20 && of_.access.is_wanted(); ++n) std::this_thread::sleep_for(std::chrono::microseconds(50));
-}
-
 void collector::sweep_all(cycle& in, const collection_options& how) {
   sweep sweeping(of_, [&](const database_state& d, std::uint64_t block) { return in.kept_in(d, block); });
   ticket last;
@@ -239,12 +233,9 @@ void collector::sweep_all(cycle& in, const collection_options& how) {
   address_list<address> gone;
   const auto destroy = [&](database_state& d) {
     if (gone.empty() || how.dry_run) return gone.clear();
-    give_way();
-    const clock::time_point began = clock::now();
     last = sweeping.destroy(d, gone);
     gone.clear();
-    const double seconds = seconds_since(began);
-    in.report.longest_transaction = std::max(in.report.longest_transaction, seconds);
+    const double seconds = sweeping.last_transaction();
     if (seconds > 1e-3)
       at_once = std::max<std::uint64_t>(at_once / 2, 1);
     else if (seconds < 3e-4)
@@ -267,7 +258,6 @@ void collector::sweep_all(cycle& in, const collection_options& how) {
   of_.memory->wait(last);
   sweeping.finish_report();
   collect_report& report = sweeping.report();
-  report.longest_transaction = in.report.longest_transaction;
   report.transient_garbage = in.report.transient_garbage;
   report.transient_garbage_bytes = in.report.transient_garbage_bytes;
   in.report = std::move(report);

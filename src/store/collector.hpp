@@ -71,7 +71,6 @@ class collector {
   void end_cycle(cycle& in) noexcept;
   void sweep_all(cycle& in, const collection_options& how);
   void sweep_transients(cycle& in);
-  void give_way();
   void require_going_on() const;
   [[nodiscard]] error is_being_closed() const;
 

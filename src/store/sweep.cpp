@@ -2,6 +2,7 @@
 #include "store/sweep.hpp"
 
 #include <algorithm>
+#include <chrono>
 
 #include <tenure/error.hpp>
 
@@ -87,8 +88,11 @@ ticket sweep::destroy(database_state& in, std::span<const address> gone) {
   while (!gone.empty()) {
     const std::size_t some = std::min<std::size_t>(gone.size(), at_once_);
     of_.begin();
+    const auto began = std::chrono::steady_clock::now();
     try {
       done = destroy_at_once(in, gone.first(some));
+      last_transaction_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+      report_.longest_transaction = std::max(report_.longest_transaction, last_transaction_);
       gone = gone.subspan(some);
     } catch (const error& e) {
       if (of_.is_writer()) of_.abort();

@@ -36,6 +36,8 @@ class sweep {
   // Destroys these, in several transactions if the log has no room for all of them. Returns what to wait for.
   ticket destroy(database_state& in, std::span<const heap::address> gone);
 
+  // How many seconds the last transaction of destroy() took, from its begin.
+  [[nodiscard]] double last_transaction() const { return last_transaction_; }
   // What was looked at and destroyed so far.
   [[nodiscard]] collect_report& report() { return report_; }
   // The types of the garbage are listed now.
@@ -51,6 +53,7 @@ class sweep {
   const kept_objects kept_;
   collect_report report_;
   std::map<std::string, type_count> types_;
+  double last_transaction_ = 0;
   std::size_t at_once_ = ~std::size_t{0};
 };
 

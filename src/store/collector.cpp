@@ -299,13 +299,7 @@ void collector::note_overwritten(const rvm::transaction& tx, std::span<const rvm
     const database_state* const in = of_.databases->at(range.address);
     if (in == nullptr) continue;
     const auto from = reinterpret_cast<address>(range.address), to = from + range.length;
-    if (from < in->home + zone_kinds_at) {
-      before.resize(sizeof(database_header));
-      tx.read_committed(&in->header(), before.size(), before.data());
-      const auto& header = *reinterpret_cast<const database_header*>(before.data());
-      for (const stored_address internal : {header.types, header.roots}) marker_->mark_target(internal, false);
-      continue;
-    }
+    if (from < in->home + zone_kinds_at) continue;  // the header's tables stay where they are
     in->map->for_each_persistent_in(from, to, [&](address object) {
       const object_facts facts = in->map->facts(object);
       const known_type& type = in->types->at(facts.type);

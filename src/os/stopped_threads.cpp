@@ -62,26 +62,6 @@ void wait_here(int, siginfo_t* info, void*) {
   errno = saved;
 }
 
-#if defined(__SANITIZE_THREAD__) && defined(__x86_64__)
-// ThreadSanitizer lets a handler wait until its thread makes a system call. So the kernel is asked directly.
-struct kernel_action {
-  void (*handler)(int, siginfo_t*, void*);
-  unsigned long flags;
-  void (*restorer)();
-  std::uint64_t mask;
-};
-asm(".pushsection .text\n.type tenure_return_from_signal,@function\ntenure_return_from_signal:\n"
-    "mov $15, %rax\nsyscall\n.popsection\n");
-extern "C" void tenure_return_from_signal();
-void set_handler(int signal) {
-  constexpr unsigned long has_restorer = 0x04000000;
-  kernel_action ours{wait_here, SA_SIGINFO | SA_RESTART | has_restorer, tenure_return_from_signal, ~std::uint64_t{0}};
-  for (const int fault : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT})
-    ours.mask &= ~(std::uint64_t{1} << (fault - 1));
-  ::syscall(SYS_rt_sigaction, signal, &ours, nullptr, sizeof ours.mask);
-}
-bool is_ours(int) { return true; }
-#else
 void set_handler(int signal) {
   struct sigaction ours {};
   ours.sa_sigaction = wait_here;
@@ -94,7 +74,6 @@ bool is_ours(int signal) {
   struct sigaction now {};
   return ::sigaction(signal, nullptr, &now) == 0 && (now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == wait_here;
 }
-#endif
 
 // "/proc/self/task/17/stat"
 struct task_path {

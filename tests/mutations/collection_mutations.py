@@ -2,7 +2,7 @@
 """Mistakes in garbage collection."""
 
 CLOSED = "heap_test collecting_a_store.*:collect_model.*"
-OPEN = "heap_test collecting_an_open_store.*-*malloc*:*threads_change*"
+OPEN = "heap_test collecting_an_open_store.*:ambiguous_roots.*-*in_malloc*:*change_it"
 MODEL = "heap_test collector_model.*"
 
 COLLECTION_MUTATIONS = [

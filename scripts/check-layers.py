@@ -55,6 +55,8 @@ PUBLIC_LAYERS = {
     "tenure/rvm/statistics.hpp": "replay",
     "tenure/rvm/backup.hpp": "replay",
     "tenure/barriers.hpp": "regions",
+    "tenure/store/collection.hpp": "objects",
+    "tenure/store/handle.hpp": "collection",
     "tenure/rvm/map_options.hpp": "regions",
     "tenure/rvm/options.hpp": "regions",
     "tenure/rvm/participant.hpp": "regions",

@@ -127,8 +127,7 @@ void marker::mark_roots(const root_snapshot& found) {
     databases_[n].has_transient_references.set(r.from);
     if (databases_[n].marks.test(r.from)) mark(to, r.to);  // it may have been followed already
   }
-  for (std::size_t n = 0; n < databases_.size(); ++n)
-    found.for_each_root(n, [&](address object) { mark(n, object); });
+  for (std::size_t n = 0; n < databases_.size(); ++n) found.for_each_root(n, [&](address object) { mark(n, object); });
 }
 
 bool marker::mark_persistent(stored_address to) {

@@ -154,8 +154,7 @@ TENURE_READS_ALL_MEMORY void root_snapshot::scan_for_hits(os::memory_stretch in)
     const address home = d.home;
     const std::uint64_t bytes = d.bytes;
     std::uint64_t* const hits = d.hits;
-    for (const auto *word = reinterpret_cast<const address*>(in.begin),
-                    *end = reinterpret_cast<const address*>(in.end);
+    for (const auto *word = reinterpret_cast<const address*>(in.begin), *end = reinterpret_cast<const address*>(in.end);
          word < end; ++word) {
       const address offset = *word - home;
       // One past the end of the last object, too.
@@ -171,8 +170,7 @@ void root_snapshot::resolve_hits(scanned_database& in) noexcept {
   const block_map& map = *in.of.map;
   for (std::uint64_t n = 0; n < in.bytes / sizeof(address) / 64; ++n)
     for (std::uint64_t bits = in.hits[n]; bits != 0; bits &= bits - 1) {
-      const address at =
-          in.home + (n * 64 + static_cast<std::uint64_t>(std::countr_zero(bits))) * sizeof(address);
+      const address at = in.home + (n * 64 + static_cast<std::uint64_t>(std::countr_zero(bits))) * sizeof(address);
       if (const found_object there = map.find(at)) in.roots.set(there.at);
       if (const found_object before = map.find(at - 1)) in.roots.set(before.at);
     }
@@ -203,7 +201,8 @@ void root_snapshot::add_transient_fields(const scanned_database& in) noexcept {
   found_->is_complete = found_->is_complete && all;
 }
 
-void root_snapshot::add_references_of(const database_state& in, const object_facts& object, bool is_transient) noexcept {
+void root_snapshot::add_references_of(const database_state& in, const object_facts& object,
+                                      bool is_transient) noexcept {
   const known_type* const type = in.types->find(object.type);
   if (type == nullptr || type->words == nullptr) return;
   if (is_transient)

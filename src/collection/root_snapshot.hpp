@@ -70,7 +70,7 @@ class root_snapshot {
 
     const database_state& of;
     const address home;
-    const std::uint64_t bytes;   // that can have objects
+    const std::uint64_t bytes;  // that can have objects
     std::uint64_t* const hits;  // a bit for each word to which a root leads
     granule_bits roots;
   };

@@ -27,8 +27,8 @@
 #include <tenure/rvm.hpp>
 #include <tenure/store/options.hpp>
 
-#include "objects/block_map.hpp"
 #include "objects/address_lists.hpp"
+#include "objects/block_map.hpp"
 #include "objects/free_runs.hpp"
 #include "objects/granule_bits.hpp"
 #include "segments/interval_set.hpp"

@@ -13,9 +13,9 @@
 #include <tenure/rvm/participant.hpp>
 #include <tenure/store/options.hpp>
 
+#include "objects/address_lists.hpp"
 #include "objects/birth.hpp"
 #include "objects/block_map.hpp"
-#include "objects/address_lists.hpp"
 #include "objects/root_names.hpp"
 #include "objects/stored_types.hpp"
 #include "objects/type_index.hpp"

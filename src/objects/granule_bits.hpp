@@ -25,9 +25,7 @@ class granule_bits {
   }
   // In `memory`, all zeros, of length_of(blocks) bytes.
   granule_bits(address home, std::uint64_t blocks, std::byte* memory)
-      : home_(home),
-        granules_(blocks * granules_in_block),
-        words_(reinterpret_cast<std::uint64_t*>(memory)) {}
+      : home_(home), granules_(blocks * granules_in_block), words_(reinterpret_cast<std::uint64_t*>(memory)) {}
   ~granule_bits() {
     if (owned_ != 0) os::unmap(words_, owned_);
   }

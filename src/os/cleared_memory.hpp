@@ -1,7 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
 // Memory for lists of addresses, which is cleared when it is given back. What is left in free memory of malloc looks like
-// pointers of the program to a collector, and keeps objects.
+// pointers of the program to a collector, and keeps objects [heap.collection.addresses].
 #pragma once
 
 #include <cstddef>

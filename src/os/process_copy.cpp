@@ -74,8 +74,7 @@ void process_copy::end() noexcept {
 shared_memory::shared_memory(std::size_t length) {
   if (length == 0) return;
   void* const got = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (got == MAP_FAILED)
-    throw_system_error(errno, "cannot get " + std::to_string(length) + " bytes of shared memory");
+  if (got == MAP_FAILED) throw_system_error(errno, "cannot get " + std::to_string(length) + " bytes of shared memory");
   at_ = static_cast<std::byte*>(got);
   length_ = length;
 }

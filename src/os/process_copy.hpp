@@ -2,7 +2,7 @@
 //
 // A copy of this process's memory as it is at one moment: a child that looks at it while the process goes on. It is made
 // without the C library's fork, which runs the program's handlers and takes malloc's lock. Nobody hears of its end: it sends no
-// signal, and the program's wait() does not see it. It has none of the program's files open.
+// signal, and the program's wait() does not see it. It has none of the program's files open [os.copy.silent].
 #pragma once
 
 #include <cstddef>

@@ -199,7 +199,8 @@ stopped_threads::obstacle stopped_threads::try_to_stop() noexcept {
       // Mostly the list comes in the same order.
       if (place < before && thread_slots[place].id == thread) return void(++place);
       const auto end = thread_slots.begin() + static_cast<std::ptrdiff_t>(known);
-      if (const auto found = std::find_if(thread_slots.begin(), end, [&](const thread_slot& s) { return s.id == thread; });
+      if (const auto found =
+              std::find_if(thread_slots.begin(), end, [&](const thread_slot& s) { return s.id == thread; });
           found != end) {
         place = static_cast<std::size_t>(found - thread_slots.begin()) + 1;
         return;

@@ -4,7 +4,7 @@
 // system call, in malloc, in a signal handler. Each gets a real-time signal, whose handler waits. The kernel has put all of a
 // thread's registers on its stack then, so whoever reads the process's writable memory sees them, too.
 //
-// A thread that the signal does not reach is named: one that blocks it, or that gets no processor.
+// A thread that the signal does not reach is named: one that blocks it, or that gets no processor [os.threads.stopped].
 #pragma once
 
 #include <cstddef>

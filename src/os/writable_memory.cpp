@@ -159,9 +159,9 @@ bool for_each_writable(mapping_kind kind, std::span<const memory_stretch> except
     std::uintptr_t from = m.begin;
     const auto look = [&](std::uintptr_t until) {
       if (from < until)
-        all = pages.for_each(from, until, wanted::resident,
-                             [&](std::uintptr_t begin, std::uintptr_t end) { f(to, stretch(begin, end)); }) &&
-              all;
+        all = pages.for_each(from, until, wanted::resident, [&](std::uintptr_t begin, std::uintptr_t end) {
+          f(to, stretch(begin, end));
+        }) && all;
     };
     for (const memory_stretch& e : except) {
       const auto begin = reinterpret_cast<std::uintptr_t>(e.begin), end = reinterpret_cast<std::uintptr_t>(e.end);
@@ -176,10 +176,9 @@ bool for_each_writable(mapping_kind kind, std::span<const memory_stretch> except
 
 bool for_each_own_page(memory_stretch in, void (*f)(void*, memory_stretch), void* to) noexcept {
   resident_pages pages;
-  return pages.is_open() && pages.for_each(reinterpret_cast<std::uintptr_t>(in.begin), reinterpret_cast<std::uintptr_t>(in.end),
-                                           wanted::own, [&](std::uintptr_t begin, std::uintptr_t end) {
-                                             f(to, stretch(begin, end));
-                                           });
+  return pages.is_open() &&
+         pages.for_each(reinterpret_cast<std::uintptr_t>(in.begin), reinterpret_cast<std::uintptr_t>(in.end),
+                        wanted::own, [&](std::uintptr_t begin, std::uintptr_t end) { f(to, stretch(begin, end)); });
 }
 
 }  // namespace tenure::os

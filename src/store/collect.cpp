@@ -63,8 +63,7 @@ class closed_collection {
     const std::uint64_t end = in.header().blocks_end;
     for (std::uint64_t block = 0; block < end;) {
       address_list<address> gone;
-      for (; block < end && gone.size() < how_.objects_at_once; ++block)
-        sweep_.find_garbage(in, block, gone);
+      for (; block < end && gone.size() < how_.objects_at_once; ++block) sweep_.find_garbage(in, block, gone);
       of_.memory->wait(sweep_.destroy(in, gone));
       swept_ += gone.size();
       show("sweeping", sweep_.report().kept + swept_);

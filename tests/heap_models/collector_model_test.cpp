@@ -174,8 +174,9 @@ class changing_graph {
       const vertex& v = *at_.at(id);
       ASSERT_EQ(v.id, id);
       for (const std::uint64_t n : v.numbers) ASSERT_EQ(n, id);
-      each_reference(now_.all.at(id), v,
-                     [&](std::uint64_t to, const vertex* there) { ASSERT_EQ(there, to == 0 ? nullptr : at_.at(to)) << id; });
+      each_reference(now_.all.at(id), v, [&](std::uint64_t to, const vertex* there) {
+        ASSERT_EQ(there, to == 0 ? nullptr : at_.at(to)) << id;
+      });
     }
   }
 

@@ -26,7 +26,8 @@ enum class program_roots {
 struct collection_options {
   bool dry_run = false;  // only find out what is garbage
   program_roots roots = program_roots::all_memory;
-  std::uint64_t objects_at_once = 4096;  // that a transaction destroys, at most; at least 1. Fewer if that takes over 1 ms
+  std::uint64_t objects_at_once =
+      4096;  // that a transaction destroys, at most; at least 1. Fewer if that takes over 1 ms
   rvm::progress_callback on_progress = {};  // phases "marking", "sweeping"; called by the collector's thread
 };
 

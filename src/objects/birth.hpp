@@ -101,7 +101,7 @@ class birth {
     const std::scoped_lock lock(mutex_);
     f();
   }
-  // From now on, what is made or becomes persistent is noted in `where`; nullptr: no more. Called in with_lock().
+  // From now on, what is made is noted in `where`; nullptr: no more. Called in with_lock().
   void note_new(granule_bits* where) { new_ = where; }
   // Takes back transient objects of the block, of which no thread uses any. `kept` says which must stay, while nobody makes
   // any. Returns the number of objects and their bytes.

@@ -134,7 +134,8 @@ class changing_graph {
     const collect_report report = store_->collect({.roots = program_roots::handles,
                                                    .objects_at_once = 1 + random_.below(60),
                                                    .on_progress = [&](const rvm::progress& p) {
-                                                     const bool is_marking = p.phase == std::string_view("marking");
+                                                     const bool is_marking =
+                                                         p.phase == std::string_view("marking") && p.done != p.total;
                                                      if (open_ && (!is_marking || left == 0)) end_change();
                                                      if (left == 0 || !random_.one_in(2)) return;
                                                      --left;

@@ -2,11 +2,17 @@
 #include "gc_command.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <tenure/collect.hpp>
+#include <tenure/store.hpp>
 
 #include "archive_beside.hpp"
 #include "json_text.hpp"
@@ -45,6 +51,51 @@ int collect_store(const std::string& directory, bool dry_run, const std::string&
   for (const type_count& each : report.types) width = std::max(width, each.type.size());
   for (const type_count& each : report.types)
     fmt::print(out, "  {:{}}  {:>10} objects  {:>12} bytes\n", each.type, width, each.objects, each.bytes);
+  return exit_ok;
+}
+
+int show_space(const std::string& directory, bool as_json, std::FILE* out, progress_line* progress) {
+  const collect_report report = collect(directory, {.dry_run = true, .on_progress = [progress](const rvm::progress& p) {
+                                                      if (progress != nullptr) progress->show(p.phase, p.done, p.total);
+                                                    }});
+  if (progress != nullptr) progress->hide();
+  const store opened(directory, {.mode = rvm::open_mode::read_only});
+  const space_report space = opened.space();
+  struct row {
+    std::uint64_t objects = 0, bytes = 0, garbage = 0, garbage_bytes = 0;
+  };
+  std::map<std::string, row> rows;
+  for (const type_count& each : report.kept_types) rows[each.type].objects = each.objects, rows[each.type].bytes = each.bytes;
+  for (const type_count& each : report.types)
+    rows[each.type].garbage = each.objects, rows[each.type].garbage_bytes = each.bytes;
+  std::vector<std::pair<std::string, row>> by_size(rows.begin(), rows.end());
+  std::ranges::stable_sort(by_size, std::greater<>(), [](const auto& r) { return r.second.bytes + r.second.garbage_bytes; });
+  if (as_json) {
+    nlohmann::ordered_json j{{"store", directory},
+                             {"live", report.kept},
+                             {"live_bytes", report.kept_bytes},
+                             {"garbage", report.garbage},
+                             {"garbage_bytes", report.garbage_bytes},
+                             {"free_bytes", space.free_bytes},
+                             {"bookkeeping_bytes", space.bookkeeping_bytes},
+                             {"file_bytes", space.file_bytes},
+                             {"types", nlohmann::ordered_json::array()}};
+    for (const auto& [type, r] : by_size)
+      j["types"].push_back({{"type", type},
+                            {"live", r.objects},
+                            {"live_bytes", r.bytes},
+                            {"garbage", r.garbage},
+                            {"garbage_bytes", r.garbage_bytes}});
+    fmt::print(out, "{}\n", json_text(j));
+    return exit_ok;
+  }
+  fmt::print(out, "{}: {} bytes in files; {} live, {} garbage, {} free in blocks that were used, {} of bookkeeping\n", directory,
+             space.file_bytes, report.kept_bytes, report.garbage_bytes, space.free_bytes, space.bookkeeping_bytes);
+  std::size_t width = 4;
+  for (const auto& [type, r] : by_size) width = std::max(width, type.size());
+  fmt::print(out, "  {:{}}  {:>10}  {:>12}  {:>10}  {:>12}\n", "type", width, "live", "bytes", "garbage", "bytes");
+  for (const auto& [type, r] : by_size)
+    fmt::print(out, "  {:{}}  {:>10}  {:>12}  {:>10}  {:>12}\n", type, width, r.objects, r.bytes, r.garbage, r.garbage_bytes);
   return exit_ok;
 }
 

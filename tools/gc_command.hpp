@@ -15,4 +15,7 @@ class progress_line;
 int collect_store(const std::string& directory, bool dry_run, const std::string& archive, bool as_json, std::FILE* out,
                   progress_line* progress);
 
+// tenure space: how much of a store is live, garbage and free, by type. Nobody may have it open for writing.
+int show_space(const std::string& directory, bool as_json, std::FILE* out, progress_line* progress);
+
 }  // namespace tenure::tools

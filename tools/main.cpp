@@ -199,6 +199,7 @@ int main(int argc, char** argv) try {
   gc.option("--archive", archive,
             "Keep the history in this archive; default: the log's and \".archive\", if it is there")
       .value_name("PATH");
+  const auto space = add_store_command("space", "How much of a store is live, garbage and free, by type");
   std::string object;
   const auto who_refers = add_store_command("who-refers", "All references to an object");
   who_refers.option("ADDRESS", object, "An address in it").required();
@@ -289,6 +290,7 @@ int main(int argc, char** argv) try {
       return tools::upgrade_format(upgraded, as_json, out, &progress);
     }
     if (adopt.chosen()) return tools::adopt_copy(absolute, as_json, out, &progress);
+    if (space.chosen()) return tools::show_space(absolute, as_json, out, &progress);
     if (gc.chosen()) return tools::collect_store(absolute, dry_run, archive, as_json, out, &progress);
     if (who_refers.chosen()) return tools::show_referrers(absolute, object, as_json, out);
     if (path_to_root.chosen()) return tools::show_path(absolute, object, as_json, out);

@@ -9,7 +9,7 @@
 
 namespace tenure::detail {
 
-struct handles {
+struct [[gnu::visibility("hidden")]] handles {
   static std::mutex& mutex();
   static handle_base*& first();
   // Calls f(pointer) for each. Called with the mutex.

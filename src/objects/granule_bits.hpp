@@ -3,9 +3,10 @@
 // A set of objects of one database: a bit for each granule of its blocks, up to some block. What is said of objects behind
 // that block is forgotten. In memory that no child of a fork has, or in memory that the caller shares with one.
 //
-// Not thread-safe.
+// Not thread-safe, except where a comment says otherwise.
 #pragma once
 
+#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -45,17 +46,22 @@ class granule_bits {
   }
   void set(address object) {
     const std::uint64_t bit = (object - home_) / granule;
-    if (bit < granules_) words_[bit / 64] |= std::uint64_t{1} << (bit % 64);
+    if (bit >= granules_) return;
+    // One thread at a time, but add_block_to() may read meanwhile.
+    const std::atomic_ref word(words_[bit / 64]);
+    word.store(word.load(std::memory_order_relaxed) | std::uint64_t{1} << (bit % 64), std::memory_order_relaxed);
   }
   void reset(address object) {
     const std::uint64_t bit = (object - home_) / granule;
     if (bit < granules_) words_[bit / 64] &= ~(std::uint64_t{1} << (bit % 64));
   }
-  // Adds those of a block; all, if nothing is said of it.
+  // Adds those of a block; all, if nothing is said of it. While another thread sets some: with these, or without.
   void add_block_to(std::uint64_t block, start_bits& to) const {
     const bool is_covered = block * granules_in_block < granules_;
     for (std::size_t n = 0; n < start_bits::words; ++n)
-      to.word(n) |= is_covered ? words_[block * start_bits::words + n] : ~std::uint64_t{0};
+      to.word(n) |= is_covered
+                        ? std::atomic_ref(words_[block * start_bits::words + n]).load(std::memory_order_relaxed)
+                        : ~std::uint64_t{0};
   }
   // Calls f(address of the granule) for each that is set, in ascending order, while f returns true.
   template <class F>

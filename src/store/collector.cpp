@@ -85,7 +85,8 @@ collect_report collector::collect(const collection_options& how) {
 }
 
 void collector::made(std::uint64_t bytes) noexcept {
-  if (!of_.how.collection.enabled || made_.fetch_add(bytes, std::memory_order_relaxed) + bytes < due_at_) return;
+  const std::uint64_t all = made_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+  if (!of_.how.collection.enabled || all < due_at_) return;
   try {
     const std::scoped_lock lock(mutex_);
     if (is_due_) return;
@@ -94,6 +95,10 @@ void collector::made(std::uint64_t bytes) noexcept {
     wanted_.notify_one();
   } catch (...) {  // no thread could be made: the next commit tries again
   }
+}
+
+std::uint64_t collector::estimate_garbage(std::uint64_t bytes) const noexcept {
+  return std::min(bytes, made_ / 1000 * wasted_);
 }
 
 void collector::stop() noexcept {
@@ -129,8 +134,9 @@ void collector::run() {
     std::exception_ptr failed;
     try {
       require_going_on();
-      made_ = 0;
+      const std::uint64_t made_before = made_.exchange(0);
       done = run_cycle(asked != nullptr ? asked->how : collection_options{.roots = automatic.roots});
+      wasted_ = made_before == 0 ? 0 : std::min<std::uint64_t>(1000, 1000 * done->garbage_bytes / made_before);
       due_at_ = std::max(automatic.after_bytes, done->kept_bytes / 100 * automatic.after_percent);
       if (automatic.on_collected && automatic.enabled) automatic.on_collected(*done);
     } catch (const error& e) {

@@ -43,6 +43,8 @@ class collector {
   collect_report collect(const collection_options& how);
   // A commit has made objects of so many bytes: perhaps it is time for a cycle. May be called by any thread.
   void made(std::uint64_t bytes) noexcept;
+  // Of objects of so many bytes, as the last cycle lets one expect. Any thread.
+  [[nodiscard]] std::uint64_t estimate_garbage(std::uint64_t bytes) const noexcept;
   // Ends what goes on. The next collect() begins anew.
   void stop() noexcept;
 
@@ -89,8 +91,8 @@ class collector {
   heap::marker* marker_ = nullptr;  // with the gate
   bool is_broken_ = false;          // something that a commit would have said is not known; with the gate
 
-  // For automatic cycles.
-  std::atomic<std::uint64_t> made_{0};  // bytes since the last one
+  std::atomic<std::uint64_t> made_{0};      // bytes that have become persistent since the last cycle began
+  std::atomic<std::uint64_t> wasted_{0};    // how many of 1000 of them were garbage when it looked
   std::atomic<std::uint64_t> due_at_;
 };
 

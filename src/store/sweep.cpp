@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
+#include <utility>
 
 #include <tenure/error.hpp>
 
@@ -23,13 +25,23 @@ namespace {
 
 }  // namespace
 
-void sweep::count(const known_type& of, std::uint64_t objects, std::uint64_t bytes) {
-  report_.garbage += objects;
-  report_.garbage_bytes += bytes;
-  type_count& sum = types_[of.of->name];
+void sweep::count(counts_by_type& in, const known_type& of, std::uint64_t objects, std::uint64_t bytes) {
+  type_count& sum = in[of.of->name];
   if (sum.objects == 0) sum.type = of.of->name;
   sum.objects += objects;
   sum.bytes += bytes;
+}
+
+void sweep::count_garbage(const known_type& of, std::uint64_t objects, std::uint64_t bytes) {
+  report_.garbage += objects;
+  report_.garbage_bytes += bytes;
+  count(garbage_types_, of, objects, bytes);
+}
+
+void sweep::count_kept(const known_type& of, std::uint64_t objects, std::uint64_t bytes) {
+  report_.kept += objects;
+  report_.kept_bytes += bytes;
+  count(kept_types_, of, objects, bytes);
 }
 
 void sweep::look_at_typed(const database_state& in, std::uint64_t block, const start_bits& kept) {
@@ -44,9 +56,8 @@ void sweep::look_at_typed(const database_state& in, std::uint64_t block, const s
     std::uint64_t kept_here = 0;
     r.starts.for_each_in_page(page, [&](std::uint64_t g) { kept_here += kept.test(g); });
     objects += here;
-    report_.kept += kept_here;
-    report_.kept_bytes += kept_here * word.size();
-    if (kept_here != here) count(*type, here - kept_here, (here - kept_here) * word.size());
+    if (kept_here != 0) count_kept(*type, kept_here, kept_here * word.size());
+    if (kept_here != here) count_garbage(*type, here - kept_here, (here - kept_here) * word.size());
   }
   if (objects != r.entry.used) refuse(in, block);
 }
@@ -66,9 +77,10 @@ void sweep::look_at(const database_state& in, std::uint64_t block, address_list<
       const object_facts facts = in.map->facts(object.at);
       const std::uint64_t bytes = facts.end - facts.begin;
       granules += granules_of(facts.size);
-      if (!kept.test(g)) return count(*object.type, 1, bytes);
-      ++report_.kept;
-      report_.kept_bytes += bytes;
+      if (kept.test(g))
+        count_kept(*object.type, 1, bytes);
+      else
+        count_garbage(*object.type, 1, bytes);
     });
     if (entry.kind == block_kind::small && granules != entry.used) refuse(in, block);
   }
@@ -115,8 +127,11 @@ ticket sweep::destroy_at_once(database_state& in, std::span<const address> gone)
 }
 
 void sweep::finish_report() {
-  for (auto& [type, sum] : types_) report_.types.push_back(sum);
-  std::ranges::stable_sort(report_.types, std::greater<>(), &type_count::bytes);
+  for (const auto& [from, to] :
+       {std::pair(&garbage_types_, &report_.types), std::pair(&kept_types_, &report_.kept_types)}) {
+    for (auto& [type, sum] : *from) to->push_back(sum);
+    std::ranges::stable_sort(*to, std::greater<>(), &type_count::bytes);
+  }
 }
 
 }  // namespace tenure

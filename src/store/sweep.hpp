@@ -47,12 +47,15 @@ class sweep {
   ticket destroy_at_once(database_state& in, std::span<const heap::address> gone);
 
   store_state& of_;
-  void count(const heap::known_type& of, std::uint64_t objects, std::uint64_t bytes);
+  using counts_by_type = std::map<std::string, type_count>;
+  static void count(counts_by_type& in, const heap::known_type& of, std::uint64_t objects, std::uint64_t bytes);
+  void count_garbage(const heap::known_type& of, std::uint64_t objects, std::uint64_t bytes);
+  void count_kept(const heap::known_type& of, std::uint64_t objects, std::uint64_t bytes);
   void look_at_typed(const database_state& in, std::uint64_t block, const heap::start_bits& kept);
 
   const kept_objects kept_;
   collect_report report_;
-  std::map<std::string, type_count> types_;
+  counts_by_type garbage_types_, kept_types_;
   double last_transaction_ = 0;
   std::size_t at_once_ = ~std::size_t{0};
 };

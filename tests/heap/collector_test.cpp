@@ -85,7 +85,7 @@ TEST_F(collecting_an_open_store, tells_what_would_go) {
   EXPECT_EQ(phases, (std::vector<std::string>{"marking", "sweeping"}));
 }
 
-TEST_F(ambiguous_roots, space_is_used_again) {
+TEST_F(collecting_an_open_store, space_is_used_again) {
   kept_list& l = s().root<kept_list>("list");
   std::uint64_t length = 0;
   for (int round = 0; round < 12; ++round) {
@@ -93,7 +93,7 @@ TEST_F(ambiguous_roots, space_is_used_again) {
       l.all.clear();
       for (int n = 0; n < 3'000; ++n) l.all.push_back(s().make<kept_node>());
     });
-    collect();
+    s().collect({.roots = program_roots::handles});
     const std::uint64_t now = std::filesystem::file_size(path + "/main.db");
     if (round == 2) length = now;
     if (round > 2) {
@@ -292,6 +292,23 @@ TEST_F(ambiguous_roots, while_threads_change_it) {
 }
 TEST_F(collecting_an_open_store, while_threads_with_handles_change_it) {
   change_beside_collections<handle<kept_node>>(s(), program_roots::handles);
+}
+
+TEST_F(collecting_an_open_store, space_is_counted) {
+  make_garbage(5);
+  const auto made = [&]() __attribute__((noinline)) { (void)s().make<kept_node>(); };
+  made();
+  EXPECT_EQ(s().space().transient, 1U);
+  EXPECT_EQ(s().space().garbage_estimate, 0U);
+  s().collect({.roots = program_roots::handles});
+  space_report space = s().space();
+  EXPECT_EQ(space.transient, 0U);
+  for (const type_count& each : space.types) EXPECT_FALSE(each.type.ends_with("kept_node"));
+  // What is made next will probably be garbage, too.
+  make_garbage(5);
+  space = s().space();
+  EXPECT_GT(space.garbage_estimate, 0U);
+  EXPECT_LE(space.garbage_estimate, space.object_bytes);
 }
 
 // --- By itself --------------------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// tenure trim | gc | who-refers | path-to-root.
+// tenure trim | space | gc | who-refers | path-to-root.
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -48,6 +48,49 @@ TEST_F(space_command, trim) {
   EXPECT_EQ(verify().exit_code, exit_ok);
   expect_error(std::errc::no_such_file_or_directory, {"none"},
                [&] { (void)show([&](std::FILE* out) { return trim_store(dir / "none", true, out, nullptr); }); });
+}
+
+TEST_F(space_command, space) {
+  make();
+  constexpr std::uint64_t lost = 700;
+  {
+    store s(path, small_store());
+    s.transact([&] {
+      part& first = *s.find_root<part>("first");
+      part* const rest = std::exchange(first.next, nullptr);
+      for (std::uint64_t n = 0; n < lost; ++n) {
+        part* const made = s.make<part>();
+        made->next = first.next;
+        first.next = made;
+      }
+      part* last = &first;
+      while (last->next != nullptr) last = last->next;
+      last->next = rest;
+    });
+    s.transact([&] {
+      part& first = *s.find_root<part>("first");
+      for (std::uint64_t n = 0; n < lost; ++n) first.next = first.next->next;
+    });
+    const space_report space = s.space();
+    EXPECT_EQ(space.transient, 0U);
+    EXPECT_GE(space.objects, lost + 3);
+    EXPECT_GE(space.types.front().objects, lost);
+    EXPECT_GT(space.free_bytes, 0U);
+    EXPECT_EQ(space.garbage_estimate, 0U);
+    EXPECT_GE(space.file_bytes, space.object_bytes + space.free_bytes + space.bookkeeping_bytes);
+    s.close();
+  }
+  const shown text = show([&](std::FILE* out) { return show_space(path, false, out, nullptr); });
+  EXPECT_EQ(text.exit_code, exit_ok);
+  EXPECT_TRUE(text.has("garbage")) << text.text;
+  const json j = json::parse(show([&](std::FILE* out) { return show_space(path, true, out, nullptr); }).text);
+  EXPECT_EQ(j["garbage"], lost);
+  EXPECT_EQ(j["types"][0]["garbage"], lost);
+  EXPECT_GE(j["types"][0]["live"], 3);
+  EXPECT_GT(j["free_bytes"], 0);
+  EXPECT_GT(j["bookkeeping_bytes"], 0);
+  expect_error(std::errc::no_such_file_or_directory, {"none"},
+               [&] { (void)show([&](std::FILE* out) { return show_space(dir / "none", true, out, nullptr); }); });
 }
 
 TEST_F(space_command, who_refers_and_path_to_root) {

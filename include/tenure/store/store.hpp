@@ -157,6 +157,10 @@ class store {
   // later, some of the garbage is gone, and nothing else.
   collect_report collect(const collection_options& how = {});
 
+  // How much space what takes. Reads the bookkeeping, and the headers of objects that have some. Waits for transactions of others
+  // as a read transaction does. Any thread.
+  [[nodiscard]] space_report space() const;
+
   // Everything that is wrong in the store: stored bytes that fail their checksums, bookkeeping that is inconsistent,
   // pointers that lead to no object. Each sentence names the object, its type and how it is reached. Empty: nothing is
   // wrong. Reads the whole store, in a read transaction if the thread has no transaction.

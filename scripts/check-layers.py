@@ -33,11 +33,12 @@ RANK = {
     "containers": 10,
     "objects": 11,
     "cache": 11,
-    "store": 12,
-    "upgrade": 13,
-    "pobj": 13,
-    "languages": 14,
-    "barriers": 14,
+    "collection": 12,
+    "store": 13,
+    "upgrade": 14,
+    "pobj": 14,
+    "languages": 15,
+    "barriers": 15,
 }
 
 # Layers that are in no other library of ours.
@@ -54,6 +55,8 @@ PUBLIC_LAYERS = {
     "tenure/rvm/statistics.hpp": "replay",
     "tenure/rvm/backup.hpp": "replay",
     "tenure/barriers.hpp": "regions",
+    "tenure/store/collection.hpp": "objects",
+    "tenure/store/handle.hpp": "collection",
     "tenure/rvm/map_options.hpp": "regions",
     "tenure/rvm/options.hpp": "regions",
     "tenure/rvm/participant.hpp": "regions",

@@ -5,9 +5,10 @@ from svg import Picture
 ROWS = [
     # (height, [(share of the width, title, words, kind)])
     (44, [(1, "your program", None, "quiet")]),
-    (62, [(2, "store", "opening, transactions, roots:\nthe class tenure::store", "live"),
+    (62, [(2, "store", "opening, transactions, roots,\nsweeping: tenure::store", "live"),
           (1.3, "pobj", "persistent objects for C,\nreconstructed in memory", "plain"),
           (1.3, "classic", "the C interface\nof Coda's librvm", "plain")]),
+    (48, [(1, "collection", "which objects nothing leads to: roots of the program, marking", "live")]),
     (62, [(1.5, "objects", "databases, blocks, birth,\nstabilizing, verifying", "live"),
           (1.1, "containers", "whose memory is\nin a store", "live"),
           (1.1, "types", "pointers in C++ types;\nvtables", "live"),

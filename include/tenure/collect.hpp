@@ -7,10 +7,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include <tenure/rvm/log_options.hpp>
-#include <tenure/store/statistics.hpp>
+#include <tenure/store/collection.hpp>
 
 namespace tenure::os {
 class disk;
@@ -25,14 +24,6 @@ struct collect_options {
   std::optional<rvm::archive_options> archive = {};  // as rvm::options::archive: of a store whose history is kept
   rvm::progress_callback on_progress = {};           // phases "marking", "sweeping", in objects
   os::disk* disk = nullptr;
-};
-
-struct collect_report {
-  std::uint64_t kept = 0, kept_bytes = 0;  // objects that roots lead to. Bytes include headers, here and below
-  std::uint64_t garbage = 0, garbage_bytes = 0;
-  std::vector<type_count> types;  // of the garbage, most bytes first
-  std::uint64_t transactions = 0;
-  double seconds = 0;
 };
 
 #pragma GCC visibility push(default)  // libtenure.so exports it

@@ -53,6 +53,7 @@ enum class errc {
   copied,             // the files were copied while they were in use
   no_history,         // the log and its archive do not have that part of the past
   unseen_store,       // memory with barriers was written, and no store was announced
+  not_stopped,        // a collection could not find out what the program's threads refer to
 };
 
 [[nodiscard]] const std::error_category& category() noexcept;

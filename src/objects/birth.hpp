@@ -30,8 +30,10 @@
 #include <tenure/rvm.hpp>
 #include <tenure/store/options.hpp>
 
+#include "objects/address_lists.hpp"
 #include "objects/block_map.hpp"
 #include "objects/free_runs.hpp"
+#include "objects/granule_bits.hpp"
 #include "segments/interval_set.hpp"
 
 namespace tenure::heap {
@@ -68,7 +70,7 @@ class birth {
   void abort();
   // All promoted objects are in the stored bookkeeping now, and the transient objects in `retired` are gone. `freed`:
   // blocks from which a persistent object was removed.
-  void committed(const std::unordered_set<address>& retired, const std::vector<std::uint64_t>& freed);
+  void committed(const address_set& retired, const std::vector<std::uint64_t>& freed);
 
   // Free blocks from block `from` on, which nobody uses until trimmed() gives them back: their disk space is to be given
   // back. In ascending order; few runs, because a transaction notes each. None: there are no more.
@@ -104,8 +106,20 @@ class birth {
   }
   // The lanes in which threads make objects. Called in with_lock().
   [[nodiscard]] unsigned lanes() const noexcept { return static_cast<unsigned>(std::popcount(used_lanes_.load())); }
+  // From now on, what is made or becomes persistent is noted in `where`; nullptr: no more. Called in with_lock().
+  void note_new(granule_bits* where) { new_ = where; }
+  // Takes back transient objects of the block, of which no thread uses any. `kept` says which must stay, while nobody makes
+  // any. Returns the number of objects and their bytes.
+  counts discard_garbage(std::uint64_t block, const std::function<start_bits()>& kept);
+  // The first blocks of what has transient objects now.
+  [[nodiscard]] std::vector<std::uint64_t> transient_blocks() const;
   // Calls f for all transient objects.
   void for_each_transient(const std::function<void(address)>& f) const;
+  // Calls f for all blocks with transient objects. Called in with_lock(); neither allocates nor locks.
+  template <class F>
+  void for_each_transient_block(F&& f) const {
+    for (const transient_block* y : all_) f(*y);
+  }
   // Finds blocks that have two owners, or lack the owner that they should have. One line for each mistake. Called in
   // with_lock().
   [[nodiscard]] std::vector<std::string> find_wrong_owners() const;
@@ -272,6 +286,7 @@ class birth {
   // may have left bytes of a bulk write [heap.bulk.leftovers].
   std::uint64_t zero_from_;
   counts made_;
+  granule_bits* new_ = nullptr;
 };
 
 }  // namespace tenure::heap

@@ -24,6 +24,7 @@ birth::lane* birth::lane_of_this_thread(if_none when) {
 
 address birth::make_in_lane(lane& in, const new_object& what) {
   const std::scoped_lock lock(in.mutex);
+  if (new_ != nullptr) return 0;  // one thread at a time notes what it has made
   if (!what.may_be_typed || what.type >= in.last_class.size()) return 0;
   object_class* const of = in.last_class[what.type];
   if (of == nullptr || of->word.size() != what.size) return 0;

@@ -265,6 +265,10 @@ class block_map {
     if (y != nullptr && y->kind == block_kind::typed && is_typed_start(*y, at - start_of(block))) return {at, false, y};
     return find_in(block, y, at);
   }
+  // The same, but only if it is persistent. Looks at nothing but the stored bookkeeping. 0: there is none.
+  [[nodiscard]] address find_persistent(address at) const {
+    return contains(at) ? find_in(block_of(at), nullptr, at).at : 0;
+  }
   // The object that starts exactly at the address.
   [[nodiscard]] found_object find_start(address at) const;
   // Of an object that starts at the address. Nothing is checked: the store may be damaged.

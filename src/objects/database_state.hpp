@@ -13,6 +13,7 @@
 #include <tenure/rvm/participant.hpp>
 #include <tenure/store/options.hpp>
 
+#include "objects/address_lists.hpp"
 #include "objects/birth.hpp"
 #include "objects/block_map.hpp"
 #include "objects/root_names.hpp"
@@ -94,7 +95,7 @@ struct database_state final : rvm::change_filter {
   const std::unique_ptr<heap::root_names> names = std::make_unique<heap::root_names>();
 
   // Removed by the open transaction: persistent objects, and transient ones.
-  std::unordered_set<heap::address> destroyed, retired;
+  heap::address_set destroyed, retired;
   std::vector<heap::free_runs::run> trimming;  // blocks whose disk space the open transaction gives back
 };
 

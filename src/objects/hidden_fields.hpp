@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "log/invariant.hpp"
+#include "os/cleared_memory.hpp"
 
 namespace tenure::heap {
 
@@ -21,8 +22,8 @@ class hidden_fields {
   }
   void put_back() noexcept {
     for (const field& f : fields_) std::memcpy(f.at, saved_.data() + f.saved, f.length);
-    fields_.clear();
-    saved_.clear();
+    os::clear_all_of(fields_);
+    os::clear_all_of(saved_);
   }
   [[nodiscard]] bool empty() const noexcept { return fields_.empty(); }
   // Throws if an invariant does not hold.
@@ -40,8 +41,8 @@ class hidden_fields {
     std::byte* at;
     std::size_t length, saved;
   };
-  std::vector<field> fields_;
-  std::vector<std::byte> saved_;
+  std::vector<field, os::clearing_allocator<field>> fields_;
+  std::vector<std::byte, os::clearing_allocator<std::byte>> saved_;
 };
 
 }  // namespace tenure::heap

@@ -79,7 +79,18 @@ void reachable_objects::search_from(address object) {
 }
 
 void reachable_objects::follow_all(address wanted) {
-  for (std::size_t next = 0; next < order_.size() && order_.size() < most_; ++next) {
+  follow_from(0, wanted);
+  if (wanted != 0 && contains(wanted)) return;
+  const std::size_t meant = order_.size();
+  for (std::size_t next = meant; !ends_.empty(); next = order_.size()) {
+    for (auto& [object, how] : std::exchange(ends_, {})) add(object, std::move(how));
+    follow_from(next, wanted);
+  }
+  perhaps_.insert(order_.begin() + static_cast<std::ptrdiff_t>(meant), order_.end());
+}
+
+void reachable_objects::follow_from(std::size_t first, address wanted) {
+  for (std::size_t next = first; next < order_.size() && order_.size() < most_; ++next) {
     const address object = order_[next];
     if (object == wanted) return;
     const sound_object from = find_sound(store_, reinterpret_cast<const void*>(object));
@@ -90,7 +101,8 @@ void reachable_objects::follow_all(address wanted) {
       else if (is_damaged_object(store_, in_memory(r.to)))
         add(static_cast<address>(r.to), {object, r.offset, {}});
       if (!r.may_be_end) return;
-      if (const sound_object to = find_sound(store_, byte_before(r.to))) add(to.at, {object, r.offset, {}});
+      if (const sound_object to = find_sound(store_, byte_before(r.to)); to && !contains(to.at))
+        ends_.emplace_back(to.at, step{object, r.offset, {}});
     });
   }
 }

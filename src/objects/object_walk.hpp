@@ -6,6 +6,8 @@
 #include <functional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "objects/database_set.hpp"
@@ -45,6 +47,9 @@ class reachable_objects {
   // The same, from one object instead of the roots.
   void search_from(address object);
   [[nodiscard]] bool contains(address object) const { return seen_.contains(object); }
+  // Whether it is meant. A word of unknown layout that refers to an object may also mean the end of the one before, which may
+  // be garbage, and refer to anything then [heap.garbage.opaque].
+  [[nodiscard]] bool is_meant(address object) const { return contains(object) && !perhaps_.contains(object); }
   [[nodiscard]] std::size_t count() const { return order_.size(); }
   [[nodiscard]] const std::vector<address>& in_order() const { return order_; }
   // "root by-name -> tenure::map<...>.root_ -> ..."; empty if the object was not reached.
@@ -58,11 +63,14 @@ class reachable_objects {
   };
   void add(address object, step how);
   void follow_all(address wanted);
+  void follow_from(std::size_t first, address wanted);
 
   const database_set& store_;
   const std::size_t most_;
   std::unordered_map<address, step> seen_;
   std::vector<address> order_;
+  std::vector<std::pair<address, step>> ends_;  // objects that words of unknown layout may mean the end of
+  std::unordered_set<address> perhaps_;         // reached by these only
 };
 
 // How the object can be reached: "root by-name -> map<...>.root_ -> ...". Empty if it cannot be reached, or if a search

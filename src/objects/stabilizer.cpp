@@ -72,7 +72,7 @@ void stabilizer::trace_changes(std::span<const rvm::memory_range> changes) {
       const std::uint64_t begin = from > object ? from - object : 0;
       const object_facts facts = in->map->facts(object);
       trace_object(*in, in->types->at(facts.type), object, facts.size, begin,
-                   std::min(to - std::min(to, object), facts.size));
+                   std::min(to - std::min(to, object), facts.size), if_nothing::refuse);
     });
   }
 }
@@ -90,31 +90,32 @@ void stabilizer::trace_unchanged() {
                           end = std::min(to - std::min(to, object), facts.size);
       for_each_reference(in->types->at(facts.type), reinterpret_cast<const std::byte*>(object), facts.size, begin, end,
                          [&](const reference_field& r) {
-                           follow_new(*in, static_cast<address>(r.to));
-                           if (r.may_be_end) follow_new(*in, static_cast<address>(byte_before(r.to)));
+                           follow_new(*in, static_cast<address>(r.to), if_nothing::refuse);
+                           if (r.may_be_end)
+                             follow_new(*in, static_cast<address>(byte_before(r.to)), if_nothing::ignore);
                          });
     });
   }
 }
 
-void stabilizer::follow_new(database_state& from, address to) {
+void stabilizer::follow_new(database_state& from, address to, if_nothing behind) {
   database_state* const in = from.map->contains(to) ? &from : store_.at(reinterpret_cast<const void*>(to));
   if (in == nullptr || !in->map->may_have_transients(in->map->block_of(to))) return;
   const found_object found = in->map->find(to);
-  if (found && !found.is_persistent) promote(*in, *found.within, found.at);
+  if (found && !found.is_persistent) promote(*in, *found.within, found.at, behind);
 }
 
 void stabilizer::trace_object(database_state& in, const known_type& type, address object, std::uint64_t size,
-                              std::uint64_t from, std::uint64_t to) {
+                              std::uint64_t from, std::uint64_t to, if_nothing how) {
   auto* const bytes = reinterpret_cast<std::byte*>(object);
   if (type.words->has_vtables()) in.types->canonicalize(type, bytes, size, from, to);
   for_each_reference(type, bytes, size, from, to, [&](const reference_field& r) {
-    follow(in, {object, r.offset, r.to}, r.is_ambiguous ? if_nothing::ignore : if_nothing::refuse);
-    if (r.may_be_end) follow(in, {object, r.offset, byte_before(r.to)}, if_nothing::ignore);
+    follow(in, {object, r.offset, r.to}, r.is_ambiguous ? if_nothing::ignore : how, how);
+    if (r.may_be_end) follow(in, {object, r.offset, byte_before(r.to)}, if_nothing::ignore, if_nothing::ignore);
   });
 }
 
-void stabilizer::follow(database_state& from, const reference& r, if_nothing how) {
+void stabilizer::follow(database_state& from, const reference& r, if_nothing how, if_nothing behind) {
   if (r.to == stored_address::none) return;
   const bool is_near = from.map->contains(static_cast<address>(r.to));
   database_state* const in = is_near ? &from : store_.at(in_memory(r.to));
@@ -128,10 +129,10 @@ void stabilizer::follow(database_state& from, const reference& r, if_nothing how
     refuse(r, found ? destroyed : nothing);
   }
   if (found.is_persistent) return;
-  promote(*in, *found.within, found.at);
+  promote(*in, *found.within, found.at, behind);
 }
 
-void stabilizer::promote(database_state& in, transient_block& y, address object) {
+void stabilizer::promote(database_state& in, transient_block& y, address object, if_nothing how) {
   const std::uint64_t bit = (object - in.map->start_of(y.first)) / granule;
   assert(y.starts.test(bit));
   if (y.promoted.test(bit)) return;
@@ -142,7 +143,7 @@ void stabilizer::promote(database_state& in, transient_block& y, address object)
   tally& sum = tallies_.back();
   ++sum.objects;
   sum.bytes += facts.end - facts.begin;
-  if (sum.may_refer) pending_.push_back({&in, sum.of, object, facts.size});
+  if (sum.may_refer) pending_.push_back({&in, sum.of, object, facts.size, how});
 }
 
 void stabilizer::turn_to(database_state& in, std::uint32_t type) {
@@ -158,7 +159,7 @@ void stabilizer::trace_pending() {
   while (!pending_.empty()) {
     const pending next = pending_.back();
     pending_.pop_back();
-    trace_object(*next.in, *next.type, next.object, next.size, 0, next.size);
+    trace_object(*next.in, *next.type, next.object, next.size, 0, next.size, next.how);
   }
 }
 
@@ -192,7 +193,7 @@ void stabilizer::refuse_destroyed_references() {
   std::optional<reachable_objects> reached;
   const auto is_garbage = [&](address object) {
     if (!reached) reached.emplace(store_).search();
-    return !reached->contains(object);
+    return !reached->is_meant(object);
   };
   for (const auto& d : store_)
     d->map->for_each_persistent(0, d->header().blocks_end, [&](address object) {

@@ -11,6 +11,7 @@
 #include <tenure/rvm.hpp>
 #include <tenure/store/statistics.hpp>
 
+#include "objects/address_lists.hpp"
 #include "objects/database_set.hpp"
 #include "objects/hidden_fields.hpp"
 
@@ -34,6 +35,8 @@ class stabilizer {
   void undo() noexcept;
   // The commit is captured, so promoted objects are persistent. Adds to the counters.
   void committed(store_statistics& counts);
+  // That were promoted.
+  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
 
  private:
   struct reference {
@@ -50,16 +53,17 @@ class stabilizer {
   // A new object may lie where a destroyed one was, to which stale bytes refer: the slot of a vector behind its last element,
   // for example. To store its address there changes nothing, but makes it reachable [heap.reference.unchanged].
   void trace_unchanged();
+  // What becomes of a reference that leads to no object of the store: a word of unknown layout may be none. And an object that
+  // such a word may mean the end of may be garbage, and refer to anything [heap.garbage.opaque].
+  enum class if_nothing { refuse, ignore };
   // Follows those references of an object that lie in [from, to) of it.
   void trace_object(database_state& in, const known_type& type, address object, std::uint64_t size, std::uint64_t from,
-                    std::uint64_t to);
-  // What becomes of a reference that leads to no object of the store: a word of unknown layout may be none.
-  enum class if_nothing { refuse, ignore };
-  // `from`: the database with the reference.
-  void follow(database_state& from, const reference& r, if_nothing how);
+                    std::uint64_t to, if_nothing how);
+  // `from`: the database with the reference. `behind`: of what the object refers to that becomes persistent by it.
+  void follow(database_state& from, const reference& r, if_nothing how, if_nothing behind = if_nothing::refuse);
   // The object there becomes persistent, if it is a new one.
-  void follow_new(database_state& from, address to);
-  void promote(database_state& in, transient_block& y, address object);
+  void follow_new(database_state& from, address to, if_nothing behind);
+  void promote(database_state& in, transient_block& y, address object, if_nothing how);
   // The last of tallies_ becomes that of this type.
   void turn_to(database_state& in, std::uint32_t type);
   void trace_pending();
@@ -99,12 +103,13 @@ class stabilizer {
     const known_type* type;
     address object;
     std::uint64_t size;
+    if_nothing how;
   };
-  std::vector<pending> pending_;
+  address_list<pending> pending_;
   std::vector<known_type*> described_;  // types that this commit has described
   std::vector<database_state*> grown_;  // databases whose type tables have new arrays, which must be promoted
   // Arrays of type tables that larger ones replace, and the sets of removed objects that they were added to.
-  std::vector<std::pair<std::unordered_set<address>*, address>> replaced_;
+  std::vector<std::pair<address_set*, address>> replaced_;
   std::vector<std::pair<database_state*, known_type*>> undescribed_;
   std::vector<written> writes_;
   std::vector<std::byte> saved_;
@@ -115,7 +120,7 @@ class stabilizer {
     address from = 0, to = 0;
     std::vector<std::span<const std::byte>> pieces;
   } bulk_;
-  std::unordered_set<address> destroyed_;  // destroyed or retired in this transaction
+  address_set destroyed_;  // destroyed or retired in this transaction
   // What was promoted of a type.
   struct tally {
     const database_state* in;

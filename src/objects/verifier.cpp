@@ -46,16 +46,13 @@ class verifier {
   void say(std::string what) {
     if (found_.size() < most_complaints) found_.push_back(std::move(what));
   }
-  // "root ..."; empty if no root leads there.
-  std::string path_to(address object) {
-    if (!reached_) {
-      reached_.emplace(store_);
-      reached_->search();
-    }
-    return reached_->path(object);
+  const reachable_objects& reached() {
+    if (!reached_) reached_.emplace(store_).search();
+    return *reached_;
   }
+  bool is_meant(address object) { return reached().is_meant(object); }
   std::string how_reached(address object) {
-    const std::string path = path_to(object);
+    const std::string path = reached().path(object);
     return path.empty() ? " (not reachable from a root)" : " (" + path + ")";
   }
   static std::string at(const database_state& d, std::uint64_t block) {
@@ -240,7 +237,7 @@ class verifier {
       const database_state* const in = store_.at(target);
       const sound_object to = find_sound(store_, r.to);
       if (to.is_persistent || (to && by_writer_)) return check_target(object, type, r, to);
-      if (path_to(object).empty()) return;  // garbage may refer to anything [heap.garbage.opaque]
+      if (!is_meant(object)) return;  // garbage may refer to anything [heap.garbage.opaque]
       say(object_text(store_, object) + field_text(store_, object, r.offset) + " refers to " + os::hexadecimal(target) +
           ", " +
           (in == nullptr ? describe_address(target) + "which is not in the store"
@@ -268,7 +265,7 @@ class verifier {
       return;
     const std::uint64_t inside = reinterpret_cast<address>(in_memory(r.to)) - to.at;
     if (may_contain(*to.type->of, inside, pointee)) return;
-    if (path_to(object).empty()) return;  // [heap.garbage.opaque]
+    if (!is_meant(object)) return;  // [heap.garbage.opaque]
     say(object_text(store_, object) + field_text(store_, object, r.offset) + " is a " + declared + ", but refers to " +
         (inside == 0 ? "" : "byte " + std::to_string(inside) + " of ") + object_text(store_, to.at) +
         how_reached(object));

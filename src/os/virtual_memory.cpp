@@ -372,6 +372,7 @@ int protect(void* address, std::size_t length, access how) noexcept {
 void refuse_protection_below(std::size_t length) noexcept { least_protection.store(length, std::memory_order_relaxed); }
 
 void exclude_from_fork(void* address, std::size_t length) noexcept { ::madvise(address, length, MADV_DONTFORK); }
+void include_in_fork(void* address, std::size_t length) noexcept { ::madvise(address, length, MADV_DOFORK); }
 
 void make_private(void* at) noexcept {
   auto* const byte = static_cast<volatile unsigned char*>(at);

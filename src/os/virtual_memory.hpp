@@ -65,6 +65,8 @@ void refuse_protection_below(std::size_t length) noexcept;
 
 // A child of a fork will not have these pages. It gets SIGSEGV there instead of a silent, detached copy.
 void exclude_from_fork(void* address, std::size_t length) noexcept;
+// A child will have a copy of them again.
+void include_in_fork(void* address, std::size_t length) noexcept;
 
 // Gives this process its own copy of the page at `at` in a private file mapping, as a write there would, but changes
 // nothing. No other thread may write to that byte meanwhile. If the page was read before, the copy costs more than

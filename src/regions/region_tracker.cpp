@@ -266,6 +266,16 @@ void region_tracker::add_collected(std::vector<memory_range>& pages) const {
   for (const candidate& c : candidates_) pages.push_back(pages_.range_of(c.page));
 }
 
+void region_tracker::read_committed(const std::byte* from, std::size_t length, std::byte* into) const noexcept {
+  while (length != 0) {
+    const page_number page = pages_.page_of(from);
+    const auto offset = static_cast<std::size_t>(from - pages_.range_of(page).address);
+    const std::size_t some = std::min(length, pages_.page_size - offset);
+    std::memcpy(into, committed_.of(page) + offset, some);
+    from += some, into += some, length -= some;
+  }
+}
+
 void region_tracker::log_without_comparison(std::byte* from, std::size_t length) {
   const page_number first = pages_.page_of(from), last = pages_.page_of(from + length - 1);
   committed_.reserve(new_images_ + as_is_.size() + in_bulk_.size() + last - first + 1);

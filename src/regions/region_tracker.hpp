@@ -61,6 +61,8 @@ class region_tracker final : public os::write_trap, private store_listener {
   std::size_t begin(std::uint32_t transaction);
   // The transaction will write to these bytes: opens their pages ahead. With the right.
   void announce(std::byte* from, std::size_t length);
+  // Copies the committed image of these bytes. With the right.
+  void read_committed(const std::byte* from, std::size_t length, std::byte* into) const noexcept;
   // Pages with these bytes will be logged with the values that they have now, whether or not these are found to differ.
   // With the right, after collect().
   void log_without_comparison(std::byte* from, std::size_t length);

@@ -103,6 +103,10 @@ std::span<const memory_range> transaction::changes() const { return require_open
 std::span<const memory_range> transaction::collect_changes() { return require_open(state_).collect_changes(); }
 std::vector<memory_range> transaction::written_pages() const { return require_open(state_).written_pages(); }
 
+void transaction::read_committed(const void* address, std::size_t length, void* into) const {
+  require_open(state_).read_committed(static_cast<const std::byte*>(address), length, static_cast<std::byte*>(into));
+}
+
 void transaction::discard_changes() noexcept {
   if (state_ != nullptr) state_->discard_changes();
 }

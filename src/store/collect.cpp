@@ -1,20 +1,17 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Collection of a closed store: marks what roots lead to, then destroys the rest, some objects a transaction. Between two of
-// them garbage may refer to objects that are gone, which is nobody's business [heap.garbage.opaque].
+// Collection of a closed store: nothing is transient, and no pointer outside of the store counts.
 #include <tenure/collect.hpp>
 
-#include <algorithm>
 #include <chrono>
-#include <map>
-#include <span>
 #include <string>
+#include <vector>
 
 #include <tenure/error.hpp>
 
-#include "objects/marker.hpp"
-#include "os/system_error.hpp"
+#include "collection/marker.hpp"
 #include "store/store_state.hpp"
+#include "store/sweep.hpp"
 
 namespace tenure {
 
@@ -32,21 +29,28 @@ store_options options_for(const collect_options& how) {
   return options;
 }
 
-class collection {
+class closed_collection {
  public:
-  collection(store_state& of, const collect_options& how) : of_(of), how_(how), marks_(*of.databases) {}
+  closed_collection(store_state& of, const collect_options& how)
+      : of_(of),
+        how_(how),
+        marks_(*of.databases, marker::if_nothing::refuse),
+        sweep_(of, [this](const database_state& in, std::uint64_t block) { return marks_.marked_in(in, block); }) {}
 
   collect_report run() {
     for (const auto& d : *of_.databases)
       d->map->for_each_persistent(0, d->header().blocks_end, [&](address) { ++objects_; });
-    marks_.run([&](std::uint64_t objects) { show("marking", objects); });
+    constexpr std::uint64_t often = 1 << 16;
+    marks_.mark_named_roots();
+    while (marks_.follow(often)) show("marking", marks_.marked());
+    address_list<address> garbage;
     for (const auto& d : *of_.databases)
-      for (std::uint64_t block = 0; block < d->header().blocks_end; ++block) count(*d, block);
+      for (std::uint64_t block = 0; block < d->header().blocks_end; ++block, garbage.clear())
+        sweep_.look_at(*d, block, garbage);
     if (!how_.dry_run)
-      for (const auto& d : *of_.databases) sweep(*d);
-    for (auto& [type, sum] : types_) report_.types.push_back(sum);
-    std::ranges::stable_sort(report_.types, std::greater<>(), &type_count::bytes);
-    return std::move(report_);
+      for (const auto& d : *of_.databases) destroy_garbage_of(*d);
+    sweep_.finish_report();
+    return std::move(sweep_.report());
   }
 
  private:
@@ -54,92 +58,24 @@ class collection {
     if (how_.on_progress) how_.on_progress({phase, objects, objects_});
   }
 
-  // What a block has in use is counted down by what is destroyed there. If that is wrong, the block seems to be empty when it is
-  // not, and what is left in it is lost.
-  void count(const database_state& in, std::uint64_t block) {
-    std::uint64_t objects = 0, granules = 0;
-    in.map->for_each_persistent(block, block + 1, [&](address at) {
-      const sound_object object = sound_at(in, at);
-      if (!object) refuse(in, block);
-      const object_facts facts = in.map->facts(at);
-      const std::uint64_t bytes = facts.end - facts.begin;
-      ++objects;
-      granules += granules_of(facts.size);
-      if (marks_.is_marked(in, at)) {
-        ++report_.kept;
-        report_.kept_bytes += bytes;
-        return;
-      }
-      ++report_.garbage;
-      report_.garbage_bytes += bytes;
-      type_count& sum = types_[object.type->of->name];
-      if (sum.objects == 0) sum.type = object.type->of->name;
-      ++sum.objects;
-      sum.bytes += bytes;
-    });
-    if (objects == 0) return;
-    const block_entry& entry = in.map->entry(block);
-    if ((entry.kind == block_kind::small && granules != entry.used) ||
-        (entry.kind == block_kind::typed && objects != entry.used))
-      refuse(in, block);
-  }
-
-  [[noreturn]] static void refuse(const database_state& in, std::uint64_t block) {
-    throw error(errc::damaged, in.file + ": block " + std::to_string(block) + " at " +
-                                   os::hexadecimal(reinterpret_cast<void*>(in.map->start_of(block))) +
-                                   " is damaged; nothing was collected; `tenure verify` tells all that is wrong");
-  }
-
   // Whole blocks at a time, until there are enough objects for a transaction.
-  void sweep(database_state& in) {
+  void destroy_garbage_of(database_state& in) {
     const std::uint64_t end = in.header().blocks_end;
     for (std::uint64_t block = 0; block < end;) {
-      std::vector<address> gone;
-      for (; block < end && gone.size() < how_.objects_at_once; ++block)
-        in.map->for_each_persistent(block, block + 1, [&](address object) {
-          if (!marks_.is_marked(in, object)) gone.push_back(object);
-        });
-      destroy(in, gone);
+      address_list<address> gone;
+      for (; block < end && gone.size() < how_.objects_at_once; ++block) sweep_.find_garbage(in, block, gone);
+      of_.memory->wait(sweep_.destroy(in, gone));
+      swept_ += gone.size();
+      show("sweeping", sweep_.report().kept + swept_);
     }
-  }
-
-  // In fewer at a time if the log is too small for so many: it may be one that cannot grow.
-  void destroy(database_state& in, std::span<const address> gone) {
-    while (!gone.empty()) {
-      const std::size_t some = std::min<std::size_t>(gone.size(), at_once_);
-      try {
-        destroy_at_once(in, gone.first(some));
-        gone = gone.subspan(some);
-      } catch (const error& e) {
-        if (e.code() != errc::too_big || some == 1) throw;
-        at_once_ = (some + 1) / 2;
-      }
-    }
-  }
-
-  void destroy_at_once(database_state& in, std::span<const address> gone) {
-    of_.begin();
-    try {
-      in.destroyed.insert(gone.begin(), gone.end());
-      of_.label = "collect";
-      if (const std::optional<ticket> done = of_.commit()) of_.memory->wait(*done);
-    } catch (...) {
-      if (of_.is_writer()) of_.abort();
-      throw;
-    }
-    ++report_.transactions;
-    swept_ += gone.size();
-    show("sweeping", report_.kept + swept_);
   }
 
   store_state& of_;
   const collect_options& how_;
   marker marks_;
-  collect_report report_;
-  std::map<std::string, type_count> types_;
+  sweep sweep_;
   std::uint64_t objects_ = 0;  // that there are
   std::uint64_t swept_ = 0;
-  std::size_t at_once_ = ~std::size_t{0};  // of what whole blocks have
 };
 
 }  // namespace
@@ -149,7 +85,7 @@ collect_report collect(const std::string& directory, const collect_options& how)
   const auto start = std::chrono::steady_clock::now();
   store_state opened(directory, options_for(how));
   store_opened(opened);
-  collect_report report = collection(opened, how).run();
+  collect_report report = closed_collection(opened, how).run();
   opened.close();
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return report;

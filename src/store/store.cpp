@@ -65,7 +65,8 @@ store_state::store_state(const std::string& in, const store_options& options)
     : directory(os::absolute_path(in)),
       how(options),
       read_only(options.mode == rvm::open_mode::read_only),
-      fork_generation(os::fork_generation()) {
+      fork_generation(os::fork_generation()),
+      collection(*this) {
   os::disk& disk = disk_of(how);
   const std::string log = directory + "/log", main = file_of("main");
   const bool has_main = disk.exists(main), exists = disk.exists(log);  // in this order: see remove_unfinished
@@ -107,6 +108,7 @@ store_state::~store_state() {
 }
 
 void store_state::abandon() noexcept {
+  collection.stop();
   transaction_ended(*this);
   store_closed(*this);
   tx = {};
@@ -273,6 +275,7 @@ void store_state::close() {
     closed = true;
     return;
   }
+  collection.stop();
   if (access.in_use())
     throw error(errc::transactions_open, directory + ": has open transactions; end them before it is closed");
   // Also where that fails: the memory is closed then, and its regions are gone.
@@ -379,6 +382,14 @@ read_transaction::~read_transaction() {
 }
 
 ticket store::last_commit() const { return state_->memory->last_commit(); }
+collect_report store::collect(const collection_options& how) {
+  state_->require_writable();
+  if (state_->is_writer() || state_->access.is_reader())
+    throw error(errc::bad_transaction,
+                state_->directory + ": collect() waits for all transactions to end; end this thread's before");
+  return state_->collection.collect(how);
+}
+
 void store::wait(ticket until) { state_->memory->wait(until); }
 
 // --- Looking at it -------------------------------------------------------------------------------------------------------

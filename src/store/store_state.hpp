@@ -18,6 +18,7 @@
 #include "objects/database_set.hpp"
 #include "objects/hidden_fields.hpp"
 #include "store/access_lock.hpp"
+#include "store/collector.hpp"
 #include "store/open_stores.hpp"
 
 namespace tenure {
@@ -91,6 +92,7 @@ struct store_state final : rvm::participant {
   std::unique_ptr<rvm::memory> memory;
   std::optional<database_set> databases;
   mutable heap::access_lock access;
+  collector collection;
 
   // Used by the writer.
   store_state* outer = nullptr;  // the store in which the thread has begun another transaction before

@@ -60,8 +60,12 @@ ticket store_state::finish(access_after then) {
                 directory + ": an inner transaction was aborted, so this one cannot commit; abort it too");
   stabilizer work(*databases, tx, hidden);
   ticket done;
+  collector::gate_lock gate;
   try {
-    work.run(tx.collect_changes());
+    const std::span<const rvm::memory_range> changes = tx.collect_changes();
+    gate = collection.pass_gate();
+    if (gate) collection.note_overwritten(tx, changes);
+    work.run(changes);
     if (!label.empty()) tx.label(label);
     done = tx.commit(rvm::commit_mode::no_flush);
   } catch (...) {
@@ -75,6 +79,8 @@ ticket store_state::finish(access_after then) {
     work.committed(counts);
     ++counts.commits;
   }
+  if (gate) gate.unlock();
+  collection.made(work.bytes());
   ended();
   check_in_debug_builds();
   if (then == access_after::released) {
@@ -91,6 +97,7 @@ void store_state::abort() {
     doomed = true;
     return;
   }
+  collection.note_abort(tx);
   tx.abort();
   for (const auto& d : *databases) {
     if (d->birth) d->birth->abort();

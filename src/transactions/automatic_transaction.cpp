@@ -1,6 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 #include "transactions/automatic_transaction.hpp"
 
+#include "os/cleared_memory.hpp"
 #include "regions/tracked_regions.hpp"
 #include "replay/truncator.hpp"
 #include "transactions/transaction_table.hpp"
@@ -39,7 +40,7 @@ void automatic_transaction::collect() {
 
 void automatic_transaction::forget() noexcept {
   collected_ = false;
-  changes_.clear();
+  os::clear_all_of(changes_);
   forget_tracked_ranges();
 }
 
@@ -52,6 +53,13 @@ std::span<const memory_range> automatic_transaction::collect_changes() {
 
 std::vector<memory_range> automatic_transaction::written_pages() const {
   return owner().parts().tracked.collected_pages();
+}
+
+void automatic_transaction::read_committed(const std::byte* from, std::size_t length, std::byte* into) const {
+  const region_state* const in = owner().parts().regions.find(from);
+  if (!collected_ || in == nullptr || in->tracker == nullptr || !in->contains(from + length - 1))
+    return transaction_state::read_committed(from, length, into);
+  in->tracker->read_committed(from, length, into);
 }
 
 void automatic_transaction::discard_changes() noexcept {
@@ -118,7 +126,7 @@ void automatic_transaction::restore() noexcept {
 
 void automatic_transaction::reset_kind() noexcept {
   captured_ = collected_ = false;
-  changes_.clear();
+  os::clear_all_of(changes_);
 }
 
 }  // namespace tenure::rvm

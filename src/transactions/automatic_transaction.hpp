@@ -14,6 +14,7 @@ class automatic_transaction final : public transaction_state {
 
   std::span<const memory_range> collect_changes() override;
   [[nodiscard]] std::vector<memory_range> written_pages() const override;
+  void read_committed(const std::byte* from, std::size_t length, std::byte* into) const override;
   void discard_changes() noexcept override;
   [[nodiscard]] std::span<const memory_range> changes() const override { return changes_; }
   [[nodiscard]] bool uses(const region_state& in) const override;

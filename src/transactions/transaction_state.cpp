@@ -11,6 +11,7 @@
 
 #include "log/invariant.hpp"
 #include "os/asymmetric_fence.hpp"
+#include "os/cleared_memory.hpp"
 #include "os/process.hpp"
 #include "os/system_error.hpp"
 #include "os/virtual_memory.hpp"
@@ -192,6 +193,12 @@ open_transaction transaction_state::describe() const {
 
 // --- The end ---
 
+void transaction_state::read_committed(const std::byte* from, std::size_t, std::byte*) const {
+  throw error(errc::wrong_tracking, name() + ": no committed bytes are known at " + os::hexadecimal(from) +
+                                        ": an automatic transaction that has collected its changes knows those of "
+                                        "automatically tracked regions");
+}
+
 ticket transaction_state::commit(commit_mode mode) {
   ticket done;
   try {
@@ -250,7 +257,7 @@ commit_image transaction_state::prepare(bool lazy) {
     undo_prepare();
     throw;
   }
-  values_.clear();
+  os::clear_all_of(values_);
   for (const declared& d : ranges_)
     values_.push_back({d.in->in, d.in->offset + static_cast<std::uint64_t>(d.from - d.in->base), d.from, d.length});
   if (!bulk_.empty() && is_bulk_logged()) add_bulk_values();
@@ -298,7 +305,7 @@ void transaction_state::reset() {
     // Empty lists are not touched, because a query may be reading them.
     if (!label_.empty()) label_.clear();
     if (!other_regions_.empty()) other_regions_.clear();
-    ranges_.clear();
+    os::clear_all_of(ranges_);
     if (!bulk_.empty()) bulk_.clear();
   }
   first_region_.store(nullptr, std::memory_order_release);
@@ -312,7 +319,7 @@ void transaction_state::reset() {
   prepared_ = 0;
   preparing_ = false;
   undo_before_prepare_ = saved_before_prepare_ = not_prepared;
-  values_.clear();
+  os::clear_all_of(values_);
   bulk_runs_.clear();
   bulk_logged_.reset();
   ranges_declared_ = 0;

@@ -69,6 +69,8 @@ class transaction_state : public commit_source {
   // Finds the changes in tracked regions before the commit. Only automatic transactions do that.
   virtual std::span<const memory_range> collect_changes() = 0;
   [[nodiscard]] virtual std::vector<memory_range> written_pages() const { return {}; }
+  // What bytes of a tracked region were before the transaction, which has collected its changes.
+  virtual void read_committed(const std::byte* from, std::size_t length, std::byte* into) const;
   // Undoes collect_changes(), and forgets what was to be written in bulk.
   virtual void discard_changes() noexcept = 0;
   // The changes in tracked regions that commit has found.

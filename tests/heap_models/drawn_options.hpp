@@ -69,6 +69,7 @@ inline store_options drawn_options(rvm::testing::random_source& random, sim::dis
   how.memory.recovery_memory = std::max<std::uint64_t>(limits.least_recovery_memory, 1 << 20);
   if (random.one_in(8)) how.memory.archive = rvm::archive_options{};
   how.tune.headed = random.one_in(3);
+  how.tune.marked_at_once = one_of<std::uint64_t>(random, {1, 5, 64});
   use_barriers(how, random.below(3));
   return how;
 }

@@ -19,6 +19,7 @@
 #include <tenure/tenure.hpp>
 
 #include "heap_models/drawn_options.hpp"
+#include "heap_models/random_model.hpp"
 #include "sim/disk.hpp"
 #include "support/mechanisms.hpp"
 #include "support/model.hpp"
@@ -82,64 +83,6 @@ namespace {
 using rvm::testing::random_source;
 using rvm::testing::scaled;
 
-// A node in ordinary memory: references are ids, and 0.
-struct model_node {
-  std::array<std::uint64_t, 3> edges{};
-  std::optional<std::uint64_t> maybe;
-  std::pair<bool, std::uint64_t> either{false, 0};
-  std::string name, std_name;
-  std::vector<std::uint64_t> row, std_row, list;
-  std::map<std::string, std::uint64_t> by_name;
-  std::map<std::uint64_t, std::uint64_t> by_id, index, std_by_id, std_hashed;
-  std::set<std::string> words;
-  std::uint64_t thing_kind = 0, thing_number = 0;
-  bool operator==(const model_node&) const = default;
-};
-struct model {
-  std::vector<std::uint64_t> all;
-  std::map<std::uint64_t, model_node> nodes;
-  std::vector<char> blobs;
-  std::vector<std::uint64_t> numbers;
-  std::map<std::string, std::uint64_t> entries;
-  bool operator==(const model&) const = default;
-};
-
-// Where two models differ first.
-std::string difference(const model& a, const model& b) {
-  if (a.all != b.all) return "other nodes";
-  if (a.blobs != b.blobs) return "other blobs";
-  if (a.numbers.size() != b.numbers.size()) return "another count of numbers";
-  if (const auto [x, y] = std::ranges::mismatch(a.numbers, b.numbers); x != a.numbers.end())
-    return "number " + std::to_string(x - a.numbers.begin()) + " of " + std::to_string(a.numbers.size()) + " is " +
-           std::to_string(*x) + ", not " + std::to_string(*y);
-  if (a.entries != b.entries) return "other entries";
-  for (const auto& [id, n] : a.nodes) {
-    const model_node& m = b.nodes.at(id);
-    if (n == m) continue;
-    std::string text = "node " + std::to_string(id) + ":";
-    const auto tell = [&](const char* what, const auto& x, const auto& y) {
-      if (x != y) text += std::string(" ") + what;
-    };
-    tell("edges", n.edges, m.edges);
-    tell("maybe", n.maybe, m.maybe);
-    tell("either", n.either, m.either);
-    tell("name", n.name, m.name);
-    tell("std_name", n.std_name, m.std_name);
-    tell("row", n.row, m.row);
-    tell("std_row", n.std_row, m.std_row);
-    tell("list", n.list, m.list);
-    tell("by_name", n.by_name, m.by_name);
-    tell("by_id", n.by_id, m.by_id);
-    tell("index", n.index, m.index);
-    tell("std_by_id", n.std_by_id, m.std_by_id);
-    tell("std_hashed", n.std_hashed, m.std_hashed);
-    tell("words", n.words, m.words);
-    tell("thing", n.thing_number, m.thing_number);
-    return text;
-  }
-  return "";
-}
-
 std::uint64_t id_of(const node* n) { return n == nullptr ? 0 : n->id; }
 
 model_node seen(const node& n) {
@@ -189,26 +132,50 @@ class random_program {
     for (std::uint64_t n = 0; n < transactions && !::testing::Test::HasFailure(); ++n) {
       SCOPED_TRACE("transaction " + std::to_string(n));
       between();
-      transaction tx = store_->begin();
-      std::uint64_t steps = 1 + random_.below(most_steps_);
-      before_ = model_;
-      floating_before_ = floating_.size();
-      while (steps-- != 0 && !::testing::Test::HasFailure()) {
-        step();
-        expect_invariants(*store_);
-        if (random_.one_in(verified_every_)) expect_sound(*store_);
-      }
-      end(tx);
-      compare();
+      run_transaction();
     }
     reopen();
   }
 
   [[nodiscard]] std::uint64_t trimmed() const { return trimmed_; }
+  // Objects that were garbage, and transactions that were beside their collections.
+  [[nodiscard]] std::uint64_t collected() const { return collected_; }
+  [[nodiscard]] std::uint64_t beside() const { return beside_; }
 
  private:
+  void run_transaction() {
+    transaction tx = store_->begin();
+    std::uint64_t steps = 1 + random_.below(most_steps_);
+    before_ = model_;
+    floating_before_ = floating_.size();
+    while (steps-- != 0 && !::testing::Test::HasFailure()) {
+      step();
+      expect_invariants(*store_);
+      if (random_.one_in(verified_every_)) expect_sound(*store_);
+    }
+    end(tx);
+    compare();
+  }
+
   // --- Outside of transactions ---
 
+  // The transactions are the collector's thread's, between its steps. The disk, in memory of the program, has all pointers, too.
+  void collect() {
+    const std::vector<handle<node>> kept(floating_.begin(), floating_.end());
+    const std::uint64_t every = one_of<std::uint64_t>(random_, {4, 40, 400});
+    std::uint64_t left = random_.below(6);
+    const collect_report report = store_->collect({.dry_run = random_.one_in(8),
+                                                   .roots = program_roots::handles,
+                                                   .objects_at_once = 1 + random_.below(200),
+                                                   .on_progress = [&](const rvm::progress&) {
+                                                     if (left == 0 || !random_.one_in(every)) return;
+                                                     --left;
+                                                     run_transaction();
+                                                     ++beside_;
+                                                   }});
+    collected_ += report.garbage + report.transient_garbage;
+    compare();
+  }
   void open() {
     store_ = std::make_unique<store>("/store", how_);
     graph_ = &store_->root<graph>("graph");
@@ -231,6 +198,7 @@ class random_program {
       case 2: store_->read([&] { compare(); }); break;
       case 3: (void)make_node(false); break;
       case 4: trimmed_ += store_->trim(); break;
+      case 5: collect(); break;
       default: break;
     }
   }
@@ -609,7 +577,7 @@ class random_program {
   std::unique_ptr<store> store_;
   graph* graph_ = nullptr;
   model model_, before_;
-  std::uint64_t ids_ = 0, trimmed_ = 0;
+  std::uint64_t ids_ = 0, trimmed_ = 0, collected_ = 0, beside_ = 0;
   std::map<std::uint64_t, model_node> unattached_;  // as they were made
   std::vector<node*> floating_;                     // nodes that nothing refers to, made by this process
   std::size_t floating_before_ = 0;
@@ -622,15 +590,19 @@ class store_random : public ::testing::TestWithParam<rvm::tracking_mechanism> {}
 TEST_P(store_random, programs_keep_every_invariant) {
   const std::uint64_t seeds = scaled(compiled_with_barriers ? 15 : 4),
                       first = 1 + 1000 * static_cast<std::uint64_t>(GetParam());
-  std::uint64_t trimmed = 0;
+  std::uint64_t trimmed = 0, collected = 0, beside = 0;
   for (std::uint64_t seed = first; seed < first + seeds && !HasFailure(); ++seed) {
     random_program program(seed, GetParam());
     SCOPED_TRACE("seed " + std::to_string(seed) + ": " + program.configuration());
     program.run(60);
     trimmed += program.trimmed();
+    collected += program.collected();
+    beside += program.beside();
   }
   if (seeds >= 4 && !HasFailure()) {
     EXPECT_GT(trimmed, 0U);
+    EXPECT_GT(collected, 0U);
+    EXPECT_GT(beside, 0U);
   }
 }
 

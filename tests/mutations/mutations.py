@@ -7,13 +7,14 @@ short enough to be run for each mutation, for rvm_test or, in front of it, anoth
 """
 
 from barrier_mutations import BARRIER_MUTATIONS
+from collection_mutations import COLLECTION_MUTATIONS
 from container_mutations import CONTAINER_MUTATIONS
 from heap_mutations import HEAP_MUTATIONS
 from pobj_mutations import POBJ_MUTATIONS
 
 CRASH = "crashing.after_every_operation:crashing.inside_every_operation"
 
-MUTATIONS = BARRIER_MUTATIONS + CONTAINER_MUTATIONS + HEAP_MUTATIONS + POBJ_MUTATIONS + [
+MUTATIONS = BARRIER_MUTATIONS + COLLECTION_MUTATIONS + CONTAINER_MUTATIONS + HEAP_MUTATIONS + POBJ_MUTATIONS + [
     # --- Reading in advance ---
     ("streams_only_upwards", "regions/read_streams.cpp",
      [("found |= begin(first + from - 1, -1);", "")],

@@ -101,6 +101,8 @@ class transaction {
   // After collect_changes(): the pages that it has compared. All that the program may have written to lies there, also
   // where it has written what was there before.
   [[nodiscard]] std::vector<memory_range> written_pages() const;
+  // After collect_changes(): what [address, address+length), in an automatically tracked region, was before the transaction.
+  void read_committed(const void* address, std::size_t length, void* into) const;
   // What collect_changes() has found.
   [[nodiscard]] std::span<const memory_range> changes() const;
 

@@ -7,6 +7,7 @@
 
 #include <tenure/rvm/map_options.hpp>
 #include <tenure/rvm/options.hpp>
+#include <tenure/store/collection.hpp>
 
 namespace tenure {
 
@@ -32,7 +33,8 @@ struct store_tuning {
   std::uint64_t least_hole = 128;           // bytes between two objects that are worth filling
   std::uint64_t most_blocks = 64;           // taken at once for small objects; at least 1
   std::uint64_t old_blocks_at_once = 1024;  // of earlier processes, examined when blocks are needed; at least 1
-  bool headed = false;                      // a new database's first zone is as in one that was upgraded; for tests
+  std::uint64_t marked_at_once = 64;  // objects that a collection looks at while a commit waits: some 10 us; at least 1
+  bool headed = false;                // a new database's first zone is as in one that was upgraded; for tests
 };
 
 // Whether a commit that destroys objects looks for references to them in all persistent objects.
@@ -63,6 +65,8 @@ struct store_options {
   rvm::write_barriers barriers = rvm::write_barriers::none;
   // How modified pages are found. For tests and measurements.
   rvm::tracking_mechanism mechanism = rvm::tracking_mechanism::choose;
+  // Objects that nothing refers to any more are destroyed in the background (store::collect).
+  automatic_collection collection = {};
   destroy_check check_destroyed = destroy_check::in_debug_builds;
   store_tuning tune = {};
 };

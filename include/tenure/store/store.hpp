@@ -12,7 +12,9 @@
 #include <vector>
 
 #include <tenure/rvm/backup.hpp>
+#include <tenure/store/collection.hpp>
 #include <tenure/store/database.hpp>
+#include <tenure/store/handle.hpp>
 #include <tenure/store/options.hpp>
 #include <tenure/store/statistics.hpp>
 #include <tenure/store/transaction.hpp>
@@ -138,6 +140,22 @@ class store {
   // disk refuses a new object (std::errc::no_space_on_device), never a commit of what was made. A file keeps its size,
   // but uses fewer blocks (`du`). Not in an open transaction of this thread (errc::bad_transaction). Any thread.
   std::uint64_t trim(const rvm::progress_callback& on_progress = {});
+
+  // Destroys the objects of the store to which nothing leads any more, neither roots nor the program: garbage collection, while
+  // the program goes on [PM3 §4]. No object moves, and no destructors run. What keeps an object: a root; pointers in objects that
+  // stay; and any word of the program's writable memory that could be a pointer to it, or into it, or one past its end: in
+  // stacks, registers, static data, memory of malloc. A pointer that is nowhere as such keeps nothing: one that is combined with
+  // others, compressed, not aligned to 8 bytes, in a file, a kernel structure, another process, another store (docs/caveats.md).
+  //
+  // First all threads of the process stand still for a moment, which a real-time signal makes them do; so system calls that the
+  // kernel does not restart return EINTR. A copy of the process looks for pointers then. Marking goes on beside transactions,
+  // which wait some microseconds at most. In the end transactions of bounded size destroy what was found. What becomes garbage
+  // meanwhile, the next collection finds. Objects that were never persistent are collected, too.
+  //
+  // Waits until it is done. Any thread that has no transaction of this store (errc::bad_transaction). Throws errc::not_stopped,
+  // and has changed nothing, if a thread cannot be stopped: one that blocks the signal. Throws errc::damaged. Should it fail
+  // later, some of the garbage is gone, and nothing else.
+  collect_report collect(const collection_options& how = {});
 
   // Everything that is wrong in the store: stored bytes that fail their checksums, bookkeeping that is inconsistent,
   // pointers that lead to no object. Each sentence names the object, its type and how it is reached. Empty: nothing is

@@ -1,0 +1,61 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Garbage collection of an open store: how it is asked for, and what it tells.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <tenure/callback.hpp>
+#include <tenure/error.hpp>
+#include <tenure/rvm/log_options.hpp>
+#include <tenure/store/statistics.hpp>
+
+namespace tenure {
+
+// What of the program keeps objects.
+enum class program_roots {
+  // All words of its writable memory that may be pointers. The program's threads stand still while it is copied.
+  all_memory,
+  // Its handles (tenure/store/handle.hpp) only. Nobody stands still, but everything else that the program keeps from one
+  // transaction to the next may be gone, transient objects, too: a promise that there is no such pointer. Nor may transient
+  // objects be written to outside of transactions while a collection begins.
+  handles,
+};
+
+struct collection_options {
+  bool dry_run = false;  // only find out what is garbage
+  program_roots roots = program_roots::all_memory;
+  std::uint64_t objects_at_once =
+      4096;  // that a transaction destroys, at most; at least 1. Fewer if that takes over 1 ms
+  rvm::progress_callback on_progress = {};  // phases "marking", "sweeping"; called by the collector's thread
+};
+
+// What a collection has found, or done.
+struct collect_report {
+  std::uint64_t kept = 0, kept_bytes = 0;  // persistent objects. Bytes include headers, here and below
+  std::uint64_t garbage = 0, garbage_bytes = 0;
+  std::vector<type_count> types;  // of the garbage, most bytes first
+  std::uint64_t transactions = 0;
+  double seconds = 0;
+  // Of an open store only.
+  std::uint64_t transient_garbage = 0, transient_garbage_bytes = 0;  // objects that were never persistent
+  std::uint64_t scanned_bytes = 0;  // of the program's memory, for words that may be pointers
+  bool was_copied = false;          // by a copy of the process; otherwise in the stop
+  double stopped_seconds = 0;       // for how long all threads stood still
+  double longest_transaction = 0;   // seconds
+};
+
+// When a store is collected without being asked.
+struct automatic_collection {
+  bool enabled = false;
+  program_roots roots = program_roots::all_memory;
+  // When objects of so many bytes were made since the last time, and at least this part of what it left, in percent.
+  std::uint64_t after_bytes = std::uint64_t{64} << 20;
+  std::uint32_t after_percent = 50;
+  // Called by the collector's thread, which waits.
+  callback<void(const collect_report&)> on_collected = {};
+  callback<void(const error&)> on_put_off = {};  // it could not be done; it will be tried again
+};
+
+}  // namespace tenure

@@ -1,0 +1,211 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "collection/marker.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <string>
+#include <utility>
+
+#include <tenure/error.hpp>
+
+#include "objects/object_text.hpp"
+#include "os/system_error.hpp"
+#include "os/virtual_memory.hpp"
+
+namespace tenure::heap {
+
+// --- Grey objects -----------------------------------------------------------------------------------------------------
+
+namespace {
+
+#ifdef TENURE_SMALL_GEOMETRY
+constexpr std::size_t most_grey = 64;
+#else
+constexpr std::size_t most_grey = 1 << 20;
+#endif
+constexpr std::size_t grey_bytes = std::max<std::size_t>(most_grey * sizeof(address), 64 << 10);
+
+}  // namespace
+
+grey_objects::grey_objects(std::deque<granule_bits>& rest)
+    : rest_(rest), objects_(static_cast<address*>(os::map_anonymous(nullptr, grey_bytes))) {
+  os::exclude_from_fork(objects_, grey_bytes);
+}
+
+grey_objects::~grey_objects() { os::unmap(objects_, grey_bytes); }
+
+void grey_objects::push(std::size_t database, address object) {
+  if (used_ < most_grey) {
+    objects_[used_++] = object;
+    return;
+  }
+  rest_[database].set(object);
+  has_rest_ = true;
+}
+
+address grey_objects::pop() {
+  if (used_ == 0) take_from_rest();
+  return used_ == 0 ? 0 : objects_[--used_];
+}
+
+// In the order of addresses, for the disk's sake.
+void grey_objects::take_from_rest() {
+  if (!has_rest_) return;
+  has_rest_ = false;
+  for (granule_bits& bits : rest_) {
+    bits.for_each_while([&](address object) {
+      if (used_ == most_grey / 2) {
+        has_rest_ = true;
+        return false;
+      }
+      objects_[used_++] = object;
+      return true;
+    });
+    for (std::size_t n = 0; n < used_; ++n) bits.reset(objects_[n]);
+    if (has_rest_) break;
+  }
+  std::reverse(objects_, objects_ + used_);
+}
+
+// --- Marking ----------------------------------------------------------------------------------------------------------
+
+marker::marker(const database_set& store, if_nothing how) : store_(store), how_(how), grey_(rest_) {
+  for (const auto& d : store) {
+    const std::uint64_t blocks = d->region.size() / block_size;
+    databases_.emplace_back(*d, blocks);
+    rest_.emplace_back(d->home, blocks);
+  }
+}
+
+start_bits marker::marked_in(const database_state& in, std::uint64_t block) const {
+  const auto found = std::ranges::find(databases_, &in, &marked_database::of);
+  start_bits marked;
+  if (found != databases_.end())
+    found->marks.add_block_to(block, marked);
+  else
+    for (std::size_t n = 0; n < start_bits::words; ++n) marked.word(n) = ~std::uint64_t{0};
+  return marked;
+}
+
+std::size_t marker::number_of(address at) const {
+  if (databases_[last_].of->map->contains(at)) return last_;
+  for (std::size_t n = 0; n < databases_.size(); ++n)
+    if (databases_[n].of->map->contains(at)) return last_ = n;
+  return npos;
+}
+
+sound_object marker::persistent_at(address at) const {
+  const std::size_t n = number_of(at);
+  if (n == npos || !databases_[n].marks.covers(at)) return {};
+  const database_state& in = *databases_[n].of;
+  const address object = in.map->find_persistent(at);
+  return object != 0 ? sound_at(in, object) : sound_object{};
+}
+
+void marker::mark(std::size_t database, address object) {
+  granule_bits& marks = databases_[database].marks;
+  if (marks.test(object) || !marks.covers(object)) return;
+  marks.set(object);
+  ++marked_;
+  __builtin_prefetch(reinterpret_cast<const void*>(object));
+  grey_.push(database, object);
+}
+
+void marker::mark_named_roots() {
+  for (const marked_database& d : databases_)
+    for (const stored_address to : {d.of->header().types, d.of->header().roots}) {  // these tables refer to the objects
+      if (to == stored_address::none) continue;
+      if (!mark_persistent(to) && how_ == if_nothing::refuse) refuse(0, 0, to);
+    }
+}
+
+void marker::mark_roots(const root_snapshot& found) {
+  transient_references_ = found.transient_references();
+  for (const transient_reference& r : transient_references_) {
+    const std::size_t n = number_of(r.from), to = number_of(r.to);
+    if (n == npos || to == npos) continue;
+    databases_[n].has_transient_references.set(r.from);
+    if (databases_[n].marks.test(r.from)) mark(to, r.to);  // it may have been followed already
+  }
+  for (std::size_t n = 0; n < databases_.size(); ++n) found.for_each_root(n, [&](address object) { mark(n, object); });
+}
+
+bool marker::mark_persistent(stored_address to) {
+  const sound_object object = persistent_at(static_cast<address>(to));
+  if (object) mark(number_of(object.at), object.at);
+  return static_cast<bool>(object);
+}
+
+void marker::mark_target(stored_address to, bool may_be_end) {
+  (void)mark_persistent(to);
+  if (may_be_end) mark_end(to);
+}
+
+void marker::mark_targets_of(const database_state& in, address object) {
+  const sound_object from = sound_at(in, object);
+  if (!from) return;
+  for_each_reference(*from.type, from.facts(), [&](const reference_field& r) {
+    if (!mark_persistent(r.to) && how_ == if_nothing::refuse && !r.is_ambiguous && !follows_ends_)
+      refuse(object, r.offset, r.to);
+    if (r.may_be_end) mark_end(r.to);
+  });
+}
+
+void marker::mark_end(stored_address end) {
+  const stored_address last = byte_before(end);
+  if (how_ == if_nothing::ignore || follows_ends_) return void(mark_persistent(last));
+  const sound_object object = persistent_at(static_cast<address>(last));
+  if (!object) return;
+  databases_[number_of(object.at)].ends.set(object.at);
+  has_ends_ = true;
+}
+
+void marker::follow_ends() {
+  if (!std::exchange(has_ends_, false)) return;
+  follows_ends_ = true;
+  for (std::size_t n = 0; n < databases_.size(); ++n)
+    databases_[n].ends.for_each_while([&](address object) {
+      mark(n, object);
+      return true;
+    });
+}
+
+bool marker::follow(std::uint64_t most) {
+  for (; most != 0; --most) {
+    if (grey_.empty()) follow_ends();
+    const address next = grey_.pop();
+    if (next == 0) return false;
+    follow_object(next);
+  }
+  return !grey_.empty() || has_ends_;
+}
+
+// `object`: where it starts, or the granule where it starts. It may be gone, or may have become persistent.
+void marker::follow_object(address object) {
+  const std::size_t n = number_of(object);
+  assert(n != npos);
+  const marked_database& d = databases_[n];
+  const address granule_of = object & ~(granule - 1);
+  if (d.has_transient_references.test(granule_of)) {
+    const auto [first, last] =
+        std::ranges::equal_range(transient_references_, granule_of, {}, &transient_reference::from);
+    for (auto r = first; r != last; ++r)
+      if (const std::size_t to = number_of(r->to); to != npos) mark(to, r->to);
+  }
+  for (const address at : {granule_of, granule_of + 8})
+    if (d.of->map->find_persistent(at) == at) return mark_targets_of(*d.of, at);
+}
+
+void marker::warm() const {
+  for (const address object : grey_.next()) (void)*reinterpret_cast<const volatile std::byte*>(object);
+}
+
+void marker::refuse(address from, std::uint64_t offset, stored_address to) const {
+  throw error(errc::damaged,
+              store_.directory() + ": " +
+                  (from == 0 ? "a root or a table" : object_text(store_, from) + field_text(store_, from, offset)) +
+                  " refers to " + os::hexadecimal(in_memory(to)) +
+                  ", where no object is; nothing was collected; `tenure verify` tells all that is wrong");
+}
+
+}  // namespace tenure::heap

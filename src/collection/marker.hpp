@@ -1,0 +1,113 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Marks the objects of a store to which roots lead, from a snapshot at the beginning. What is not marked in the end is garbage.
+// It may refer to anything, also to what is gone [heap.garbage.opaque].
+//
+// In a store in which transactions go on, the marker sees objects as they are when it comes to them. So whoever takes away a
+// reference that was committed has it marked first (mark_target), and new objects count as marked (granule_bits that birth
+// fills). The marker looks at the committed bookkeeping only.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <span>
+
+#include "collection/root_snapshot.hpp"
+#include "objects/database_set.hpp"
+#include "objects/granule_bits.hpp"
+#include "objects/object_walk.hpp"
+
+namespace tenure::heap {
+
+// Objects that are marked, and whose references were not followed yet. When there are too many, bits remember them: the memory
+// is bounded. No child of a fork has it: addresses in it are no roots.
+class grey_objects {
+ public:
+  explicit grey_objects(std::deque<granule_bits>& rest);
+  ~grey_objects();
+  grey_objects(const grey_objects&) = delete;
+  grey_objects& operator=(const grey_objects&) = delete;
+
+  void push(std::size_t database, address object);
+  // 0: there is none.
+  [[nodiscard]] address pop();
+  // Some of those that come next.
+  [[nodiscard]] std::span<const address> next() const {
+    constexpr std::size_t some = 32;
+    return {objects_ + used_ - std::min(used_, some), std::min(used_, some)};
+  }
+  [[nodiscard]] bool empty() const { return used_ == 0 && !has_rest_; }
+
+ private:
+  void take_from_rest();
+
+  std::deque<granule_bits>& rest_;
+  address* objects_;
+  std::size_t used_ = 0;
+  bool has_rest_ = false;
+};
+
+// One thread at a time.
+class marker {
+ public:
+  enum class if_nothing { refuse, ignore };
+
+  // Of all databases that the store has now. `how`: what becomes of an exact reference that leads to no object: refuse throws
+  // errc::damaged.
+  marker(const database_set& store, if_nothing how);
+
+  // What the named roots, the types and the headers refer to.
+  void mark_named_roots();
+  // What the snapshot has found. It must outlive the marker.
+  void mark_roots(const root_snapshot& found);
+  // Where a reference leads or led.
+  void mark_target(stored_address to, bool may_be_end);
+  // Where the references of a persistent object lead.
+  void mark_targets_of(const database_state& in, address object);
+
+  // Follows the references of so many objects that are marked. Returns whether there are more.
+  bool follow(std::uint64_t most);
+  // Reads some memory that follow() will need next, so that it need not wait for a disk.
+  void warm() const;
+
+  // The granules of a block where objects start that are marked. What was not there when marking began counts as marked.
+  [[nodiscard]] start_bits marked_in(const database_state& in, std::uint64_t block) const;
+  [[nodiscard]] std::uint64_t marked() const { return marked_; }
+
+ private:
+  struct marked_database {
+    explicit marked_database(const database_state& database, std::uint64_t blocks)
+        : of(&database),
+          marks(database.home, blocks),
+          has_transient_references(database.home, blocks),
+          ends(database.home, blocks) {}
+    const database_state* of;
+    granule_bits marks, has_transient_references, ends;  // ends: of mark_end()
+  };
+  // npos: none.
+  static constexpr std::size_t npos = ~std::size_t{0};
+  [[nodiscard]] std::size_t number_of(address at) const;
+  [[nodiscard]] sound_object persistent_at(address at) const;
+  // Returns whether an object is there.
+  bool mark_persistent(stored_address to);
+  // An object that a word of unknown layout may mean the end of. If references are judged, it is followed last: it may be
+  // garbage that was not swept yet, and refer to anything.
+  void mark_end(stored_address end);
+  void follow_ends();
+  void mark(std::size_t database, address object);
+  void follow_object(address object);
+  [[noreturn]] void refuse(address from, std::uint64_t offset, stored_address to) const;
+
+  const database_set& store_;
+  const if_nothing how_;
+  std::deque<marked_database> databases_;
+  std::deque<granule_bits> rest_;
+  grey_objects grey_;
+  std::span<const transient_reference> transient_references_;
+  std::uint64_t marked_ = 0;
+  bool has_ends_ = false, follows_ends_ = false;
+  mutable std::size_t last_ = 0;  // database that an address was in
+};
+
+}  // namespace tenure::heap

@@ -1,0 +1,333 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "store/collector.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+#include <tenure/error.hpp>
+
+#include "objects/references.hpp"
+#include "os/process.hpp"
+#include "os/unsynchronized_reads.hpp"
+#include "store/store_state.hpp"
+#include "store/sweep.hpp"
+
+namespace tenure {
+
+using namespace heap;
+
+namespace {
+
+using clock = std::chrono::steady_clock;
+double seconds_since(clock::time_point began) { return std::chrono::duration<double>(clock::now() - began).count(); }
+
+}  // namespace
+
+struct collector::cycle {
+  clock::time_point began = clock::now();
+  std::optional<root_snapshot> roots;
+  std::optional<marker> marks;
+  std::deque<granule_bits> new_objects;  // by database
+  std::vector<database_state*> databases;
+  collect_report report;
+
+  // The granules of a block with objects that are marked, or newer than the cycle.
+  [[nodiscard]] start_bits kept_in(const database_state& in, std::uint64_t block) const {
+    start_bits kept = marks->marked_in(in, block);
+    const auto of = std::ranges::find(databases, &in);
+    if (of != databases.end()) new_objects[static_cast<std::size_t>(of - databases.begin())].add_block_to(block, kept);
+    return kept;
+  }
+};
+
+// --- The thread -------------------------------------------------------------------------------------------------------
+
+collector::collector(store_state& of) : of_(of), due_at_(of.how.collection.after_bytes) {}
+
+void collector::start_thread() {
+  if (thread_.joinable()) return;
+  stopping_ = false;
+  thread_ = std::thread([this] { run(); });
+}
+
+collect_report collector::collect(const collection_options& how) {
+  if (how.objects_at_once == 0) throw error(errc::bad_option, "objects_at_once is 0: at least 1 is needed");
+  request mine{how};
+  std::unique_lock lock(mutex_);
+  start_thread();
+  requests_.push_back(&mine);
+  wanted_.notify_one();
+  over_.wait(lock, [&] { return mine.is_over(); });
+  if (mine.failed) std::rethrow_exception(mine.failed);
+  return std::move(*mine.done);
+}
+
+void collector::made(std::uint64_t bytes) noexcept {
+  if (!of_.how.collection.enabled || made_.fetch_add(bytes, std::memory_order_relaxed) + bytes < due_at_) return;
+  try {
+    const std::scoped_lock lock(mutex_);
+    if (is_due_) return;
+    start_thread();
+    is_due_ = true;
+    wanted_.notify_one();
+  } catch (...) {  // no thread could be made: the next commit tries again
+  }
+}
+
+void collector::stop() noexcept {
+  if (os::fork_generation() != of_.fork_generation) {  // the thread is the parent's
+    if (thread_.joinable()) thread_.detach();
+    return;
+  }
+  {
+    const std::scoped_lock lock(mutex_);
+    stopping_ = true;
+    wanted_.notify_one();
+  }
+  if (thread_.joinable()) thread_.join();
+  const std::scoped_lock lock(mutex_);
+  for (request* const late : std::exchange(requests_, {})) late->failed = std::make_exception_ptr(is_being_closed());
+  over_.notify_all();
+}
+
+error collector::is_being_closed() const {
+  return {errc::closed, of_.directory + ": the store is being closed; the collection has ended"};
+}
+
+void collector::run() {
+  const automatic_collection& automatic = of_.how.collection;
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    wanted_.wait(lock, [&] { return stopping_ || is_due_ || !requests_.empty(); });
+    request* const asked = requests_.empty() ? nullptr : requests_.front();
+    if (stopping_ && asked == nullptr) return;
+    if (asked != nullptr) requests_.pop_front();
+    lock.unlock();
+    std::optional<collect_report> done;
+    std::exception_ptr failed;
+    try {
+      require_going_on();
+      made_ = 0;
+      done = run_cycle(asked != nullptr ? asked->how : collection_options{.roots = automatic.roots});
+      due_at_ = std::max(automatic.after_bytes, done->kept_bytes / 100 * automatic.after_percent);
+      if (automatic.on_collected && automatic.enabled) automatic.on_collected(*done);
+    } catch (const error& e) {
+      failed = std::current_exception();
+      if (asked == nullptr && automatic.on_put_off) automatic.on_put_off(e);
+    } catch (...) {
+      failed = std::current_exception();
+    }
+    lock.lock();
+    if (asked == nullptr) {
+      is_due_ = false;
+      continue;
+    }
+    if (failed)
+      asked->failed = failed;
+    else
+      asked->done = std::move(done);
+    over_.notify_all();
+  }
+}
+
+void collector::require_going_on() const {
+  if (stopping_) throw is_being_closed();
+  of_.require_writable();
+}
+
+// --- A cycle ----------------------------------------------------------------------------------------------------------
+
+collect_report collector::run_cycle(const collection_options& how) {
+  cycle now;
+  try {
+    begin_cycle(now, how.roots);
+    mark(now, how);
+    sweep_all(now, how);
+  } catch (...) {
+    end_cycle(now);
+    throw;
+  }
+  end_cycle(now);
+  const root_snapshot::facts& about = now.roots->about();
+  now.report.scanned_bytes = about.scanned_bytes;
+  now.report.was_copied = about.was_copied;
+  now.report.stopped_seconds = static_cast<double>(about.stopped_ns) * 1e-9;
+  now.report.seconds = seconds_since(now.began);
+  return std::move(now.report);
+}
+
+void collector::begin_cycle(cycle& in, program_roots which) {
+  of_.access.lock_exclusive();
+  const std::unique_ptr<access_lock, void (*)(access_lock*)> unlock(&of_.access,
+                                                                    [](access_lock* l) { l->unlock_exclusive(); });
+  of_.use();
+  of_.databases->with_births_locked([&] {
+    in.marks.emplace(*of_.databases, marker::if_nothing::ignore);
+    in.roots.emplace(*of_.databases);
+    for (const auto& d : *of_.databases) {
+      in.databases.push_back(d.get());
+      in.new_objects.emplace_back(d->home, d->region.size() / block_size);
+    }
+    in.roots->take(which);
+    for (std::size_t n = 0; n < in.databases.size(); ++n) in.databases[n]->birth->note_new(&in.new_objects[n]);
+  });
+  const std::scoped_lock gate(gate_);
+  marker_ = &*in.marks;
+  is_broken_ = false;
+  is_collecting_ = true;
+}
+
+void collector::mark(cycle& in, const collection_options& how) {
+  const std::uint64_t slice = std::max<std::uint64_t>(of_.how.tune.marked_at_once, 1);
+  const auto follow_all = [&] {
+    for (bool more = true; more;) {
+      if (how.on_progress) how.on_progress({"marking", in.marks->marked(), 0});
+      require_going_on();
+      while (at_gate_ != 0) std::this_thread::yield();
+      in.marks->warm();
+      const gate_lock gate(gate_);
+      const os::unsynchronized_reads racing;
+      more = in.marks->follow(slice);
+    }
+  };
+  {
+    const gate_lock gate(gate_);
+    in.marks->mark_named_roots();
+  }
+  follow_all();
+  in.roots->finish();
+  {
+    const gate_lock gate(gate_);
+    in.marks->mark_roots(*in.roots);
+  }
+  for (;;) {
+    follow_all();
+    const gate_lock gate(gate_);
+    if (is_broken_)
+      throw error(errc::not_stopped, of_.directory +
+                                         ": nothing was collected: it could not be found out what a transaction had "
+                                         "changed that was aborted");
+    if (in.marks->follow(0)) continue;
+    marker_ = nullptr;
+    return;
+  }
+}
+
+void collector::end_cycle(cycle& in) noexcept {
+  {
+    const gate_lock gate(gate_);
+    is_collecting_ = false;
+    marker_ = nullptr;
+  }
+  for (database_state* const d : in.databases) d->birth->with_lock([&] { d->birth->note_new(nullptr); });
+}
+
+void collector::sweep_all(cycle& in, const collection_options& how) {
+  sweep sweeping(of_, [&](const database_state& d, std::uint64_t block) { return in.kept_in(d, block); });
+  ticket last;
+  // Fewer at a time if a transaction takes longer than other threads should wait.
+  std::uint64_t at_once = std::min<std::uint64_t>(how.objects_at_once, 512);
+  // These first: a word of unknown layout may make one persistent, by chance, that refers to what is gone.
+  if (!how.dry_run) sweep_transients(in);
+  address_list<address> gone;
+  const auto destroy = [&](database_state& d) {
+    if (gone.empty() || how.dry_run) return gone.clear();
+    last = sweeping.destroy(d, gone);
+    gone.clear();
+    const double seconds = sweeping.last_transaction();
+    if (seconds > 1e-3)
+      at_once = std::max<std::uint64_t>(at_once / 2, 1);
+    else if (seconds < 3e-4)
+      at_once = std::min(at_once * 2, how.objects_at_once);
+  };
+  for (database_state* const d : in.databases) {
+    const std::uint64_t end = d->header().blocks_end;
+    for (std::uint64_t block = 0; block < end; ++block) {
+      if (how.on_progress && block % 1024 == 0) how.on_progress({"sweeping", block, end});
+      {
+        const gate_lock gate(gate_);
+        sweeping.look_at(*d, block, gone);
+      }
+      if (gone.size() >= at_once) destroy(*d);
+      while (at_gate_ != 0) std::this_thread::yield();
+      require_going_on();
+    }
+    destroy(*d);
+  }
+  of_.memory->wait(last);
+  sweeping.finish_report();
+  collect_report& report = sweeping.report();
+  report.transient_garbage = in.report.transient_garbage;
+  report.transient_garbage_bytes = in.report.transient_garbage_bytes;
+  in.report = std::move(report);
+}
+
+void collector::sweep_transients(cycle& in) {
+  for (database_state* const d : in.databases)
+    for (const std::uint64_t block : d->birth->transient_blocks()) {
+      require_going_on();
+      const birth::counts gone = d->birth->discard_garbage(block, [&] { return in.kept_in(*d, block); });
+      in.report.transient_garbage += gone.objects;
+      in.report.transient_garbage_bytes += gone.bytes;
+    }
+}
+
+// --- What transactions say --------------------------------------------------------------------------------------------
+
+collector::gate_lock collector::pass_gate() {
+  if (!is_collecting_.load(std::memory_order_acquire)) return {};
+  ++at_gate_;
+  // A slice is shorter than to be woken: of lazy transactions of four words, 27 000 a second without a collection, there were
+  // 15 000 beside one, and it took twenty times as long.
+  gate_lock lock(gate_, std::try_to_lock);
+  for (int n = 0; n < 100 && !lock; ++n) {
+    std::this_thread::yield();
+    (void)lock.try_lock();
+  }
+  if (!lock) lock.lock();
+  --at_gate_;
+  return lock;
+}
+
+// A reference may depend on bytes beside it, and the changed bytes may be a part of it. So whole elements are looked at, as
+// they were [heap.reference.guards].
+void collector::note_overwritten(const rvm::transaction& tx, std::span<const rvm::memory_range> changes) {
+  if (marker_ == nullptr) return;
+  std::vector<std::byte> before;
+  for (const rvm::memory_range& range : changes) {
+    const database_state* const in = of_.databases->at(range.address);
+    if (in == nullptr) continue;
+    const auto from = reinterpret_cast<address>(range.address), to = from + range.length;
+    if (from < in->home + zone_kinds_at) continue;  // the header's tables stay where they are
+    in->map->for_each_persistent_in(from, to, [&](address object) {
+      const object_facts facts = in->map->facts(object);
+      const known_type& type = in->types->at(facts.type);
+      const std::uint64_t stride = type.of->size;
+      if (!type.words->has_pointers() || stride == 0) return;
+      const std::uint64_t begin = (std::max(from, object) - object) / stride * stride,
+                          end = std::min((to - object + stride - 1) / stride * stride, facts.size / stride * stride);
+      if (begin >= end) return;
+      before.resize(end - begin);
+      tx.read_committed(reinterpret_cast<const void*>(object + begin), before.size(), before.data());
+      for_each_reference(type, before.data(), before.size(), 0, before.size(),
+                         [&](const reference_field& r) { marker_->mark_target(r.to, r.may_be_end); });
+    });
+  }
+  for (const auto& d : *of_.databases)
+    for (const address object : d->destroyed) marker_->mark_targets_of(*d, object);
+}
+
+void collector::note_abort(rvm::transaction& tx) noexcept {
+  const gate_lock gate = pass_gate();
+  if (!gate || marker_ == nullptr) return;
+  try {
+    note_overwritten(tx, tx.collect_changes());
+    tx.discard_changes();
+  } catch (...) {
+    tx.discard_changes();
+    is_broken_ = true;
+  }
+}
+
+}  // namespace tenure

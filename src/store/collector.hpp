@@ -1,0 +1,97 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Garbage collection of an open store, by a thread of its own. A cycle:
+//   1. Between two transactions, with the births locked, a snapshot of what the program refers to begins (root_snapshot.hpp).
+//      From now on commits say which references they take away, and new objects count as marked.
+//   2. The committed objects to which the roots lead are marked, some at a time, beside transactions: a commit waits for the end
+//      of a slice [heap.collection.slices].
+//   3. What is not marked was garbage at the beginning, so it is garbage still. It is swept (sweep.hpp).
+//
+// The order of locks: the access lock; the gate; the lock of births.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <thread>
+
+#include <tenure/rvm.hpp>
+#include <tenure/store/collection.hpp>
+
+#include "collection/marker.hpp"
+#include "collection/root_snapshot.hpp"
+#include "objects/granule_bits.hpp"
+
+namespace tenure {
+
+struct store_state;
+
+class collector {
+ public:
+  explicit collector(store_state& of);
+  ~collector() { stop(); }
+  collector(const collector&) = delete;
+  collector& operator=(const collector&) = delete;
+
+  // Runs a cycle, and waits for it. Any thread without a transaction.
+  collect_report collect(const collection_options& how);
+  // A commit has made objects of so many bytes: perhaps it is time for a cycle. May be called by any thread.
+  void made(std::uint64_t bytes) noexcept;
+  // Ends what goes on. The next collect() begins anew.
+  void stop() noexcept;
+
+  // Held by the writer while it changes the committed objects and the bookkeeping. Empty if nobody collects.
+  using gate_lock = std::unique_lock<std::mutex>;
+  [[nodiscard]] gate_lock pass_gate();
+  // With the gate: what the transaction has changed, destroyed, or is about to put back.
+  void note_overwritten(const rvm::transaction& tx, std::span<const rvm::memory_range> changes);
+  // The same, of a transaction that is about to abort.
+  void note_abort(rvm::transaction& tx) noexcept;
+
+ private:
+  struct cycle;
+  struct request {
+    const collection_options& how;
+    std::optional<collect_report> done = {};
+    std::exception_ptr failed = {};
+    [[nodiscard]] bool is_over() const { return done.has_value() || failed != nullptr; }
+  };
+
+  void start_thread();
+  void run();
+  collect_report run_cycle(const collection_options& how);
+  void begin_cycle(cycle& in, program_roots which);
+  void mark(cycle& in, const collection_options& how);
+  void end_cycle(cycle& in) noexcept;
+  void sweep_all(cycle& in, const collection_options& how);
+  void sweep_transients(cycle& in);
+  void require_going_on() const;
+  [[nodiscard]] error is_being_closed() const;
+
+  store_state& of_;
+
+  std::mutex mutex_;
+  std::condition_variable wanted_, over_;
+  std::deque<request*> requests_;
+  bool is_due_ = false;  // an automatic cycle
+  std::atomic<bool> stopping_{false};
+  std::thread thread_;
+
+  std::mutex gate_;
+  std::atomic<std::uint32_t> at_gate_{0};  // writers that wait there
+  std::atomic<bool> is_collecting_{false};
+  heap::marker* marker_ = nullptr;  // with the gate
+  bool is_broken_ = false;          // something that a commit would have said is not known; with the gate
+
+  // For automatic cycles.
+  std::atomic<std::uint64_t> made_{0};  // bytes since the last one
+  std::atomic<std::uint64_t> due_at_;
+};
+
+}  // namespace tenure

@@ -1,0 +1,319 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Garbage collection of open stores: what goes and what stays, misuse, many threads, collections by themselves.
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <tenure/tenure.hpp>
+
+#include "heap/collected_store.hpp"
+#include "support/expect_error.hpp"
+#include "support/model.hpp"
+#include "support/waiting_thread.hpp"
+
+using namespace tenure;
+using namespace tenure::support;
+
+namespace {
+
+// --- What goes and what stays -----------------------------------------------------------------------------------------------
+
+TEST_F(collecting_an_open_store, takes_what_nothing_leads_to) {
+  kept_list& l = s().root<kept_list>("list");
+  constexpr std::size_t many = 2'000;
+  const auto fill = [&] {
+    for (std::size_t n = 0; n < many; ++n) {
+      l.all.push_back(s().make<kept_node>());
+      l.all.back()->id = n;
+      l.all.back()->next = n == 0 ? nullptr : l.all[n - 1];  // one chain
+    }
+  };
+  s().transact(fill);
+  EXPECT_EQ(s().collect({.roots = program_roots::handles}).garbage, 0U);
+  s().transact([&] { l.all.resize(many / 2); });
+  const collect_report report = s().collect({.roots = program_roots::handles});
+  EXPECT_EQ(report.garbage, many / 2);
+  EXPECT_GT(report.transactions, 0U);
+  ASSERT_FALSE(report.types.empty());
+  EXPECT_TRUE(report.types.front().type.ends_with("kept_node"));
+  for (std::size_t n = 0; n < many / 2; ++n) ASSERT_EQ(l.all[n]->id, n);
+  expect_sound(s());
+  s().transact([&] { l.all.clear(); });
+  EXPECT_EQ(s().collect({.roots = program_roots::handles}).garbage, many / 2);
+  reopen();
+  kept_list& again = s().root<kept_list>("list");
+  EXPECT_TRUE(again.all.empty());
+}
+
+TEST_F(ambiguous_roots, takes_transient_objects_too) {
+  constexpr std::uint64_t many = 1'000;
+  const auto make = [&]() __attribute__((noinline)) {
+    kept_node* last = nullptr;
+    for (std::uint64_t n = 0; n < many; ++n) {
+      kept_node* const made = s().make<kept_node>();
+      made->next = last;  // a cycle in the end
+      last = made;
+    }
+    last->next = last;
+  };
+  make();
+  const collect_report report = collect();
+  EXPECT_GE(report.transient_garbage, many / 2);
+  EXPECT_EQ(report.garbage, 0U);
+}
+
+TEST_F(collecting_an_open_store, tells_what_would_go) {
+  const std::uintptr_t it = make_garbage(1);
+  std::vector<std::string> phases;
+  const collect_report report =
+      s().collect({.dry_run = true, .roots = program_roots::handles, .on_progress = [&](const rvm::progress& p) {
+                     if (phases.empty() || phases.back() != p.phase) phases.emplace_back(p.phase);
+                   }});
+  EXPECT_EQ(report.garbage, 2 * objects);
+  EXPECT_EQ(report.transactions, 0U);
+  EXPECT_TRUE(is_there(it));
+  EXPECT_EQ(phases, (std::vector<std::string>{"marking", "sweeping"}));
+}
+
+TEST_F(ambiguous_roots, space_is_used_again) {
+  kept_list& l = s().root<kept_list>("list");
+  std::uint64_t length = 0;
+  for (int round = 0; round < 12; ++round) {
+    s().transact([&] {
+      l.all.clear();
+      for (int n = 0; n < 3'000; ++n) l.all.push_back(s().make<kept_node>());
+    });
+    collect();
+    const std::uint64_t now = std::filesystem::file_size(path + "/main.db");
+    if (round == 2) length = now;
+    if (round > 2) {
+      EXPECT_LE(now, 2 * length);
+    }
+  }
+}
+
+TEST_F(ambiguous_roots, keeps_what_handles_refer_to) {
+  for (const program_roots roots : {program_roots::handles, program_roots::all_memory}) {
+    const std::uintptr_t kept = make_garbage(5);
+    {
+      handle<kept_node> h = shown(kept);
+      const handle<kept_node> other = h;
+      h = nullptr;
+      s().collect({.roots = roots});
+      EXPECT_TRUE(is_there(kept));
+      EXPECT_EQ(other->next->id, 0U);
+      EXPECT_LE(left(), roots == program_roots::handles ? 1U : objects / 2);
+    }
+    s().collect({.roots = program_roots::handles});
+    EXPECT_EQ(left(), 0U);
+  }
+}
+
+TEST_F(collecting_an_open_store, with_handles_takes_what_only_the_stack_has) {
+  kept_node* volatile const on_the_stack = shown(make_garbage(5));
+  const std::uintptr_t it = hidden(on_the_stack);
+  s().collect({.roots = program_roots::handles});
+  EXPECT_FALSE(is_there(it));
+}
+
+// They are no roots: a cycle over a transient field of garbage is garbage.
+TEST_F(collecting_an_open_store, takes_cycles_over_transient_fields) {
+  make_garbage(9);
+  const auto tie = [&]() __attribute__((noinline)) {
+    for (const std::uintptr_t each : garbage) {
+      kept_node* const other = s().make<kept_node>();
+      other->next = shown(each);
+      shown(each)->scratch = other;
+    }
+  };
+  tie();
+  const collect_report report = s().collect({.roots = program_roots::handles});
+  EXPECT_EQ(left(), 0U);
+  EXPECT_EQ(report.garbage, 2 * objects);
+  EXPECT_EQ(report.transient_garbage, objects);
+}
+
+// --- Misuse ---------------------------------------------------------------------------------------------------------------
+
+TEST_F(collecting_an_open_store, refuses_to_wait_for_the_callers_own_transaction) {
+  const auto refused = [&] { expect_error(errc::bad_transaction, {"collect()", path}, [&] { (void)s().collect(); }); };
+  s().transact(refused);
+  s().read(refused);
+  expect_error(errc::bad_option, {"objects_at_once"}, [&] { (void)s().collect({.objects_at_once = 0}); });
+  s().close();
+  expect_error(errc::closed, {path}, [&] { (void)s().collect(); });
+  how.mode = rvm::open_mode::read_only;
+  open();
+  expect_error(errc::read_only, {path}, [&] { (void)s().collect(); });
+}
+
+TEST_F(collecting_an_open_store, closing_ends_it) {
+  kept_list& l = s().root<kept_list>("list");
+  s().transact([&] {
+    for (int n = 0; n < 1'000; ++n) l.all.push_back(s().make<kept_node>());
+  });
+  std::atomic<bool> is_marking{false};
+  std::exception_ptr failed;
+  std::thread other([&] {
+    try {
+      s().collect({.roots = program_roots::handles, .on_progress = [&](const rvm::progress&) {
+                     is_marking = true;
+                     while (is_marking) std::this_thread::yield();
+                     is_marking = true;
+                   }});
+    } catch (...) {
+      failed = std::current_exception();
+    }
+  });
+  while (!is_marking) std::this_thread::yield();
+  // close() waits for the cycle, which finds out when it goes on.
+  EXPECT_TRUE(waits_for([&] { is_marking = false; },
+                        [&](std::atomic<bool>& is_in) {
+                          s().close();
+                          is_in = true;
+                        }));
+  other.join();
+  expect_error(errc::closed, {"being closed"}, [&] {
+    if (failed) std::rethrow_exception(failed);
+  });
+  open();
+  EXPECT_EQ(s().root<kept_list>("list").all.size(), 1'000U);
+}
+
+TEST_F(collecting_an_open_store, a_failure_of_the_callback_ends_it) {
+  const std::uintptr_t it = make_garbage(1);
+  EXPECT_THROW((void)s().collect({.roots = program_roots::handles,
+                                  .on_progress = [](const rvm::progress&) { throw std::runtime_error("no"); }}),
+               std::runtime_error);
+  EXPECT_TRUE(is_there(it));
+  s().collect({.roots = program_roots::handles});
+  EXPECT_EQ(left(), 0U);
+}
+
+// --- Many threads -----------------------------------------------------------------------------------------------------------
+
+// Each has a list of its own, which it turns round, cuts and lengthens; half of what is there is in its stack or in malloc's memory
+// only from time to time.
+template <class Pointer>
+void change_beside_collections(store& in, program_roots roots) {
+  kept_list& l = in.root<kept_list>("list");
+  constexpr std::size_t threads = 8, length = 60;
+  in.transact([&] {
+    for (std::size_t n = 0; n < threads; ++n) l.all.push_back(nullptr);
+  });
+  std::atomic<bool> is_over{false};
+  std::atomic<std::uint64_t> rounds{0}, allowed{0};
+  std::vector<std::thread> all;
+  for (std::size_t t = 0; t < threads; ++t)
+    all.emplace_back([&, t] {
+      rvm::testing::random_source random(t + 1);
+      std::vector<Pointer> taken;  // by the program
+      const auto expect_list = [&](const kept_node* at) {
+        std::size_t found = 0;
+        for (; at != nullptr; at = at->next, ++found) ASSERT_EQ(at->id, t);
+        ASSERT_LE(found, 2 * length);
+      };
+      const auto make = [&] {
+        auto* const made = in.make<kept_node>();
+        made->id = t;
+        return made;
+      };
+      while (!is_over) {
+        if (rounds >= allowed) {
+          std::this_thread::yield();
+          continue;
+        }
+        in.transact(
+            [&] {
+              kept_node*& first = l.all[t];
+              expect_list(first);
+              switch (random.below(4)) {
+                case 0:  // round
+                  for (kept_node *from = std::exchange(first, nullptr), *next; from != nullptr; from = next) {
+                    next = from->next;
+                    from->next = first;
+                    first = from;
+                  }
+                  break;
+                case 1:  // what is cut off is garbage, or the program's
+                  if (first != nullptr) {
+                    kept_node* const cut = std::exchange(first->next, nullptr);
+                    if (cut != nullptr && random.one_in(2)) taken.push_back(Pointer(cut));
+                  }
+                  break;
+                default:
+                  for (std::size_t n = 0; n < length / 4; ++n) {
+                    kept_node* const made = make();
+                    made->next = first;
+                    first = made;
+                  }
+              }
+              if (!taken.empty() && random.one_in(3)) {
+                expect_list(&*taken.back());
+                kept_node* const made = make();
+                made->next = &*taken.back();
+                first = made;
+                taken.pop_back();
+              }
+              std::size_t n = 0;
+              for (kept_node* at = first; at != nullptr; at = at->next)
+                if (++n == length) at->next = nullptr;
+            },
+            commit_mode::lazy);
+        for (const Pointer& each : taken) expect_list(&*each);
+        if (taken.size() > 4) taken.erase(taken.begin());
+        ++rounds;
+      }
+    });
+  std::uint64_t garbage = 0;
+  for (std::uint64_t cycles = 0; cycles < rvm::testing::scaled(12); ++cycles) {
+    allowed += 1'500;
+    garbage += in.collect({.roots = roots}).garbage;
+    while (rounds < allowed) std::this_thread::yield();
+  }
+  is_over = true;
+  for (std::thread& each : all) each.join();
+  EXPECT_GT(garbage, 100U);
+  expect_sound(in);
+}
+
+TEST_F(ambiguous_roots, while_threads_change_it) {
+  change_beside_collections<kept_node*>(s(), program_roots::all_memory);
+}
+TEST_F(collecting_an_open_store, while_threads_with_handles_change_it) {
+  change_beside_collections<handle<kept_node>>(s(), program_roots::handles);
+}
+
+// --- By itself --------------------------------------------------------------------------------------------------------------
+
+TEST_F(ambiguous_roots, happens_by_itself) {
+  s().close();
+  std::atomic<int> cycles{0};
+  std::atomic<std::uint64_t> garbage{0};
+  how.collection.enabled = true;
+  how.collection.after_bytes = 100'000;
+  how.collection.on_collected = [&](const collect_report& r) {
+    garbage += r.garbage;
+    ++cycles;
+  };
+  open();
+  kept_list& l = s().root<kept_list>("list");
+  while (cycles < 4)
+    s().transact([&] {
+      l.all.clear();
+      for (int n = 0; n < 500; ++n) l.all.push_back(s().make<kept_node>());
+    });
+  EXPECT_GT(garbage, 500U);
+  EXPECT_EQ(l.all.size(), 500U);
+}
+
+}  // namespace

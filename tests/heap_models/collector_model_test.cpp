@@ -1,0 +1,346 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// A graph that changes while it is collected: between any two steps of the collector, references move from where it has not been
+// to where it has been, objects end, transactions are aborted. What the program can reach in the model must be there.
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <tenure/tenure.hpp>
+
+#include "heap_models/drawn_options.hpp"
+#include "objects/object_walk.hpp"
+#include "sim/disk.hpp"
+#include "store/store_state.hpp"
+
+using namespace tenure;
+using namespace tenure::support;
+
+namespace collector_model_types {
+
+struct vertex {
+  std::uint64_t id;
+  vertex* edges[3];
+  tenure::vector<vertex*> row;
+  std::optional<vertex*> maybe;
+  std::variant<std::uint64_t, vertex*> either;
+  transient<vertex*> scratch;
+  std::uint64_t numbers[4];
+};
+// Its words are taken for pointers.
+class any_words {
+ public:
+  void set(vertex* to) { words_[1] = reinterpret_cast<std::uintptr_t>(to); }
+  [[nodiscard]] vertex* get() const { return reinterpret_cast<vertex*>(words_[1]); }
+
+ private:
+  std::uintptr_t words_[3] = {};
+};
+struct vertices {
+  tenure::vector<vertex*> entries;
+  any_words* words;
+};
+
+}  // namespace collector_model_types
+using namespace collector_model_types;
+
+namespace {
+
+using rvm::testing::random_source;
+using rvm::testing::scaled;
+
+// References are ids, and 0.
+struct shadow {
+  std::array<std::uint64_t, 3> edges{};
+  std::vector<std::uint64_t> row;
+  std::uint64_t maybe = 0, either = 0, scratch = 0;
+};
+struct shadows {
+  std::map<std::uint64_t, shadow> all;
+  std::vector<std::uint64_t> entries;
+  std::uint64_t words = 0;
+};
+
+class changing_graph {
+ public:
+  explicit changing_graph(std::uint64_t seed) : random_(seed), how_(drawn_options(random_, disk_, limits_)) {
+    how_.mechanism = rvm::tracking_mechanism::choose;
+    open();
+    store_->transact([&] { graph_->words = store_->make<any_words>(); });
+  }
+  [[nodiscard]] std::string configuration() const { return text_of(how_); }
+
+  void run() {
+    for (int n = 0; n < 12; ++n) change();
+    for (int cycle = 0; cycle < 4 && !::testing::Test::HasFailure(); ++cycle) {
+      collect(true);
+      expect_all();
+      if (random_.one_in(3)) reopen();
+    }
+    // What was garbage when a cycle began is gone after it.
+    collect(false);
+    EXPECT_EQ(collect(false), 0U);
+    expect_all();
+    reopen();
+    collect(false);
+    expect_all();
+    const std::uint64_t kept = store_->collect({.dry_run = true, .roots = program_roots::handles}).kept;
+    store_.reset();
+    how_.mode = rvm::open_mode::read_only;
+    const store_state opened("/store", how_);
+    heap::reachable_objects reached(*opened.databases);
+    reached.search();
+    EXPECT_EQ(kept, reached.count());
+  }
+  std::uint64_t changes_beside() const { return beside_; }
+  std::uint64_t destroyed() const { return destroyed_; }
+  std::uint64_t collected() const { return collected_; }
+
+ private:
+  void open() {
+    store_ = std::make_unique<store>("/store", how_);
+    graph_ = &store_->root<vertices>("graph");
+  }
+  void reopen() {
+    expect_sound(*store_);
+    handles_.clear();
+    for (auto& [id, s] : now_.all) s.scratch = 0;
+    store_.reset();
+    open();
+    at_.clear();
+    std::vector<std::pair<std::uint64_t, vertex*>> found;
+    for (std::size_t n = 0; n < now_.entries.size(); ++n) found.emplace_back(now_.entries[n], graph_->entries[n]);
+    if (now_.words != 0) found.emplace_back(now_.words, graph_->words->get());
+    while (!found.empty()) {
+      const auto [id, at] = found.back();
+      found.pop_back();
+      if (id == 0 || !at_.emplace(id, at).second) continue;
+      each_reference(now_.all.at(id), *at, [&](std::uint64_t to, vertex* there) { found.emplace_back(to, there); });
+    }
+  }
+
+  std::uint64_t collect(bool beside) {
+    std::uint64_t left = beside ? 40 : 0;
+    const collect_report report = store_->collect({.roots = program_roots::handles,
+                                                   .objects_at_once = 1 + random_.below(60),
+                                                   .on_progress = [&](const rvm::progress&) {
+                                                     if (left == 0 || !random_.one_in(2)) return;
+                                                     --left;
+                                                     ++beside_;
+                                                     change();
+                                                   }});
+    collected_ += report.garbage + report.transient_garbage;
+    expect_invariants(*store_);
+    return report.garbage + report.transient_garbage;
+  }
+
+  // --- The model ---
+
+  template <class F>
+  static void each_reference(const shadow& s, const vertex& v, F&& f) {
+    for (int e = 0; e < 3; ++e) f(s.edges[e], v.edges[e]);
+    ASSERT_EQ(v.row.size(), s.row.size());
+    for (std::size_t n = 0; n < s.row.size(); ++n) f(s.row[n], v.row[n]);
+    f(s.maybe, v.maybe.value_or(nullptr));
+    f(s.either, v.either.index() == 1 ? std::get<1>(v.either) : nullptr);
+    f(s.scratch, v.scratch.get());
+  }
+  // What the program can reach.
+  [[nodiscard]] std::set<std::uint64_t> live() const {
+    std::set<std::uint64_t> seen;
+    std::vector<std::uint64_t> pending(now_.entries);
+    pending.push_back(now_.words);
+    for (const auto& [id, h] : handles_) pending.push_back(id);
+    while (!pending.empty()) {
+      const std::uint64_t id = pending.back();
+      pending.pop_back();
+      if (id == 0 || !seen.insert(id).second) continue;
+      const shadow& s = now_.all.at(id);
+      pending.insert(pending.end(), s.edges.begin(), s.edges.end());
+      pending.insert(pending.end(), s.row.begin(), s.row.end());
+      for (const std::uint64_t to : {s.maybe, s.either, s.scratch}) pending.push_back(to);
+    }
+    return seen;
+  }
+  void expect_all() {
+    expect_sound(*store_);
+    for (const std::uint64_t id : live()) {
+      const vertex& v = *at_.at(id);
+      ASSERT_EQ(v.id, id);
+      for (const std::uint64_t n : v.numbers) ASSERT_EQ(n, id);
+      each_reference(now_.all.at(id), v, [&](std::uint64_t to, const vertex* there) {
+        ASSERT_EQ(there, to == 0 ? nullptr : at_.at(to)) << id;
+      });
+    }
+  }
+
+  // --- Changes ---
+
+  std::uint64_t some(const std::set<std::uint64_t>& of) {
+    return of.empty() ? 0 : *std::next(of.begin(), static_cast<std::ptrdiff_t>(random_.below(of.size())));
+  }
+  vertex* at(std::uint64_t id) { return id == 0 ? nullptr : at_.at(id); }
+  std::uint64_t make() {
+    vertex* const made = store_->make<vertex>();
+    made->id = ++ids_;
+    for (std::uint64_t& n : made->numbers) n = ids_;
+    at_[ids_] = made;
+    now_.all[ids_] = {};
+    return ids_;
+  }
+  void set(std::uint64_t of, std::uint64_t to) {
+    shadow& s = now_.all.at(of);
+    vertex& v = *at(of);
+    switch (random_.below(8)) {
+      case 0:
+        v.row.push_back(at(to));
+        s.row.push_back(to);
+        break;
+      case 1:
+        if (!s.row.empty()) v.row.pop_back(), s.row.pop_back();
+        break;
+      case 2:
+        v.maybe = to == 0 ? std::nullopt : std::optional(at(to));
+        s.maybe = to;
+        break;
+      case 3:
+        if (to == 0)
+          v.either = std::uint64_t{7};
+        else
+          v.either = at(to);
+        s.either = to;
+        break;
+      case 4:
+        v.scratch = at(to);
+        s.scratch = to;
+        break;
+      default: {
+        const std::size_t e = random_.below(3);
+        v.edges[e] = at(to);
+        s.edges[e] = to;
+      }
+    }
+  }
+  // Moves a reference: what it led to is to be found elsewhere now.
+  void move(std::uint64_t from, std::uint64_t to) {
+    shadow& f = now_.all.at(from);
+    const std::size_t e = random_.below(3), there = random_.below(3);
+    at(to)->edges[there] = at(f.edges[e]);
+    now_.all.at(to).edges[there] = f.edges[e];
+    at(from)->edges[e] = nullptr;
+    f.edges[e] = 0;
+  }
+  void change() {
+    const shadows before = now_;
+    const auto handles_before = handles_;
+    const bool aborts = random_.one_in(4);
+    transaction tx = store_->begin();
+    std::uint64_t steps = 1 + random_.below(8);
+    for (; steps != 0; --steps) {
+      std::set<std::uint64_t> ids = live();
+      if (aborts)  // an abort puts persistent objects back, and no others
+        std::erase_if(ids, [&](std::uint64_t id) { return !store_->is_persistent(at(id)); });
+      const std::uint64_t a = some(ids), b = some(ids);
+      switch (random_.below(10)) {
+        case 0:
+          if (const std::uint64_t made = make(); a != 0) set(a, made), handles_.emplace(made, at(made));
+          break;
+        case 1:
+          if (b != 0) graph_->entries.push_back(at(b)), now_.entries.push_back(b);
+          break;
+        case 2:
+          if (!now_.entries.empty()) graph_->entries.pop_back(), now_.entries.pop_back();
+          break;
+        case 3:
+          graph_->words->set(at(b));
+          now_.words = b;
+          break;
+        case 4:
+          if (b != 0) handles_.emplace(b, at(b));
+          break;
+        case 5:
+          if (!handles_.empty()) handles_.erase(handles_.begin());
+          break;
+        case 6:
+        case 7:
+          if (a != 0) move(a, b);
+          break;
+        case 8: destroy(ids, a, b); break;
+        default:
+          if (a != 0) set(a, random_.one_in(4) ? 0 : b);
+      }
+    }
+    if (aborts) {
+      tx.abort();
+      now_ = before;
+      handles_ = handles_before;
+      return;
+    }
+    tx.commit(commit_mode::lazy);
+    if (random_.one_in(3)) make_transient();
+  }
+  // Something that only the program has, which refers to what it may be the only one to refer to.
+  void make_transient() {
+    const std::set<std::uint64_t> ids = live();
+    const std::uint64_t made = make(), to = some(ids);
+    at(made)->edges[0] = at(to);
+    now_.all[made].edges[0] = to;
+    handles_.emplace(made, at(made));
+  }
+  // `a`, to which only the program refers, ends, and `b` gets what it had.
+  void destroy(const std::set<std::uint64_t>& ids, std::uint64_t a, std::uint64_t b) {
+    if (a == 0 || b == a) return;
+    std::uint64_t references = now_.words == a;
+    for (const std::uint64_t e : now_.entries) references += e == a;
+    for (const std::uint64_t id : live()) {
+      const shadow& s = now_.all.at(id);
+      for (const std::uint64_t e : s.edges) references += e == a;
+      for (const std::uint64_t e : s.row) references += e == a;
+      for (const std::uint64_t to : {s.maybe, s.either, s.scratch}) references += to == a;
+    }
+    if (references != 0) return;
+    const std::uint64_t to = now_.all.at(a).edges[0];
+    at(b)->edges[0] = at(to);
+    now_.all.at(b).edges[0] = to;
+    handles_.erase(a);
+    store_->destroy(at(a));
+    ++destroyed_;
+    (void)ids;
+  }
+
+  random_source random_;
+  sim::disk disk_;
+  rvm::thresholds limits_;
+  store_options how_;
+  std::unique_ptr<store> store_;
+  vertices* graph_ = nullptr;
+  shadows now_;
+  std::map<std::uint64_t, vertex*> at_;
+  std::map<std::uint64_t, handle<vertex>> handles_;
+  std::uint64_t ids_ = 0, beside_ = 0, destroyed_ = 0, collected_ = 0;
+};
+
+// [heap.collection.snapshot]
+TEST(collector_model, nothing_is_lost_whatever_changes_meanwhile) {
+  const std::uint64_t seeds = scaled(150);
+  std::uint64_t beside = 0, destroyed = 0, collected = 0;
+  for (std::uint64_t seed = 1; seed <= seeds && !::testing::Test::HasFailure(); ++seed) {
+    changing_graph graph(seed);
+    SCOPED_TRACE("seed " + std::to_string(seed) + ": " + graph.configuration());
+    graph.run();
+    beside += graph.changes_beside();
+    destroyed += graph.destroyed();
+    collected += graph.collected();
+  }
+  EXPECT_GT(beside, 10 * seeds);
+  EXPECT_GT(destroyed, seeds / 10);
+  EXPECT_GT(collected, seeds);
+}
+
+}  // namespace

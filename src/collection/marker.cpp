@@ -196,10 +196,6 @@ void marker::follow_object(address object) {
     if (d.of->map->find_persistent(at) == at) return mark_targets_of(*d.of, at);
 }
 
-void marker::warm() const {
-  for (const address object : grey_.next()) (void)*reinterpret_cast<const volatile std::byte*>(object);
-}
-
 void marker::refuse(address from, std::uint64_t offset, stored_address to) const {
   throw error(errc::damaged,
               store_.directory() + ": " +

@@ -32,10 +32,10 @@ class grey_objects {
   void push(std::size_t database, address object);
   // 0: there is none.
   [[nodiscard]] address pop();
-  // Some of those that come next.
-  [[nodiscard]] std::span<const address> next() const {
-    constexpr std::size_t some = 32;
-    return {objects_ + used_ - std::min(used_, some), std::min(used_, some)};
+  // The last ones, which come next.
+  [[nodiscard]] std::span<const address> last(std::size_t most) const {
+    const std::size_t some = std::min(used_, most);
+    return {objects_ + used_ - some, some};
   }
   [[nodiscard]] bool empty() const { return used_ == 0 && !has_rest_; }
 
@@ -68,8 +68,9 @@ class marker {
 
   // Follows the references of so many objects that are marked. Returns whether there are more.
   bool follow(std::uint64_t most);
-  // Reads some memory that follow() will need next, so that it need not wait for a disk.
-  void warm() const;
+  // Some of the objects that follow() will look at next. Who reads a byte of each before spares it to wait for a disk.
+  static constexpr std::size_t most_next = 32;
+  [[nodiscard]] std::span<const address> next() const { return grey_.last(most_next); }
 
   // The granules of a block where objects start that are marked. What was not there when marking began counts as marked.
   [[nodiscard]] start_bits marked_in(const database_state& in, std::uint64_t block) const;

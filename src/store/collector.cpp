@@ -2,6 +2,7 @@
 #include "store/collector.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <vector>
 
@@ -180,15 +181,19 @@ void collector::begin_cycle(cycle& in, program_roots which) {
 
 void collector::mark(cycle& in, const collection_options& how) {
   const std::uint64_t slice = std::max<std::uint64_t>(of_.how.tune.marked_at_once, 1);
+  std::array<address, marker::most_next> next{};
+  std::size_t coming = 0;
   const auto follow_all = [&] {
     for (bool more = true; more;) {
       if (how.on_progress) how.on_progress({"marking", in.marks->marked(), 0});
       require_going_on();
       while (at_gate_ != 0) std::this_thread::yield();
-      in.marks->warm();
-      const gate_lock gate(gate_);
       const os::unsynchronized_reads racing;
+      for (const address object : std::span(next).first(coming))  // while nobody waits
+        (void)*reinterpret_cast<const volatile std::byte*>(object);
+      const gate_lock gate(gate_);
       more = in.marks->follow(slice);
+      coming = std::ranges::copy(in.marks->next(), next.begin()).out - next.begin();
     }
   };
   {

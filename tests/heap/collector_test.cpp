@@ -1,6 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
 // Garbage collection of open stores: what goes and what stays, misuse, many threads, collections by themselves.
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <exception>
@@ -275,10 +276,10 @@ void change_beside_collections(store& in, program_roots roots) {
       }
     });
   std::uint64_t garbage = 0;
-  for (std::uint64_t cycles = 0; cycles < rvm::testing::scaled(12); ++cycles) {
-    allowed += 1'500;
+  for (std::uint64_t cycles = std::max<std::uint64_t>(4, rvm::testing::scaled(12)); cycles != 0; --cycles) {
+    allowed += 800;
+    while (rounds + 400 < allowed) std::this_thread::yield();
     garbage += in.collect({.roots = roots}).garbage;
-    while (rounds < allowed) std::this_thread::yield();
   }
   is_over = true;
   for (std::thread& each : all) each.join();

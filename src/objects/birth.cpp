@@ -448,7 +448,6 @@ void birth::committed(const address_set& retired, const std::vector<std::uint64_
   for (transient_block* y : changed) y->touched = false;
   for (transient_block* y : promoted_) {
     assert(y->promoted.is_within(y->starts));
-    if (new_ != nullptr) new_->set_block(y->first, y->promoted);
     for (std::size_t n = 0; n < start_bits::words; ++n) y->starts.word(n) &= ~y->promoted.word(n);
     y->promoted = {};
     y->has_promoted = false;

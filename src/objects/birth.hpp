@@ -106,7 +106,7 @@ class birth {
   }
   // The lanes in which threads make objects. Called in with_lock().
   [[nodiscard]] unsigned lanes() const noexcept { return static_cast<unsigned>(std::popcount(used_lanes_.load())); }
-  // From now on, what is made or becomes persistent is noted in `where`; nullptr: no more. Called in with_lock().
+  // From now on, what is made is noted in `where`; nullptr: no more. Called in with_lock().
   void note_new(granule_bits* where) { new_ = where; }
   // Takes back transient objects of the block, of which no thread uses any. `kept` says which must stay, while nobody makes
   // any. Returns the number of objects and their bytes.

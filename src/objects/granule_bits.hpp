@@ -51,10 +51,6 @@ class granule_bits {
     const std::uint64_t bit = (object - home_) / granule;
     if (bit < granules_) words_[bit / 64] &= ~(std::uint64_t{1} << (bit % 64));
   }
-  void set_block(std::uint64_t block, const start_bits& those) {
-    if (block * granules_in_block >= granules_) return;
-    for (std::size_t n = 0; n < start_bits::words; ++n) words_[block * start_bits::words + n] |= those.word(n);
-  }
   // Adds those of a block; all, if nothing is said of it.
   void add_block_to(std::uint64_t block, start_bits& to) const {
     const bool is_covered = block * granules_in_block < granules_;

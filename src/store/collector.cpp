@@ -25,6 +25,26 @@ double seconds_since(clock::time_point began) { return std::chrono::duration<dou
 
 }  // namespace
 
+namespace {
+
+// No transaction is open.
+class exclusive_access {
+ public:
+  explicit exclusive_access(access_lock& of) : of_(of) {
+    if (of_.is_writer())
+      throw error(errc::bad_transaction, "a callback of a collection has left a transaction open: end it there");
+    of_.lock_exclusive();
+  }
+  ~exclusive_access() { of_.unlock_exclusive(); }
+  exclusive_access(const exclusive_access&) = delete;
+  exclusive_access& operator=(const exclusive_access&) = delete;
+
+ private:
+  access_lock& of_;
+};
+
+}  // namespace
+
 struct collector::cycle {
   clock::time_point began = clock::now();
   std::optional<root_snapshot> roots;
@@ -159,9 +179,7 @@ collect_report collector::run_cycle(const collection_options& how) {
 }
 
 void collector::begin_cycle(cycle& in, program_roots which) {
-  of_.access.lock_exclusive();
-  const std::unique_ptr<access_lock, void (*)(access_lock*)> unlock(&of_.access,
-                                                                    [](access_lock* l) { l->unlock_exclusive(); });
+  const exclusive_access between(of_.access);
   of_.use();
   of_.databases->with_births_locked([&] {
     in.marks.emplace(*of_.databases, marker::if_nothing::ignore);
@@ -206,8 +224,12 @@ void collector::mark(cycle& in, const collection_options& how) {
     const gate_lock gate(gate_);
     in.marks->mark_roots(*in.roots);
   }
+  // What an open transaction has written, the marker may have seen: nobody has said yet what was there before. So marking ends
+  // between two transactions.
   for (;;) {
     follow_all();
+    if (how.on_progress) how.on_progress({"marking", in.marks->marked(), in.marks->marked()});
+    const exclusive_access between(of_.access);
     const gate_lock gate(gate_);
     if (is_broken_)
       throw error(errc::not_stopped, of_.directory +

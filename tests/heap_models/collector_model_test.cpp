@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -110,6 +112,7 @@ class changing_graph {
   void reopen() {
     expect_sound(*store_);
     handles_.clear();
+    handles_before_.clear();
     for (auto& [id, s] : now_.all) s.scratch = 0;
     store_.reset();
     open();
@@ -125,15 +128,22 @@ class changing_graph {
     }
   }
 
+  // Transactions are the collector's thread's. While it marks, they go on over several of its steps.
   std::uint64_t collect(bool beside) {
-    std::uint64_t left = beside ? 40 : 0;
+    std::uint64_t left = beside ? 80 : 0;
     const collect_report report = store_->collect({.roots = program_roots::handles,
                                                    .objects_at_once = 1 + random_.below(60),
-                                                   .on_progress = [&](const rvm::progress&) {
+                                                   .on_progress = [&](const rvm::progress& p) {
+                                                     const bool is_marking =
+                                                         p.phase == std::string_view("marking") && p.done != p.total;
+                                                     if (open_ && (!is_marking || left == 0)) end_change();
                                                      if (left == 0 || !random_.one_in(2)) return;
                                                      --left;
                                                      ++beside_;
-                                                     change();
+                                                     if (!is_marking) return change();
+                                                     if (!open_) begin_change();
+                                                     step();
+                                                     if (random_.one_in(4)) end_change();
                                                    }});
     collected_ += report.garbage + report.transient_garbage;
     expect_invariants(*store_);
@@ -237,53 +247,60 @@ class changing_graph {
     f.edges[e] = 0;
   }
   void change() {
-    const shadows before = now_;
-    const auto handles_before = handles_;
-    const bool aborts = random_.one_in(4);
-    transaction tx = store_->begin();
-    std::uint64_t steps = 1 + random_.below(8);
-    for (; steps != 0; --steps) {
-      std::set<std::uint64_t> ids = live();
-      if (aborts)  // an abort puts persistent objects back, and no others
-        std::erase_if(ids, [&](std::uint64_t id) { return !store_->is_persistent(at(id)); });
-      const std::uint64_t a = some(ids), b = some(ids);
-      switch (random_.below(10)) {
-        case 0:
-          if (const std::uint64_t made = make(); a != 0) set(a, made), handles_.emplace(made, at(made));
-          break;
-        case 1:
-          if (b != 0) graph_->entries.push_back(at(b)), now_.entries.push_back(b);
-          break;
-        case 2:
-          if (!now_.entries.empty()) graph_->entries.pop_back(), now_.entries.pop_back();
-          break;
-        case 3:
-          graph_->words->set(at(b));
-          now_.words = b;
-          break;
-        case 4:
-          if (b != 0) handles_.emplace(b, at(b));
-          break;
-        case 5:
-          if (!handles_.empty()) handles_.erase(handles_.begin());
-          break;
-        case 6:
-        case 7:
-          if (a != 0) move(a, b);
-          break;
-        case 8: destroy(ids, a, b); break;
-        default:
-          if (a != 0) set(a, random_.one_in(4) ? 0 : b);
-      }
+    begin_change();
+    for (std::uint64_t steps = 1 + random_.below(8); steps != 0; --steps) step();
+    end_change();
+  }
+  void begin_change() {
+    before_ = now_;
+    handles_before_ = handles_;
+    aborts_ = random_.one_in(4);
+    open_ = store_->begin();
+  }
+  void step() {
+    std::set<std::uint64_t> ids = live();
+    if (aborts_)  // an abort puts persistent objects back, and no others
+      std::erase_if(ids, [&](std::uint64_t id) { return !store_->is_persistent(at(id)); });
+    const std::uint64_t a = some(ids), b = some(ids);
+    switch (random_.below(10)) {
+      case 0:
+        if (const std::uint64_t made = make(); a != 0) set(a, made), handles_.emplace(made, at(made));
+        break;
+      case 1:
+        if (b != 0) graph_->entries.push_back(at(b)), now_.entries.push_back(b);
+        break;
+      case 2:
+        if (!now_.entries.empty()) graph_->entries.pop_back(), now_.entries.pop_back();
+        break;
+      case 3:
+        graph_->words->set(at(b));
+        now_.words = b;
+        break;
+      case 4:
+        if (b != 0) handles_.emplace(b, at(b));
+        break;
+      case 5:
+        if (!handles_.empty()) handles_.erase(handles_.begin());
+        break;
+      case 6:
+      case 7:
+        if (a != 0) move(a, b);
+        break;
+      case 8: destroy(a, b); break;
+      default:
+        if (a != 0) set(a, random_.one_in(4) ? 0 : b);
     }
-    if (aborts) {
-      tx.abort();
-      now_ = before;
-      handles_ = handles_before;
-      return;
+  }
+  void end_change() {
+    if (aborts_) {
+      open_->abort();
+      now_ = before_;
+      handles_ = handles_before_;
+    } else {
+      open_->commit(commit_mode::lazy);
     }
-    tx.commit(commit_mode::lazy);
-    if (random_.one_in(3)) make_transient();
+    open_.reset();
+    if (!aborts_ && random_.one_in(3)) make_transient();
   }
   // Something that only the program has, which refers to what it may be the only one to refer to.
   void make_transient() {
@@ -294,7 +311,7 @@ class changing_graph {
     handles_.emplace(made, at(made));
   }
   // `a`, to which only the program refers, ends, and `b` gets what it had.
-  void destroy(const std::set<std::uint64_t>& ids, std::uint64_t a, std::uint64_t b) {
+  void destroy(std::uint64_t a, std::uint64_t b) {
     if (a == 0 || b == a) return;
     std::uint64_t references = now_.words == a;
     for (const std::uint64_t e : now_.entries) references += e == a;
@@ -311,7 +328,6 @@ class changing_graph {
     handles_.erase(a);
     store_->destroy(at(a));
     ++destroyed_;
-    (void)ids;
   }
 
   random_source random_;
@@ -320,9 +336,11 @@ class changing_graph {
   store_options how_;
   std::unique_ptr<store> store_;
   vertices* graph_ = nullptr;
-  shadows now_;
+  shadows now_, before_;
   std::map<std::uint64_t, vertex*> at_;
-  std::map<std::uint64_t, handle<vertex>> handles_;
+  std::map<std::uint64_t, handle<vertex>> handles_, handles_before_;
+  std::optional<transaction> open_;
+  bool aborts_ = false;
   std::uint64_t ids_ = 0, beside_ = 0, destroyed_ = 0, collected_ = 0;
 };
 

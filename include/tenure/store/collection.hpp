@@ -28,7 +28,9 @@ struct collection_options {
   program_roots roots = program_roots::all_memory;
   std::uint64_t objects_at_once =
       4096;  // that a transaction destroys, at most; at least 1. Fewer if that takes over 1 ms
-  rvm::progress_callback on_progress = {};  // phases "marking", "sweeping"; called by the collector's thread
+  // Phases "marking", "sweeping"; called by the collector's thread. It may use the store, but must end its transactions; in the
+  // end of marking, when done == total, the collector waits until no transaction is open.
+  rvm::progress_callback on_progress = {};
 };
 
 // What a collection has found, or done.

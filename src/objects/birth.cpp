@@ -34,6 +34,7 @@ birth::birth(block_map& map, rvm::region& region, const store_tuning& tune, grow
   // Nor are objects made in the first blocks of a headed zone.
   if (unused_from_ % blocks_in_zone < bookkeeping_blocks)
     unused_from_ = unused_from_ / blocks_in_zone * blocks_in_zone + bookkeeping_blocks;
+  for (std::uint8_t n = 0; n < most_lanes; ++n) lanes_[n].number = lanes_[n].in.lane = n + 1;
 }
 
 birth::~birth() {
@@ -44,8 +45,13 @@ birth::~birth() {
 }
 
 birth::counts birth::made() const {
-  const std::scoped_lock lock(mutex_);
-  return made_;
+  const std::scoped_lock lock(whole_);
+  counts all = made_;
+  for (const lane& each : lanes_) {
+    all.objects += each.made.objects;
+    all.bytes += each.made.bytes;
+  }
+  return all;
 }
 
 // The segment grows, and pages are opened, without the lock: a commit takes the lock while it keeps other threads from
@@ -56,45 +62,71 @@ address birth::make(const new_object& what, maker who) {
   if (size > map_.capacity() / 2 || alignment > block_size / 2)
     throw error(errc::out_of_memory, "an object of " + std::to_string(size) + " bytes, aligned to " +
                                          std::to_string(alignment) + ", is too large for this database");
-  std::unique_lock lock(mutex_);
+  lane* own = nullptr;
+  if (who == maker::other && used_lanes_.load(std::memory_order_relaxed) != 0) {
+    own = lane_of_this_thread(if_none::leave);
+    if (own != nullptr)
+      if (const address at = make_in_lane(*own, what); at != 0) return at;
+  }
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) {
+    lock.lock();
+    if (who == maker::other) own = lane_of_this_thread(if_none::give);
+  }
   const bool mine = who == maker::writer && in_transaction_;
   const bool is_small = size + alignment <= largest_small;
-  area& in = mine ? transaction_area_ : other_area_;
   object_class* of = find_class(what, mine);
+  if (of == nullptr) own = nullptr;
+  std::unique_lock<std::mutex> beside;
+  if (own != nullptr) {
+    beside = std::unique_lock(own->mutex);
+    if (what.type >= own->last_class.size()) own->last_class.resize(what.type + 1);
+  }
+  area* in = mine ? &transaction_area_ : own != nullptr ? &own->in : &other_area_;
   const auto try_allocate = [&] {
     if (of != nullptr) {
-      const address typed = try_allocate_typed(in, *of, mine);
-      if (typed != 0 || !is_headed_ahead(in)) return typed;
+      cursor& at = mine ? of->transaction : of->others[in->lane];
+      const address typed = try_allocate_typed(*in, *of, at, mine);
+      if (typed != 0 || !is_headed_ahead(*in)) return typed;
       of = nullptr;
+      if (own != nullptr) in = &other_area_;
     }
-    return try_allocate_small(in, size, alignment, mine);
+    return try_allocate_small(*in, size, alignment, mine);
+  };
+  const auto unlock = [&] {
+    if (own != nullptr) beside.unlock();
+    lock.unlock();
+  };
+  const auto lock_again = [&] {
+    lock.lock();
+    if (own != nullptr) beside.lock();
   };
   address at = is_small ? try_allocate() : 0;
   while (at == 0) {
     const std::uint64_t blocks = (up(header_bytes(size), alignment) + size + block_size - 1) / block_size;
     in_hand_.reserve(in_hand_.size() + 1);
-    run got = is_small ? take_blocks(1, in.wanted) : take_blocks(blocks, blocks);
+    run got = is_small ? take_blocks(1, in->wanted) : take_blocks(blocks, blocks);
     got.lacks_space = spaceless_.intersects(got.first, got.first + got.blocks);
     in_hand_.push_back(got);
-    lock.unlock();
+    unlock();
     try {
       open(got);
     } catch (...) {
-      lock.lock();
+      lock_again();
       std::erase_if(in_hand_, [&](const run& r) { return r.first == got.first; });
       give_back(got);
       throw;
     }
-    lock.lock();
+    lock_again();
     std::erase_if(in_hand_, [&](const run& r) { return r.first == got.first; });
     if (got.lacks_space) {
       spaceless_.remove(got.first, got.first + got.blocks);
       trimmed_.remove(got.first, got.first + got.blocks);
     }
     if (is_small) {
-      if (in.spare.blocks != 0) give_back(in.spare);  // another thread was as fast
-      in.spare = got;
-      in.wanted = std::min(2 * in.wanted, std::max<std::uint64_t>(tune_.most_blocks, 1));
+      if (in->spare.blocks != 0) give_back(in->spare);  // another thread was as fast
+      in->spare = got;
+      in->wanted = std::min(2 * in->wanted, std::max<std::uint64_t>(tune_.most_blocks, 1));
       at = try_allocate();
     } else {
       at = allocate_large(got, size, alignment, mine);
@@ -105,7 +137,10 @@ address birth::make(const new_object& what, maker who) {
   made_.bytes += size;
   if (new_ != nullptr) [[unlikely]]
     new_->set(at);
-  if (of != nullptr) return at;
+  if (of != nullptr) {
+    if (own != nullptr) own->last_class[what.type] = of;
+    return at;
+  }
   if (size >= huge_size) std::memcpy(reinterpret_cast<void*>(at - 16), &size, sizeof size);
   *reinterpret_cast<object_header*>(at - sizeof(object_header)) = {
       what.type, size >= huge_size ? huge_size : static_cast<std::uint32_t>(size)};
@@ -159,6 +194,7 @@ void birth::touch(transient_block& y) {
 }
 
 void birth::share(transient_block& y) {
+  if (y.is_shared) return;  // and not quiet: a thread with the lock of its lane only changes nothing here
   if (y.is_quiet) map_.set_quiet(y, false);
   y.is_shared = true;
 }
@@ -311,44 +347,6 @@ void birth::give_back(std::uint64_t first, std::uint64_t blocks) {
   free_.add(first, blocks);
 }
 
-std::vector<free_runs::run> birth::take_for_trim(std::uint64_t from) {
-  constexpr std::size_t most_runs = 24;           // a segment's header can note 28
-  constexpr std::uint64_t most_blocks = 1 << 15;  // 1 GiB
-  const std::scoped_lock lock(mutex_);
-  while (scan_from_ < scan_end_) scan_old_blocks();
-  std::vector<free_runs::run> taken;
-  std::uint64_t blocks = 0;
-  free_.for_each([&](std::uint64_t first, std::uint64_t length) {
-    // The zones of an object that lay over several are free to their ends, but the segment ends before.
-    const std::uint64_t end = std::min(first + length, region_.size() / block_size);
-    for (std::uint64_t at = std::max(first, from); at < end;) {
-      const std::uint64_t next = trimmed_.end_of_run(at, end);
-      if (!trimmed_.contains(at) && taken.size() < most_runs && blocks < most_blocks) {
-        taken.push_back({at, std::min(next - at, most_blocks - blocks)});
-        blocks += taken.back().blocks;
-      }
-      at = next;
-    }
-  });
-  for (const auto& [first, length] : taken) {
-    free_.take_at(first, length);
-    in_hand_.push_back({first, length});
-  }
-  return taken;
-}
-
-void birth::trimmed(std::span<const free_runs::run> runs, bool is_done) {
-  const std::scoped_lock lock(mutex_);
-  for (const auto& [first, length] : runs) {
-    std::erase_if(in_hand_, [first = first](const run& r) { return r.first == first; });
-    if (is_done) {
-      spaceless_.add(first, first + length);
-      trimmed_.add(first, first + length);
-    }
-    free_.add(first, length);
-  }
-}
-
 void birth::scan_old_blocks() {
   const std::uint64_t stop = std::min(scan_end_, scan_from_ + std::max<std::uint64_t>(tune_.old_blocks_at_once, 1));
   for (; scan_from_ < stop; ++scan_from_) {
@@ -375,30 +373,6 @@ void birth::offer(std::uint64_t block) {
   }
 }
 
-void birth::discard(address object) {
-  const std::scoped_lock lock(mutex_);
-  forget(object);
-}
-
-bool birth::discard_transient(address at) {
-  const std::scoped_lock lock(mutex_);
-  const found_object found = map_.find_start(at);
-  if (!found || found.is_persistent) return false;
-  forget(found.at);
-  return true;
-}
-
-void birth::forget(address object) {
-  transient_block* const y = map_.find_transient_block(map_.block_of(object));
-  assert(y != nullptr);
-  const std::uint64_t bit = (object - map_.start_of(y->first)) / granule;
-  assert(y->starts.test(bit));
-  y->starts.reset(bit);
-  if (y->touched) y->starts_at_begin.reset(bit);  // an abort does not bring the object back
-  share(*y);
-  release_if_empty(*y);
-}
-
 // [heap.transient.shared]: the tracker asks which bytes of a page are recoverable. Transient objects may have left
 // other bytes beside persistent ones since the tracker compared the page last. Then the block counts as one with
 // transient objects until the page was compared again.
@@ -406,6 +380,7 @@ bool birth::release_if_empty(transient_block& y) {
   if (!y.starts.empty() || y.touched || y.is_emptied || y.cursors != 0) return false;
   for (const area* in : {&transaction_area_, &other_area_})
     if (&y == in->within || &y == in->typed) return false;
+  if (y.lane != 0 && &y == lanes_[y.lane - 1].in.typed) return false;
   if (y.is_shared && map_.holds_persistent(y.first)) {
     y.is_emptied = true;
     emptied_.push_back(&y);
@@ -429,7 +404,7 @@ void birth::drop(transient_block& y) {
 
 // The tracker has just compared the open pages.
 void birth::begin() {
-  const std::scoped_lock lock(mutex_);
+  const std::scoped_lock lock(whole_);
   assert(!in_transaction_ && touched_.empty());
   in_transaction_ = true;
   area_at_begin_ = transaction_area_;
@@ -437,7 +412,7 @@ void birth::begin() {
 }
 
 void birth::abort() {
-  const std::scoped_lock lock(mutex_);
+  const std::scoped_lock lock(whole_);
   in_transaction_ = false;
   // Gives back everything that the transaction has taken. The area returns to the block that it had at begin(), and the
   // memory behind that position is no longer zero. Each block that the area has had since begin() is either the
@@ -465,7 +440,7 @@ void birth::abort() {
 }
 
 void birth::committed(const address_set& retired, const std::vector<std::uint64_t>& freed) {
-  const std::scoped_lock lock(mutex_);
+  const std::scoped_lock lock(whole_);
   in_transaction_ = false;
   area_at_begin_ = {};
   keep_cursors();
@@ -502,39 +477,6 @@ void birth::forget_promoted() {
     y->has_promoted = false;
   }
   promoted_.clear();
-}
-
-void birth::for_each_transient(const std::function<void(address)>& f) const {
-  const std::scoped_lock lock(mutex_);
-  for (const transient_block* y : all_)
-    y->starts.for_each([&](std::uint64_t g) { f(object_of_bit(map_.start_of(y->first), y->pages, g)); });
-}
-
-std::vector<std::uint64_t> birth::transient_blocks() const {
-  const std::scoped_lock lock(mutex_);
-  std::vector<std::uint64_t> found;
-  for (const transient_block* y : all_)
-    if (!y->starts.empty()) found.push_back(y->first);
-  return found;
-}
-
-birth::counts birth::discard_garbage(std::uint64_t block, const std::function<start_bits()>& kept) {
-  const std::scoped_lock lock(mutex_);
-  counts gone;
-  const transient_block* const y = map_.find_transient_block(block);
-  if (y == nullptr) return gone;
-  const start_bits stay = kept();
-  address_list<address> objects;
-  y->starts.for_each([&](std::uint64_t g) {
-    if (stay.test(g)) return;
-    const address object = object_of_bit(map_.start_of(y->first), y->pages, g);
-    const object_facts facts = map_.transient_facts(*y, object);
-    objects.push_back(object);
-    gone.bytes += facts.end - facts.begin;
-  });
-  for (const address object : objects) forget(object);  // the last one may take the block with it
-  gone.objects = objects.size();
-  return gone;
 }
 
 }  // namespace tenure::heap

@@ -13,6 +13,9 @@
 // block, in the order in which they were needed: what is made together lies together.
 #pragma once
 
+#include <array>
+#include <atomic>
+#include <bit>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -98,9 +101,11 @@ class birth {
   // Runs f while no thread makes or takes back objects.
   template <class F>
   void with_lock(F&& f) {
-    const std::scoped_lock lock(mutex_);
+    const std::scoped_lock lock(whole_);
     f();
   }
+  // The lanes in which threads make objects. Called in with_lock().
+  [[nodiscard]] unsigned lanes() const noexcept { return static_cast<unsigned>(std::popcount(used_lanes_.load())); }
   // From now on, what is made is noted in `where`; nullptr: no more. Called in with_lock().
   void note_new(granule_bits* where) { new_ = where; }
   // Takes back transient objects of the block, of which no thread uses any. `kept` says which must stay, while nobody makes
@@ -128,6 +133,7 @@ class birth {
     bool zeroed = false;       // never used
     bool lacks_space = false;  // perhaps
   };
+  static constexpr std::uint8_t most_lanes = 8;
   struct area {
     // The block for objects with headers.
     address next = 0, limit = 0;                     // free memory in it, or in a hole of it
@@ -138,12 +144,15 @@ class birth {
     transient_block* typed = nullptr;
     std::size_t next_page = 0;
     bool typed_is_zeroed = false;
+    std::uint8_t lane = 0;  // it belongs to
     // Blocks to be used next. Their memory is there.
     run ahead, spare;
     std::uint64_t wanted = 4;  // number of blocks to take next time
   };
-  // Where the next objects of one type and size are made: the free slots of a typed page.
-  struct cursor {
+  static constexpr std::size_t cache_line = 64;  // bytes
+  // Where the next objects of one type and size are made: the free slots of a typed page. Each in a cache line of its own:
+  // threads change those of their lanes at the same time.
+  struct alignas(cache_line) cursor {
     address next = 0, limit = 0;
     transient_block* within = nullptr;
     bool is_zeroed = false;
@@ -153,13 +162,40 @@ class birth {
   struct object_class {
     page_word word;
     std::uint64_t with_headers = 0;  // bytes of those that were made before there was a page
-    cursor transaction, other;
+    cursor transaction;
+    std::array<cursor, most_lanes + 1> others;  // by lane; 0: without one
     // Set if the open transaction uses the class: what it was before.
     bool is_used = false;
     cursor at_begin;
     std::uint64_t with_headers_at_begin = 0;
     std::set<address> sparse_pages;  // may be worth filling again
   };
+
+  // Threads that meet at the lock of births make objects in lanes from then on (birth_lanes.cpp).
+  struct alignas(cache_line) lane {
+    std::mutex mutex;
+    std::uint8_t number = 0;                // from 1 on
+    area in;                                // typed pages only
+    std::vector<object_class*> last_class;  // of each type: that of which the lane has made objects last
+    counts made;
+  };
+  // Locks the births and all lanes. Lockable.
+  class whole_lock {
+   public:
+    explicit whole_lock(const birth& of) : of_(of) {}
+    void lock();
+    void unlock();
+
+   private:
+    const birth& of_;
+  };
+  // The lane of the calling thread; nullptr: it has none. `when`: whether it gets one.
+  enum class if_none { leave, give };
+  [[nodiscard]] lane* lane_of_this_thread(if_none when);
+  // With the lane's lock only. Returns 0 if the lane has no slot for it.
+  [[nodiscard]] address make_in_lane(lane& in, const new_object& what);
+  // The lock of the lane in whose block the address lies, if there is one. With the lock of births.
+  [[nodiscard]] std::unique_lock<std::mutex> lock_lane_of(address at) const;
 
   // Called with the lock held. They return 0 if there is no room.
   address try_allocate_small(area& in, std::uint64_t size, std::uint64_t alignment, bool inside);
@@ -176,12 +212,13 @@ class birth {
   // typed_birth.cpp
   object_class* find_class(const new_object& what, bool inside);
   object_class& class_of(page_word word);
-  address try_allocate_typed(area& in, object_class& of, bool inside);
+  address try_allocate_typed(area& in, object_class& of, cursor& at, bool inside);
+  address take_slot(const object_class& of, cursor& at, bool inside);
   void skip_taken(const object_class& of, cursor& at) const;
   void note_use(object_class& of);
-  bool next_page(area& in, object_class& of, bool inside);
+  bool next_page(area& in, object_class& of, cursor& at, bool inside);
   bool take_sparse_page(object_class& of);
-  bool take_page(area& in, object_class& of, bool inside);
+  bool take_page(area& in, object_class& of, cursor& at, bool inside);
   bool take_sparse_typed(area& in);
   void close_typed(area& in, bool inside);
   void enter(cursor& at, const cursor& where) noexcept;
@@ -221,6 +258,9 @@ class birth {
   const std::uint64_t worth_filling_;  // a block with at most this many granules in use is filled again
   grower grow_;
   mutable std::mutex mutex_;
+  mutable whole_lock whole_{*this};
+  mutable std::array<lane, most_lanes> lanes_;
+  std::atomic<std::uint32_t> used_lanes_{0};  // a bit for each; changed with the lock of births
   area transaction_area_, other_area_, area_at_begin_;
   bool in_transaction_ = false;
   std::vector<transient_block*> touched_, promoted_;

@@ -36,10 +36,13 @@ std::vector<std::string> birth::find_wrong_owners() const {
     take_unused({first, blocks, false}, "the free blocks");
   });
   for (const transient_block* y : all_) take(y->first, y->span, "those with transient objects");
-  for (const area* in : {&transaction_area_, &other_area_}) {
-    take_unused(in->ahead, "those to be used next");
-    take_unused(in->spare, "those to be used then");
-  }
+  const auto take_ahead_of = [&](const area& in) {
+    take_unused(in.ahead, "those to be used next");
+    take_unused(in.spare, "those to be used then");
+  };
+  take_ahead_of(transaction_area_);
+  take_ahead_of(other_area_);
+  for (const lane& each : lanes_) take_ahead_of(each.in);
   for (const run& r : in_hand_) take_unused(r, "those for which a thread gets memory");
   std::ranges::sort(all, {}, &owned::first);
   for (std::size_t n = 1; n < all.size(); ++n)
@@ -76,6 +79,7 @@ void birth::check() const {
   check_transient_blocks();
   check_area(transaction_area_);
   check_area(other_area_);
+  for (const lane& each : lanes_) check_area(each.in);
   check_classes();
 }
 
@@ -105,6 +109,7 @@ void birth::check_transient_blocks() const {
     bool is_used = y->touched || y->is_emptied || y->cursors != 0;
     for (const area* in : {&transaction_area_, &other_area_, &area_at_begin_})
       is_used = is_used || y == in->within || y == in->typed;
+    is_used = is_used || (y->lane != 0 && y == lanes_[y->lane - 1].in.typed);
     require_invariant(is_used || !y->starts.empty(), "a block without transient objects is given back");
   }
   require_invariant(touched == touched_.size(), "an abort knows all blocks that the transaction has touched");

@@ -134,6 +134,7 @@ struct transient_block {
   std::uint32_t cursors = 0;  // typed: places where the next objects of some type will be made
   bool touched = false;       // by the open transaction
   bool has_promoted = false;
+  std::uint8_t lane = 0;   // whose lock is held, beside that of births, while `starts` is changed; 0: none
   bool is_shared = false;  // threads other than the writer have had objects here
   bool is_emptied = false;
   bool is_reused = false;  // persistent objects may have lain where its objects lie

@@ -326,9 +326,11 @@ void stabilizer::open_zone(database_state& in, std::uint64_t zone) {
   write(in.map->kind_of_zone(zone)) = kind;
   // The zone's bookkeeping may have been in use before, or a large object may have covered it. What memory shows then is
   // not what the file has [heap.zone.covered].
+  // The first zone never becomes unused again, so its bookkeeping is new: to read all of it took a twelfth of the processor
+  // time in which a store is made.
   const bool is_covered = in.birth->has_covered(zone);
   constexpr std::size_t piece = 4 << 10;
-  for (std::uint64_t at = records_at; at < bookkeeping_size; at += piece) {
+  for (std::uint64_t at = zone == 0 ? bookkeeping_size : records_at; at < bookkeeping_size; at += piece) {
     auto* const bytes = reinterpret_cast<std::byte*>(in.map->zone_start(zone) + at);
     if (!is_covered && std::all_of(bytes, bytes + piece, [](std::byte b) { return b == std::byte{}; })) continue;
     declare_write(bytes, piece);

@@ -37,7 +37,7 @@ birth::object_class* birth::find_class(const new_object& what, bool inside) {
     of = &class_of(page_word(what.type, what.size, what.is_pointer_free));
   if (of->with_headers >= tune_.typed_from) return of;
   // Pages that are there already are used.
-  if (of->transaction.within != nullptr || of->other.within != nullptr || !of->sparse_pages.empty()) return of;
+  if (of->transaction.within != nullptr || of->others[0].within != nullptr || !of->sparse_pages.empty()) return of;
   if (inside) note_use(*of);
   of->with_headers += what.size;
   return nullptr;
@@ -52,15 +52,18 @@ void birth::note_use(object_class& of) {
   used_classes_.push_back(&of);
 }
 
-address birth::try_allocate_typed(area& in, object_class& of, bool inside) {
-  cursor& at = inside ? of.transaction : of.other;
-  const std::uint64_t stride = of.word.stride();
+address birth::try_allocate_typed(area& in, object_class& of, cursor& at, bool inside) {
   if (inside) note_use(of);
   skip_taken(of, at);
-  while (!has_room(at, stride)) {
-    if (!next_page(in, of, inside)) return 0;
+  while (!has_room(at, of.word.stride())) {
+    if (!next_page(in, of, at, inside)) return 0;
     skip_taken(of, at);
   }
+  return take_slot(of, at, inside);
+}
+
+address birth::take_slot(const object_class& of, cursor& at, bool inside) {
+  const std::uint64_t stride = of.word.stride();
   const address object = at.next;
   at.next += stride;
   if (!at.is_zeroed) std::memset(reinterpret_cast<void*>(object), 0, stride);
@@ -87,9 +90,9 @@ void birth::skip_taken(const object_class& of, cursor& at) const {
   }
 }
 
-bool birth::next_page(area& in, object_class& of, bool inside) {
-  leave(inside ? of.transaction : of.other);
-  return (inside && take_sparse_page(of)) || take_page(in, of, inside);
+bool birth::next_page(area& in, object_class& of, cursor& at, bool inside) {
+  leave(at);
+  return (inside && take_sparse_page(of)) || take_page(in, of, at, inside);
 }
 
 bool birth::is_worth_filling(const record_view& r, std::size_t page) const {
@@ -128,7 +131,7 @@ bool birth::is_headed_ahead(const area& in) const {
 }
 
 // The next page that has no type.
-bool birth::take_page(area& in, object_class& of, bool inside) {
+bool birth::take_page(area& in, object_class& of, cursor& at, bool inside) {
   for (;;) {
     while (in.typed != nullptr && in.next_page < pages_in_block) {
       const std::size_t n = in.next_page++;
@@ -143,7 +146,7 @@ bool birth::take_page(area& in, object_class& of, bool inside) {
       const address limit = page + of.word.slots() * of.word.stride();
       // A short rest is logged with the objects beside it.
       if (!in.typed_is_zeroed) std::memset(reinterpret_cast<void*>(limit), 0, page + typed_page_size - limit);
-      enter(inside ? of.transaction : of.other, {page, limit, &y, in.typed_is_zeroed, false});
+      enter(at, {page, limit, &y, in.typed_is_zeroed, false});
       return true;
     }
     close_typed(in, inside);
@@ -152,6 +155,7 @@ bool birth::take_page(area& in, object_class& of, bool inside) {
     if (is_headed_ahead(in) || !take_ahead(in, block)) return false;
     in.typed =
         &make_transient_block(block.first, 1, block_kind::typed, block.zeroed ? memory::never_used : memory::reused);
+    in.typed->lane = in.lane;
     in.typed_is_zeroed = block.zeroed;
     in.next_page = 0;
   }
@@ -218,7 +222,9 @@ void birth::check_classes() const {
   for (const auto& [key, of] : classes_) {
     require_invariant(key == (std::uint64_t{of->word.type()} << 12 | of->word.size()), "a class is found by its type");
     require_invariant(in_transaction_ || !of->is_used, "only a transaction uses classes");
-    for (const cursor* at : {&of->transaction, &of->other}) {
+    std::vector<const cursor*> places{&of->transaction};
+    for (const cursor& each : of->others) places.push_back(&each);
+    for (const cursor* at : places) {
       if (at->within == nullptr) continue;
       ++cursors[at->within];
       const transient_block& y = *at->within;

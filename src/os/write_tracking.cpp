@@ -87,9 +87,8 @@ void write_tracking::stop() noexcept {
   userfaultfd_ = pagemap_ = -1;
 }
 
-bool write_tracking::reset(std::byte* from, std::size_t length, std::vector<page_run>& written) {
-  if (length == 0) return true;
-  auto how = arguments(from, length, found_);
+bool write_tracking::reset(std::vector<page_run>& written) {
+  auto how = arguments(base_, length_, found_);
   how.flags = scan_resets_written | scan_needs_tracking;
   how.category_mask = how.return_mask = page_is_written;
   while (how.start < how.end) {
@@ -103,14 +102,9 @@ bool write_tracking::reset(std::byte* from, std::size_t length, std::vector<page
   return true;
 }
 
-bool write_tracking::collect(std::vector<page_run>& written, std::span<const page_run> passed_over) {
+bool write_tracking::collect(std::vector<page_run>& written) {
   std::vector<page_run> candidates;
-  std::byte* from = base_;
-  for (const page_run& run : passed_over) {
-    if (!reset(from, static_cast<std::size_t>(run.address - from), candidates)) return false;
-    from = run.address + run.length;
-  }
-  if (!reset(from, static_cast<std::size_t>(base_ + length_ - from), candidates)) return false;
+  if (!reset(candidates)) return false;
   // Pages that were read for the first time count as written, too. They are filtered out here. If the first scan did
   // that, it would look up the owner of every page in memory: 30 ns for each page instead of 2.
   for (const page_run& run : candidates) {

@@ -36,9 +36,8 @@ class write_tracking {
   [[nodiscard]] bool is_on() const noexcept { return userfaultfd_ >= 0; }
 
   // Adds the pages that were written since the last call to `written`, as runs in ascending order, if the process has
-  // its own copy of them. Pages of `passed_over`, also in ascending order, are skipped, and count as written the next
-  // time. Returns false if the kernel refuses what it allowed before; then nothing is known.
-  bool collect(std::vector<page_run>& written, std::span<const page_run> passed_over = {});
+  // its own copy of them. Returns false if the kernel refuses what it allowed before; then nothing is known.
+  bool collect(std::vector<page_run>& written);
 
   // The number of pages of the mapping that are in memory. Stops counting at `most`. ~0 if the kernel cannot tell.
   // Async-signal-safe.
@@ -47,7 +46,7 @@ class write_tracking {
  private:
   bool open_pagemap() noexcept;
   [[nodiscard]] int scan(pm_scan_arg& how) noexcept;
-  bool reset(std::byte* from, std::size_t length, std::vector<page_run>& written);
+  bool reset(std::vector<page_run>& written);
 
   int userfaultfd_ = -1, pagemap_ = -1;
   std::byte* base_ = nullptr;

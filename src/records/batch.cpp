@@ -118,7 +118,8 @@ std::unique_ptr<group_buffer> group_pool::take() {
     buffers.reserve(groups_in_slab);
     for (std::size_t i = groups_in_slab; i-- > 0;)
       buffers.push_back(std::make_unique<group_buffer>(slab.get(), nullptr));
-    slab->memory = static_cast<std::byte*>(os::map_anonymous_huge(slab_length_));
+    slab->memory = static_cast<std::byte*>(slabs_.empty() ? os::map_anonymous(nullptr, slab_length_)
+                                                          : os::map_anonymous_huge(slab_length_));
     os::exclude_from_fork(slab->memory, slab_length_);  // values that were logged are no pointers of the program
     for (std::size_t i = groups_in_slab; i-- > 0;)
       buffers[groups_in_slab - 1 - i]->bytes = slab->memory + i * group_length_;

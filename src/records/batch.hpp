@@ -67,8 +67,8 @@ struct group_buffer {
 };
 
 // A pool of buffers that are reused, so that a steady flow of commits touches no new memory. The buffers lie in slabs
-// of a few huge pages. When all buffers of a slab are free, the slab goes back to the kernel if the pool has more than
-// `kept` bytes. Thread-safe.
+// of a few huge pages; the first slab has ordinary ones, because small commits touch few of them. When all buffers of a
+// slab are free, the slab goes back to the kernel if the pool has more than `kept` bytes. Thread-safe.
 class group_pool {
  public:
   explicit group_pool(std::uint32_t group_length = max_group, std::size_t kept = 16 << 20);

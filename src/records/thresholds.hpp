@@ -39,12 +39,8 @@ struct thresholds {
 
   // --- Automatic tracking ---
   // A page that is written in one of a hundred transactions costs about the same whether it is open or closed.
-  std::uint32_t hot_within = 64;    // transactions: a page that is written twice within so many is hot
-  std::uint32_t hot_patience = 32;  // transactions that must leave a hot page alone until it is no longer hot
-  // The same where the region is open as a whole: a page that is not hot costs the kernel's note, about as much as two
-  // comparisons.
-  std::uint32_t noted_hot_within = 1;
-  std::uint32_t noted_hot_patience = 1;
+  std::uint32_t hot_within = 64;      // transactions: a page that is written twice within so many is hot
+  std::uint32_t hot_patience = 32;    // transactions that must leave a hot page alone until it is no longer hot
   std::uint32_t whole_patience = 32;  // transactions in a row that trapping would have served better
   std::uint64_t first_look = 4;       // traps after which the library considers opening the region as a whole
   std::uint64_t trap_cost = 10'000;   // ns: opening a page, and closing it again

@@ -1,6 +1,8 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Before-images: copies of pages, in arenas of huge pages that are used again.
+// Before-images: copies of pages, in arenas that are used again. The first arena has ordinary pages, because few before-images
+// touch few of them; the others have huge pages. To clear two huge pages, one here and one for the first group of the log, took
+// an eighth of the processor time in which a store is made and closed.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +28,8 @@ class before_image_store {
     while (free_.size() < count) {
       free_.reserve((arenas_.size() + 1) * per_arena);
       arenas_.reserve(arenas_.size() + 1);
-      auto* const arena = static_cast<std::byte*>(os::map_anonymous_huge(per_arena * page_size_));
+      auto* const arena = static_cast<std::byte*>(arenas_.empty() ? os::map_anonymous(nullptr, per_arena * page_size_)
+                                                                  : os::map_anonymous_huge(per_arena * page_size_));
       os::exclude_from_fork(arena, per_arena * page_size_);
       arenas_.push_back(arena);
       const auto first = static_cast<std::uint32_t>((arenas_.size() - 1) * per_arena + 1);

@@ -37,20 +37,21 @@ class hot_pages {
     return when_ != rule::none && last != 0 && transaction - last <= limits_.hot_within;
   }
 
-  // The transaction with this number has ended, and has written the page, or not: decides whether the page is hot. Writes to
-  // other pages are trapped, which is dear, or only noted.
-  enum class others : std::uint8_t { trapped, noted };
-  void note(page_number page, bool written, std::uint32_t transaction, others are) noexcept {
-    const bool trapped = are == others::trapped;
-    const std::uint32_t within = trapped ? limits_.hot_within : limits_.noted_hot_within;
-    const std::uint32_t patience = trapped ? limits_.hot_patience : limits_.noted_hot_patience;
+  // The transaction with this number has ended, and has written the page, or not: decides whether the page is hot.
+  void note(page_number page, bool written, std::uint32_t transaction) noexcept {
     tracked_page& p = pages_[page];
-    const std::uint32_t last = p.last_changed;
+    const bool often = written && would_be_hot(page, transaction), was_hot = p.hot;
+    note_cold(page, written, transaction);
+    p.hot = when_ != rule::none && (often || (written && when_ == rule::every_written) ||
+                                    (was_hot && (written || p.idle < limits_.hot_patience)));
+  }
+  // The same where writes to closed pages are not trapped: no page is hot. A note of the kernel costs less than the two
+  // comparisons: with hot pages, building OO1 with 1 M parts took a quarter longer.
+  void note_cold(page_number page, bool written, std::uint32_t transaction) noexcept {
+    tracked_page& p = pages_[page];
     p.idle = written ? 0 : static_cast<std::uint8_t>(p.idle + 1);
     if (written) p.last_changed = transaction;
-    const bool often = written && last != 0 && transaction - last <= within;
-    p.hot = when_ != rule::none &&
-            (often || (written && when_ == rule::every_written) || (p.hot && (written || p.idle < patience)));
+    p.hot = false;
   }
   // The page is hot, whatever was noted.
   void keep(page_number page) noexcept {

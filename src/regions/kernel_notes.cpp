@@ -13,12 +13,10 @@ constexpr std::uint64_t two_noted_scans = 6;  // once the kernel notes its write
 
 }  // namespace
 
-// Of hot pages the kernel keeps no notes: they are candidates anyway, and each would cost a fault in every transaction.
-bool kernel_notes::find(std::vector<page_number>& written, std::span<const page_number> hot) {
+bool kernel_notes::find(std::vector<page_number>& written) {
   ++count_.scans;
-  std::vector<os::page_run> hot_runs, runs;
-  for (const page_number page : hot) os::append_page(hot_runs, pages_.range_of(page).address, pages_.page_size);
-  if (!notes_.collect(runs, hot_runs)) return false;
+  std::vector<os::page_run> runs;
+  if (!notes_.collect(runs)) return false;
   const std::size_t before = found_.size();
   for (const os::page_run& run : runs) {
     const page_number first = pages_.page_of(run.address);

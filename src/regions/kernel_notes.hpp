@@ -18,7 +18,7 @@ class kernel_notes final : public write_finder {
   bool start(const protection_guard&) noexcept override { return notes_.start(pages_.base, pages_.all().length); }
   void stop() noexcept override { notes_.stop(); }
   [[nodiscard]] bool grow(const protection_guard&) noexcept override { return notes_.grow(pages_.all().length); }
-  bool find(std::vector<page_number>& written, std::span<const page_number> hot) override;
+  bool find(std::vector<page_number>& written) override;
   void compared() noexcept override { found_.clear(); }
   [[nodiscard]] std::uint64_t cost_to_start(std::uint64_t present) const noexcept override;
   [[nodiscard]] std::uint64_t cost(std::uint64_t present, std::uint64_t written) const noexcept override;

@@ -91,7 +91,7 @@ bool page_traps::open_widely(page_number page) noexcept {
   return true;
 }
 
-bool page_traps::find(std::vector<page_number>& written, std::span<const page_number>) {
+bool page_traps::find(std::vector<page_number>& written) {
   pages_.opened.take(open_);
   written.insert(written.end(), open_.begin(), open_.end());
   closing_.reserve(open_.size() + hot_.list().size());

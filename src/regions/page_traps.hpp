@@ -54,7 +54,7 @@ class page_traps final : public write_finder {
   bool on_write(const protection_guard&, page_number page) noexcept override;
   bool announce(const protection_guard&, page_number first, page_number count) noexcept override;
   // What participants have made candidates of, too, in tracked_pages::opened. Where another mechanism is used, these are left.
-  bool find(std::vector<page_number>& written, std::span<const page_number> hot) override;
+  bool find(std::vector<page_number>& written) override;
   [[nodiscard]] std::uint64_t cost_to_start(std::uint64_t present) const noexcept override;
   [[nodiscard]] std::uint64_t cost(std::uint64_t present, std::uint64_t written) const noexcept override;
 

@@ -12,7 +12,7 @@ constexpr std::uint64_t two_scans = 80, two_comparisons = 400;
 
 }  // namespace
 
-bool private_scan::find(std::vector<page_number>& written, std::span<const page_number>) {
+bool private_scan::find(std::vector<page_number>& written) {
   ++count_.private_scans;
   const std::size_t before = written.size();
   const memory_range all = pages_.all();

@@ -14,8 +14,7 @@ class private_scan final : public write_finder {
   private_scan(tracked_pages& pages, counters::tracking_part& count) : pages_(pages), count_(count) {}
 
   bool start(const protection_guard&) noexcept override { return true; }
-  bool find(std::vector<page_number>& written, std::span<const page_number> hot) override;
-  [[nodiscard]] bool leaves_out_hot_pages() const noexcept override { return false; }
+  bool find(std::vector<page_number>& written) override;
   [[nodiscard]] std::uint64_t cost_to_start(std::uint64_t present) const noexcept override;
   [[nodiscard]] std::uint64_t cost(std::uint64_t present, std::uint64_t written) const noexcept override;
   [[nodiscard]] bool is_worth_choosing() noexcept override;

@@ -8,14 +8,13 @@
 //   kernel_notes   The region is open. The kernel notes which pages are written.
 //   private_scan   The region is open. Pages of which the process has its own copy are candidates.
 //
-// hot_pages.hpp completes them: pages that are written again and again stay open, and are candidates of every transaction.
+// hot_pages.hpp completes the traps: pages that are written again and again stay open, and are candidates of every transaction.
 //
 // A new mechanism implements this interface, joins the list in write_finders.cpp, and runs in the conformance suite
 // (tests/rvm/write_finder_test.cpp).
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "regions/tracked_pages.hpp"
@@ -52,15 +51,13 @@ class write_finder {
     return true;
   }
 
-  // Adds to `written` all pages that were written since the last compared(), in any order, some perhaps twice. `hot` are
-  // candidates anyway, and need not be found. Returns false if the system refuses. After that, and after an exception,
-  // another mechanism must be started, unless this one closes pages.
-  [[nodiscard]] virtual bool find(std::vector<page_number>& written, std::span<const page_number> hot) = 0;
+  // Adds to `written` all pages that were written since the last compared(), in any order, some perhaps twice; of hot pages
+  // it may leave out any. Returns false if the system refuses. After that, and after an exception, another mechanism must be
+  // started, unless this one closes pages.
+  [[nodiscard]] virtual bool find(std::vector<page_number>& written) = 0;
   // What was found is compared and dealt with: it need not be found again.
   virtual void compared() noexcept {}
 
-  // Whether pages that are hot need not be found.
-  [[nodiscard]] virtual bool leaves_out_hot_pages() const noexcept { return true; }
   // In a region that has so many pages in memory, in ns: what starting costs; and what a transaction costs that writes so
   // many pages.
   [[nodiscard]] virtual std::uint64_t cost_to_start(std::uint64_t present) const noexcept = 0;

@@ -61,7 +61,7 @@ void write_finders::begin() {
 
 void write_finders::gather(std::vector<page_number>& candidates, moment when) {
   candidates.clear();
-  (void)traps_.find(candidates, hot_.list());
+  (void)traps_.find(candidates);
   if (write_finder* const whole = used(); whole != &traps_) {
     const auto use_last = [&] {
       const protection_guard lock(pages_.protection);
@@ -70,14 +70,14 @@ void write_finders::gather(std::vector<page_number>& candidates, moment when) {
     };
     bool found = false;
     try {
-      found = whole->find(candidates, hot_.list());
+      found = whole->find(candidates);
     } catch (...) {  // out of memory; the kernel may have told already, and does not tell again
       use_last();
       throw;
     }
     if (!found) {
       use_last();
-      (void)used()->find(candidates, hot_.list());
+      (void)used()->find(candidates);
     }
   }
   if (resting_.is_used() && when != moment::begin) {
@@ -96,13 +96,15 @@ void write_finders::gather(std::vector<page_number>& candidates, moment when) {
 
 void write_finders::note(page_number page, bool written, std::uint32_t transaction) noexcept {
   if (written && !hot_.would_be_hot(page, transaction)) ++trapped_if_closed_;
-  hot_.note(page, written, transaction, is_open_whole() ? hot_pages::others::noted : hot_pages::others::trapped);
-  if (!used()->leaves_out_hot_pages()) pages_[page].hot = false;
+  if (is_open_whole())
+    hot_.note_cold(page, written, transaction);
+  else
+    hot_.note(page, written, transaction);
 }
 
 // Opening and closing such a page in each transaction that makes an object took half of the transaction's time.
 void write_finders::note_announced(page_number page, std::uint32_t transaction) noexcept {
-  if (!is_open_whole()) hot_.note(page, true, transaction, hot_pages::others::trapped);
+  if (!is_open_whole()) hot_.note(page, true, transaction);
 }
 
 void write_finders::keep_open(page_number page) noexcept {

@@ -3,6 +3,8 @@
 // Objects without headers, in pages of one type and size.
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <set>
 #include <string>
@@ -378,6 +380,71 @@ TEST_F(typed_pages, of_several_threads_are_their_own) {
   reopen();
   std::uint64_t left = 3000;
   for (const node* each = root().nodes; left != 0; each = each->next) ASSERT_EQ(each->number, --left);
+}
+
+// Threads that find the lock of births taken make objects in lanes from then on, and free them, while another one commits and
+// aborts. Objects never share a slot, and those of different threads never a page.
+TEST_F(typed_pages, of_threads_that_meet_come_from_lanes) {
+  (void)make_nodes(10);
+  heap::birth& birth = *open_set_with(root().nodes)->at(root().nodes)->birth;
+  constexpr unsigned threads = 4;
+  std::vector<node*> made[threads];
+  std::atomic<bool> done{false};
+  std::vector<std::thread> all;
+  for (unsigned t = 0; t < threads; ++t)
+    all.emplace_back([&, t] {
+      for (std::uint64_t n = 0; !done; ++n) {
+        tenure::vector<node*> freed;  // arrays in lanes, too
+        for (std::uint64_t k = n % 5; k != 0; --k) freed.push_back(nullptr);
+        if (n < 20'000)
+          made[t].push_back(s().make<node>(node{nullptr, n}));
+        else
+          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    });
+  for (unsigned lanes = 0; lanes < threads;)
+    birth.with_lock([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      lanes = birth.lanes();
+    });
+  for (int n = 0; n < 100; ++n) {
+    transaction tx = s().begin();
+    root().nodes = s().make<node>(node{root().nodes, static_cast<std::uint64_t>(10 + n / 2)});
+    if (n % 2 == 0)
+      tx.abort();
+    else
+      tx.commit(commit_mode::lazy);
+    expect_invariants(s());
+  }
+  done = true;
+  for (auto& each : all) each.join();
+  std::set<std::uint64_t> pages;
+  for (const auto& of : made) {
+    std::set<std::uint64_t> own;
+    for (std::uint64_t n = 0; n < of.size(); ++n) {
+      ASSERT_EQ(of[n]->number, n);
+      own.insert(page_of(of[n]));
+    }
+    EXPECT_EQ(std::set<const node*>(of.begin(), of.end()).size(), of.size());
+    const std::size_t before = pages.size();
+    pages.insert(own.begin(), own.end());
+    EXPECT_LE(before + own.size(), pages.size() + threads)
+        << "but for the first objects, which were made without a lane";
+  }
+  expect_sound(s());
+  s().transact([&] {
+    for (const auto& of : made)
+      for (node* const each : of) {
+        each->next = root().nodes;
+        root().nodes = each;
+      }
+  });
+  reopen();
+  const node* at = root().nodes;
+  for (unsigned t = threads; t-- > 0;)
+    for (std::uint64_t left = made[t].size(); left != 0; at = at->next) ASSERT_EQ(at->number, --left);
+  for (std::uint64_t left = 60; left != 0; at = at->next) ASSERT_EQ(at->number, --left);
+  EXPECT_EQ(at, nullptr);
 }
 
 // The pages of the bookkeeping stay open while transactions make objects: a stray write there meets no trap. It is taken back.

@@ -38,10 +38,9 @@ struct mapped_file {
   void read(std::size_t number) const { (void)*static_cast<volatile std::byte*>(base + number * page); }
 };
 
-std::set<std::size_t> collected(write_tracking& notes, const mapped_file& in,
-                                std::span<const page_run> passed_over = {}) {
+std::set<std::size_t> collected(write_tracking& notes, const mapped_file& in) {
   std::vector<page_run> runs;
-  EXPECT_TRUE(notes.collect(runs, passed_over));
+  EXPECT_TRUE(notes.collect(runs));
   std::set<std::size_t> pages;
   for (const page_run& run : runs)
     for (std::size_t at = 0; at < run.length; at += page)
@@ -70,18 +69,6 @@ TEST(write_tracking, tells_exactly_what_was_written) {
   ASSERT_EQ(protect(in.base, mapped_file::pages * page, os::access::read_write), 0);
   ASSERT_GT(::read(::open("/dev/zero", O_RDONLY | O_CLOEXEC), in.base + 77 * page, 10), 0);
   EXPECT_EQ(collected(notes, in), (std::set<std::size_t>{77}));
-}
-
-TEST(write_tracking, passes_over_pages_that_count_the_next_time) {
-  const mapped_file in;
-  write_tracking notes;
-  if (!notes.start(in.base, mapped_file::pages * page)) GTEST_SKIP() << "not on this kernel";
-  const page_run all[] = {{in.base, page}, {in.base + 10 * page, 2 * page}, {in.base + 511 * page, page}};
-  for (const std::size_t i : {0, 1, 9, 10, 11, 12, 511}) in.write(i);
-  EXPECT_EQ(collected(notes, in, all), (std::set<std::size_t>{1, 9, 12}));
-  EXPECT_EQ(collected(notes, in, all), (std::set<std::size_t>{}));
-  EXPECT_EQ(collected(notes, in), (std::set<std::size_t>{0, 10, 11, 511}));
-  EXPECT_EQ(collected(notes, in), (std::set<std::size_t>{}));
 }
 
 TEST(write_tracking, goes_on_in_a_mapping_that_has_become_longer) {

@@ -69,7 +69,7 @@ class tracked_memory final : public os::write_trap {
   void write(page_number page) { pages.range_of(page).address[page % pages.page_size] ^= std::byte{1}; }
   [[nodiscard]] std::set<page_number> find() {
     std::vector<page_number> found;
-    EXPECT_TRUE(finder().find(found, hot.list()));
+    EXPECT_TRUE(finder().find(found));
     return {found.begin(), found.end()};
   }
   // A transaction ends, after find().
@@ -202,35 +202,35 @@ constexpr std::array names = {"single_traps", "growing_traps", "kernel_notes", "
 INSTANTIATE_TEST_SUITE_P(each, write_finders_conform, ::testing::ValuesIn(mechanisms),
                          [](const auto& of) { return names.at(static_cast<std::size_t>(of.param)); });
 
-// A page that is written in two transactions stays open, until many leave it alone; or few, where that is cheaper.
+// A page that is written in two transactions stays open, until many leave it alone.
 TEST(hot_pages, are_written_again_and_again) {
-  for (const auto others : {hot_pages::others::trapped, hot_pages::others::noted}) {
-    const thresholds limits;
-    const bool trapped = others == hot_pages::others::trapped;
-    const std::uint32_t patience = trapped ? limits.hot_patience : limits.noted_hot_patience;
-    const std::uint32_t within = trapped ? limits.hot_within : limits.noted_hot_within;
-    std::vector<std::byte> bytes(8 * os::page_size());
-    tracked_pages pages(bytes.data(), bytes.size(), bytes.size());
-    hot_pages hot(pages, hot_pages::rule::written_twice, limits);
-    std::uint32_t transaction = 0;
-    const auto end = [&](bool written) {
-      hot.reserve(1);
-      hot.note(2, written, ++transaction, others);
-      const page_number noted[] = {2};
-      hot.update(noted);
-    };
-    end(true);
-    EXPECT_TRUE(hot.list().empty());
-    end(true);
-    EXPECT_EQ(hot.list(), std::vector<page_number>{2});
-    for (std::uint32_t i = 0; i + 1 < patience; ++i) end(false);
-    EXPECT_EQ(hot.list(), std::vector<page_number>{2});
-    end(false);
-    EXPECT_TRUE(hot.list().empty());
-    for (std::uint32_t i = 0; i < within; ++i) end(false);
-    end(true);
-    EXPECT_TRUE(hot.list().empty()) << "the last time was too long ago";
-  }
+  const thresholds limits;
+  std::vector<std::byte> bytes(8 * os::page_size());
+  tracked_pages pages(bytes.data(), bytes.size(), bytes.size());
+  hot_pages hot(pages, hot_pages::rule::written_twice, limits);
+  std::uint32_t transaction = 0;
+  const page_number noted[] = {2};
+  const auto end = [&](bool written) {
+    hot.reserve(1);
+    hot.note(2, written, ++transaction);
+    hot.update(noted);
+  };
+  end(true);
+  EXPECT_TRUE(hot.list().empty());
+  end(true);
+  EXPECT_EQ(hot.list(), std::vector<page_number>{2});
+  for (std::uint32_t i = 0; i + 1 < limits.hot_patience; ++i) end(false);
+  EXPECT_EQ(hot.list(), std::vector<page_number>{2});
+  end(false);
+  EXPECT_TRUE(hot.list().empty());
+  for (std::uint32_t i = 0; i < limits.hot_within; ++i) end(false);
+  end(true);
+  EXPECT_TRUE(hot.list().empty()) << "the last time was too long ago";
+  end(true);
+  EXPECT_EQ(hot.list(), std::vector<page_number>{2});
+  hot.note_cold(2, true, ++transaction);
+  hot.update(noted);
+  EXPECT_TRUE(hot.list().empty()) << "the kernel notes writes now";
 }
 
 }  // namespace

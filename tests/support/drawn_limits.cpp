@@ -26,8 +26,6 @@ thresholds drawn_limits(random_source& random) {
   draw(drawn.most_before_images, {1, 4, 30});
   draw(drawn.hot_within, {1, 4, 1000});
   draw(drawn.hot_patience, {1, 3, 200});
-  draw(drawn.noted_hot_within, {1, 4, 1000});
-  draw(drawn.noted_hot_patience, {1, 3, 200});
   draw(drawn.whole_patience, {1, 3});
   draw(drawn.first_look, {1, 2, 20});
   draw(drawn.trap_cost, {100, 1'000'000});

@@ -65,11 +65,13 @@ int show_space(const std::string& directory, bool as_json, std::FILE* out, progr
     std::uint64_t objects = 0, bytes = 0, garbage = 0, garbage_bytes = 0;
   };
   std::map<std::string, row> rows;
-  for (const type_count& each : report.kept_types) rows[each.type].objects = each.objects, rows[each.type].bytes = each.bytes;
+  for (const type_count& each : report.kept_types)
+    rows[each.type].objects = each.objects, rows[each.type].bytes = each.bytes;
   for (const type_count& each : report.types)
     rows[each.type].garbage = each.objects, rows[each.type].garbage_bytes = each.bytes;
   std::vector<std::pair<std::string, row>> by_size(rows.begin(), rows.end());
-  std::ranges::stable_sort(by_size, std::greater<>(), [](const auto& r) { return r.second.bytes + r.second.garbage_bytes; });
+  std::ranges::stable_sort(by_size, std::greater<>(),
+                           [](const auto& r) { return r.second.bytes + r.second.garbage_bytes; });
   if (as_json) {
     nlohmann::ordered_json j{{"store", directory},
                              {"live", report.kept},
@@ -89,13 +91,15 @@ int show_space(const std::string& directory, bool as_json, std::FILE* out, progr
     fmt::print(out, "{}\n", json_text(j));
     return exit_ok;
   }
-  fmt::print(out, "{}: {} bytes in files; {} live, {} garbage, {} free in blocks that were used, {} of bookkeeping\n", directory,
-             space.file_bytes, report.kept_bytes, report.garbage_bytes, space.free_bytes, space.bookkeeping_bytes);
+  fmt::print(out, "{}: {} bytes in files; {} live, {} garbage, {} free in blocks that were used, {} of bookkeeping\n",
+             directory, space.file_bytes, report.kept_bytes, report.garbage_bytes, space.free_bytes,
+             space.bookkeeping_bytes);
   std::size_t width = 4;
   for (const auto& [type, r] : by_size) width = std::max(width, type.size());
   fmt::print(out, "  {:{}}  {:>10}  {:>12}  {:>10}  {:>12}\n", "type", width, "live", "bytes", "garbage", "bytes");
   for (const auto& [type, r] : by_size)
-    fmt::print(out, "  {:{}}  {:>10}  {:>12}  {:>10}  {:>12}\n", type, width, r.objects, r.bytes, r.garbage, r.garbage_bytes);
+    fmt::print(out, "  {:{}}  {:>10}  {:>12}  {:>10}  {:>12}\n", type, width, r.objects, r.bytes, r.garbage,
+               r.garbage_bytes);
   return exit_ok;
 }
 

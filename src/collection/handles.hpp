@@ -14,7 +14,7 @@ struct [[gnu::visibility("hidden")]] handles {
   static handle_base*& first();
   // Calls f(pointer) for each. Called with the mutex.
   template <class F>
-  static void for_each(F&& f) {
+  static void for_each(F && f) {
     for (const handle_base* h = first(); h != nullptr; h = h->next_) f(h->to_);
   }
 };

@@ -59,9 +59,8 @@ class granule_bits {
   void add_block_to(std::uint64_t block, start_bits& to) const {
     const bool is_covered = block * granules_in_block < granules_;
     for (std::size_t n = 0; n < start_bits::words; ++n)
-      to.word(n) |= is_covered
-                        ? std::atomic_ref(words_[block * start_bits::words + n]).load(std::memory_order_relaxed)
-                        : ~std::uint64_t{0};
+      to.word(n) |= is_covered ? std::atomic_ref(words_[block * start_bits::words + n]).load(std::memory_order_relaxed)
+                               : ~std::uint64_t{0};
   }
   // Calls f(address of the granule) for each that is set, in ascending order, while f returns true.
   template <class F>

@@ -91,8 +91,8 @@ class collector {
   heap::marker* marker_ = nullptr;  // with the gate
   bool is_broken_ = false;          // something that a commit would have said is not known; with the gate
 
-  std::atomic<std::uint64_t> made_{0};      // bytes that have become persistent since the last cycle began
-  std::atomic<std::uint64_t> wasted_{0};    // how many of 1000 of them were garbage when it looked
+  std::atomic<std::uint64_t> made_{0};    // bytes that have become persistent since the last cycle began
+  std::atomic<std::uint64_t> wasted_{0};  // how many of 1000 of them were garbage when it looked
   std::atomic<std::uint64_t> due_at_;
 };
 

@@ -37,7 +37,7 @@ struct collection_options {
 struct collect_report {
   std::uint64_t kept = 0, kept_bytes = 0;  // persistent objects. Bytes include headers, here and below
   std::uint64_t garbage = 0, garbage_bytes = 0;
-  std::vector<type_count> types;  // of the garbage, most bytes first
+  std::vector<type_count> types;       // of the garbage, most bytes first
   std::vector<type_count> kept_types;  // of what is kept, the same
   std::uint64_t transactions = 0;
   double seconds = 0;
@@ -51,10 +51,10 @@ struct collect_report {
 
 // What a store's databases have, in bytes.
 struct space_report {
-  std::uint64_t objects = 0, object_bytes = 0;        // persistent ones, garbage or not; bytes include headers
-  std::vector<type_count> types;                      // of these, most bytes first
-  std::uint64_t transient = 0, transient_bytes = 0;   // objects that are not persistent
-  std::uint64_t free_bytes = 0;                       // in blocks that were used: between objects, and where there are none
+  std::uint64_t objects = 0, object_bytes = 0;       // persistent ones, garbage or not; bytes include headers
+  std::vector<type_count> types;                     // of these, most bytes first
+  std::uint64_t transient = 0, transient_bytes = 0;  // objects that are not persistent
+  std::uint64_t free_bytes = 0;  // in blocks that were used: between objects, and where there are none
   std::uint64_t bookkeeping_bytes = 0, file_bytes = 0;  // file_bytes: the length of the files
   // Of object_bytes. What has become persistent since the last collection counts as garbage in the part that was garbage of what
   // had become persistent before it. 0: there was no collection since the store was opened. A dry run of one knows.

@@ -47,7 +47,6 @@ rvm_return_t code_of(errc what) {
     case errc::wrong_tracking:
     case errc::stray_write:
     case errc::unseen_store:
-    case errc::not_stopped:
     case errc::schema_mismatch:
     case errc::wrong_type:
     case errc::no_such_root:

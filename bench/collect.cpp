@@ -26,18 +26,33 @@
 #include "harness/report.hpp"
 #include "harness/rounds.hpp"
 
-namespace {
-
-using namespace tenure::bench;
-using clock = std::chrono::steady_clock;
-double seconds_since(clock::time_point began) { return std::chrono::duration<double>(clock::now() - began).count(); }
-
-// --- Trees --------------------------------------------------------------------------------------------------------------
+namespace tenure::bench::collect {
 
 struct tree {
   tree *left = nullptr, *right = nullptr;
   std::uint64_t numbers[2] = {};
 };
+struct forest {
+  tenure::vector<tree*> kept;
+  tree* last = nullptr;
+};
+template <std::size_t Size>
+struct cell {
+  cell *a = nullptr, *b = nullptr;
+  std::uint64_t numbers[Size / 8 - 2] = {};
+};
+
+}  // namespace tenure::bench::collect
+
+namespace {
+
+using namespace tenure::bench;
+using namespace tenure::bench::collect;
+using clock = std::chrono::steady_clock;
+double seconds_since(clock::time_point began) { return std::chrono::duration<double>(clock::now() - began).count(); }
+
+// --- Trees --------------------------------------------------------------------------------------------------------------
+
 constexpr int depth = 14;
 constexpr std::uint64_t nodes_in_tree = (1 << (depth + 1)) - 1;
 
@@ -87,11 +102,6 @@ measurement trees_of_boehm(std::uint64_t trees) {
 }
 #endif
 
-struct forest {
-  tenure::vector<tree*> kept;
-  tree* last = nullptr;
-};
-
 // The trees are persistent: each is committed, and dropped by the next one. The collector comes by itself.
 measurement trees_of_store(const std::filesystem::path& directory, std::uint64_t trees) {
   const std::filesystem::path place = directory / "trees";
@@ -126,13 +136,7 @@ measurement trees_of_store(const std::filesystem::path& directory, std::uint64_t
 
 // --- Marking ------------------------------------------------------------------------------------------------------------
 
-template <std::size_t Size>
-struct cell {
-  cell *a = nullptr, *b = nullptr;
-  std::uint64_t numbers[Size / 8 - 2] = {};
-};
-
-// A random graph of live objects, each with two references. `writers`: lazy transactions that change four words each.
+// A random graph of live objects, each with two references.
 template <std::size_t Size>
 class graph {
  public:
@@ -144,8 +148,10 @@ class graph {
           [&] {
             for (std::uint64_t n = 0; n < 10'000 && done < objects; ++n, ++done) {
               all_.push_back(store_.make<cell<Size>>());
-              for (cell<Size>** each : {&all_.back()->a, &all_.back()->b})
-                *each = all_[(draw = draw * 6364136223846793005u + 1442695040888963407u) % all_.size()];
+              for (cell<Size>** each : {&all_.back()->a, &all_.back()->b}) {
+                draw = draw * 6364136223846793005u + 1442695040888963407u;
+                *each = all_[draw % all_.size()];
+              }
             }
           },
           tenure::commit_mode::lazy);
@@ -185,8 +191,10 @@ class graph {
     for (std::uint64_t draw = 7; !is_over; ++transactions)
       store_.transact(
           [&] {
-            for (int n = 0; n < 4; ++n)
-              all_[(draw = draw * 6364136223846793005u + 1442695040888963407u) % all_.size()]->numbers[0] = draw;
+            for (int n = 0; n < 4; ++n) {
+              draw = draw * 6364136223846793005u + 1442695040888963407u;
+              all_[draw % all_.size()]->numbers[0] = draw;
+            }
           },
           tenure::commit_mode::lazy);
   }

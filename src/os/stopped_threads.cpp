@@ -175,7 +175,7 @@ bool stopped_threads::stop() noexcept {
     stopped_ = true;
     if (met_ == obstacle::none) return true;
     resume();
-    if (met_ != obstacle::blocks_the_signal && met_ != obstacle::does_not_run) return false;
+    if (met_ != obstacle::blocks_the_signal) return false;
     // In our own handler of faults a thread blocks all signals for a moment, and may wait for a lock that a stopped one has.
     const timespec pause{0, 200'000L << std::min(n, 6)};
     ::nanosleep(&pause, nullptr);

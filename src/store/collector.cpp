@@ -311,11 +311,11 @@ void collector::sweep_transients(cycle& in) {
 collector::gate_lock collector::pass_gate() {
   if (!is_collecting_.load(std::memory_order_acquire)) return {};
   ++at_gate_;
-  // A slice is shorter than to be woken: of lazy transactions of four words, 27 000 a second without a collection, there were
-  // 15 000 beside one, and it took twenty times as long.
+  // A slice is shorter than it takes to be woken: of lazy transactions of four words, 27 000 a second without a collection, there
+  // were 15 000 beside one, and it took twenty times as long.
   gate_lock lock(gate_, std::try_to_lock);
-  for (int n = 0; n < 100 && !lock; ++n) {
-    std::this_thread::yield();
+  for (int n = 0; n < 200 && !lock; ++n) {
+    if (n >= 100) std::this_thread::yield();
     (void)lock.try_lock();
   }
   if (!lock) lock.lock();

@@ -2,6 +2,7 @@
 //
 // A graph that changes while it is collected: between any two steps of the collector, references move from where it has not been
 // to where it has been, objects end, transactions are aborted. What the program can reach in the model must be there.
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -73,8 +74,12 @@ class changing_graph {
  public:
   explicit changing_graph(std::uint64_t seed) : random_(seed), how_(drawn_options(random_, disk_, limits_)) {
     how_.mechanism = rvm::tracking_mechanism::choose;
+    is_sparse_ = random_.one_in(2);
     open();
-    store_->transact([&] { graph_->words = store_->make<any_words>(); });
+    store_->transact([&] {
+      graph_->words = store_->make<any_words>();
+      if (is_sparse_) grow_tree();
+    });
   }
   [[nodiscard]] std::string configuration() const { return text_of(how_); }
 
@@ -192,6 +197,21 @@ class changing_graph {
 
   // --- Changes ---
 
+  // Each vertex has one reference to it, and none that another one, or a handle, could make good for: what is moved where the
+  // marker has been is lost if nobody says so.
+  void grow_tree() {
+    std::vector<std::uint64_t> all{make()};
+    graph_->entries.push_back(at(all[0]));
+    now_.entries.push_back(all[0]);
+    for (int n = 0; n < 80; ++n) {
+      const std::uint64_t parent = all[random_.below(all.size())], e = random_.below(3);
+      if (now_.all.at(parent).edges[e] != 0) continue;
+      all.push_back(make());
+      at(parent)->edges[e] = at(all.back());
+      now_.all.at(parent).edges[e] = all.back();
+    }
+  }
+
   std::uint64_t some(const std::set<std::uint64_t>& of) {
     return of.empty() ? 0 : *std::next(of.begin(), static_cast<std::ptrdiff_t>(random_.below(of.size())));
   }
@@ -262,6 +282,13 @@ class changing_graph {
     if (aborts_)  // an abort puts persistent objects back, and no others
       std::erase_if(ids, [&](std::uint64_t id) { return !store_->is_persistent(at(id)); });
     const std::uint64_t a = some(ids), b = some(ids);
+    if (is_sparse_ && !random_.one_in(8)) {
+      if (a != 0 && random_.one_in(4))
+        destroy(a, b);
+      else if (a != 0)
+        move(a, b);
+      return;
+    }
     switch (random_.below(10)) {
       case 0:
         if (const std::uint64_t made = make(); a != 0) set(a, made), handles_.emplace(made, at(made));
@@ -300,7 +327,7 @@ class changing_graph {
       open_->commit(commit_mode::lazy);
     }
     open_.reset();
-    if (!aborts_ && random_.one_in(3)) make_transient();
+    if (!aborts_ && random_.one_in(is_sparse_ ? 30 : 3)) make_transient();
   }
   // Something that only the program has, which refers to what it may be the only one to refer to.
   void make_transient() {
@@ -310,18 +337,18 @@ class changing_graph {
     now_.all[made].edges[0] = to;
     handles_.emplace(made, at(made));
   }
-  // `a`, to which only the program refers, ends, and `b` gets what it had.
+  // `a`, to which at most edges refer, ends, and `b` gets what it had.
   void destroy(std::uint64_t a, std::uint64_t b) {
-    if (a == 0 || b == a) return;
-    std::uint64_t references = now_.words == a;
-    for (const std::uint64_t e : now_.entries) references += e == a;
-    for (const std::uint64_t id : live()) {
+    if (a == 0 || b == a || now_.words == a || std::ranges::count(now_.entries, a) != 0) return;
+    const std::set<std::uint64_t> ids = live();
+    for (const std::uint64_t id : ids) {
       const shadow& s = now_.all.at(id);
-      for (const std::uint64_t e : s.edges) references += e == a;
-      for (const std::uint64_t e : s.row) references += e == a;
-      for (const std::uint64_t to : {s.maybe, s.either, s.scratch}) references += to == a;
+      if (std::ranges::count(s.row, a) != 0 || s.maybe == a || s.either == a || s.scratch == a) return;
+      if (aborts_ && std::ranges::count(s.edges, a) != 0 && !store_->is_persistent(at(id))) return;
     }
-    if (references != 0) return;
+    for (const std::uint64_t id : ids)
+      for (std::size_t e = 0; e < 3; ++e)
+        if (now_.all.at(id).edges[e] == a) at(id)->edges[e] = nullptr, now_.all.at(id).edges[e] = 0;
     const std::uint64_t to = now_.all.at(a).edges[0];
     at(b)->edges[0] = at(to);
     now_.all.at(b).edges[0] = to;
@@ -340,7 +367,7 @@ class changing_graph {
   std::map<std::uint64_t, vertex*> at_;
   std::map<std::uint64_t, handle<vertex>> handles_, handles_before_;
   std::optional<transaction> open_;
-  bool aborts_ = false;
+  bool aborts_ = false, is_sparse_ = false;
   std::uint64_t ids_ = 0, beside_ = 0, destroyed_ = 0, collected_ = 0;
 };
 

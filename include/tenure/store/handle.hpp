@@ -18,7 +18,7 @@ class handle_base {
   explicit handle_base(void* to) noexcept;
   handle_base(const handle_base& other) noexcept : handle_base(other.get()) {}
   handle_base& operator=(const handle_base& other) noexcept {
-    set(other.get());
+    if (this != &other) set(other.get());
     return *this;
   }
   ~handle_base();

@@ -74,7 +74,8 @@ class changing_graph {
  public:
   explicit changing_graph(std::uint64_t seed) : random_(seed), how_(drawn_options(random_, disk_, limits_)) {
     how_.mechanism = rvm::tracking_mechanism::choose;
-    is_sparse_ = random_.one_in(2);
+    is_sparse_ = !random_.one_in(3);
+    if (is_sparse_) how_.tune.marked_at_once = 1;
     open();
     store_->transact([&] {
       graph_->words = store_->make<any_words>();
@@ -84,7 +85,7 @@ class changing_graph {
   [[nodiscard]] std::string configuration() const { return text_of(how_); }
 
   void run() {
-    for (int n = 0; n < 12; ++n) change();
+    for (int n = 0; n < (is_sparse_ ? 0 : 12); ++n) change();
     for (int cycle = 0; cycle < 4 && !::testing::Test::HasFailure(); ++cycle) {
       collect(true);
       expect_all();
@@ -135,7 +136,7 @@ class changing_graph {
 
   // Transactions are the collector's thread's. While it marks, they go on over several of its steps.
   std::uint64_t collect(bool beside) {
-    std::uint64_t left = beside ? 80 : 0;
+    std::uint64_t left = beside ? 150 : 0;
     const collect_report report = store_->collect({.roots = program_roots::handles,
                                                    .objects_at_once = 1 + random_.below(60),
                                                    .on_progress = [&](const rvm::progress& p) {
@@ -148,7 +149,7 @@ class changing_graph {
                                                      if (!is_marking) return change();
                                                      if (!open_) begin_change();
                                                      step();
-                                                     if (random_.one_in(4)) end_change();
+                                                     if (random_.one_in(is_sparse_ ? 8 : 4)) end_change();
                                                    }});
     collected_ += report.garbage + report.transient_garbage;
     expect_invariants(*store_);
@@ -203,7 +204,7 @@ class changing_graph {
     std::vector<std::uint64_t> all{make()};
     graph_->entries.push_back(at(all[0]));
     now_.entries.push_back(all[0]);
-    for (int n = 0; n < 80; ++n) {
+    for (int n = 0; n < 150; ++n) {
       const std::uint64_t parent = all[random_.below(all.size())], e = random_.below(3);
       if (now_.all.at(parent).edges[e] != 0) continue;
       all.push_back(make());
@@ -373,7 +374,7 @@ class changing_graph {
 
 // [heap.collection.snapshot]
 TEST(collector_model, nothing_is_lost_whatever_changes_meanwhile) {
-  const std::uint64_t seeds = scaled(150);
+  const std::uint64_t seeds = scaled(250);
   std::uint64_t beside = 0, destroyed = 0, collected = 0;
   for (std::uint64_t seed = 1; seed <= seeds && !::testing::Test::HasFailure(); ++seed) {
     changing_graph graph(seed);

@@ -342,6 +342,8 @@ class changing_graph {
   void destroy(std::uint64_t a, std::uint64_t b) {
     if (a == 0 || b == a || now_.words == a || std::ranges::count(now_.entries, a) != 0) return;
     const std::set<std::uint64_t> ids = live();
+    for (const auto& [id, s] : now_.all)  // the transaction may have written to it before it was garbage
+      if (!ids.contains(id) && std::ranges::count(s.edges, a) != 0) return;
     for (const std::uint64_t id : ids) {
       const shadow& s = now_.all.at(id);
       if (std::ranges::count(s.row, a) != 0 || s.maybe == a || s.either == a || s.scratch == a) return;

@@ -284,7 +284,9 @@ class changing_graph {
       std::erase_if(ids, [&](std::uint64_t id) { return !store_->is_persistent(at(id)); });
     const std::uint64_t a = some(ids), b = some(ids);
     if (is_sparse_ && !random_.one_in(8)) {
-      if (a != 0 && random_.one_in(4))
+      if (const std::size_t e = random_.below(3); aborts_ && a != 0 && random_.one_in(2))
+        at(a)->edges[e] = nullptr, now_.all.at(a).edges[e] = 0;  // for a while
+      else if (a != 0 && random_.one_in(4))
         destroy(a, b);
       else if (a != 0)
         move(a, b);
@@ -338,12 +340,16 @@ class changing_graph {
     now_.all[made].edges[0] = to;
     handles_.emplace(made, at(made));
   }
+  static bool refers_to(const shadow& s, std::uint64_t id) {
+    return std::ranges::count(s.edges, id) != 0 || std::ranges::count(s.row, id) != 0 || s.maybe == id ||
+           s.either == id || s.scratch == id;
+  }
   // `a`, to which at most edges refer, ends, and `b` gets what it had.
   void destroy(std::uint64_t a, std::uint64_t b) {
     if (a == 0 || b == a || now_.words == a || std::ranges::count(now_.entries, a) != 0) return;
     const std::set<std::uint64_t> ids = live();
     for (const auto& [id, s] : now_.all)  // the transaction may have written to it before it was garbage
-      if (!ids.contains(id) && std::ranges::count(s.edges, a) != 0) return;
+      if (!ids.contains(id) && refers_to(s, a)) return;
     for (const std::uint64_t id : ids) {
       const shadow& s = now_.all.at(id);
       if (std::ranges::count(s.row, a) != 0 || s.maybe == a || s.either == a || s.scratch == a) return;

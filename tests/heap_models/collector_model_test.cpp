@@ -358,7 +358,8 @@ class changing_graph {
     for (const std::uint64_t id : ids)
       for (std::size_t e = 0; e < 3; ++e)
         if (now_.all.at(id).edges[e] == a) at(id)->edges[e] = nullptr, now_.all.at(id).edges[e] = 0;
-    const std::uint64_t to = now_.all.at(a).edges[0];
+    std::uint64_t to = 0;
+    for (const std::uint64_t each : now_.all.at(a).edges) to = each != 0 ? each : to;
     at(b)->edges[0] = at(to);
     now_.all.at(b).edges[0] = to;
     handles_.erase(a);

@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <exception>
 #include <filesystem>
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -141,6 +143,90 @@ TEST_F(collecting_an_open_store, takes_cycles_over_transient_fields) {
   EXPECT_EQ(left(), 0U);
   EXPECT_EQ(report.garbage, 2 * objects);
   EXPECT_EQ(report.transient_garbage, objects);
+}
+
+// --- What changes meanwhile ----------------------------------------------------------------------------------------------
+
+// The change is made at each step of marking in turn: whatever the marker has seen then, it finds what only one reference led to.
+class changing_at_every_step : public collecting_an_open_store {
+ protected:
+  // `change` gets the node that refers to the only one with number 7, and another one; `later` is called three steps after it.
+  template <class Change, class Later>
+  void run(Change&& change, Later&& later) {
+    s().close();
+    how.tune.marked_at_once = 1;
+    open();
+    kept_list& l = s().root<kept_list>("list");
+    bool is_over = false;
+    for (int step = 0; !is_over && !HasFailure(); ++step) {
+      s().transact([&] {
+        l.all.clear();
+        for (int n = 0; n < 12; ++n) l.all.push_back(s().make<kept_node>());
+        l.all[3]->next = s().make<kept_node>();
+        l.all[3]->next->id = 7;
+      });
+      int steps = 0;
+      s().collect({.roots = program_roots::handles, .on_progress = [&](const rvm::progress& p) {
+                     if (p.phase != std::string_view("marking")) return;
+                     const bool is_last = p.done == p.total;
+                     if (steps == step && !is_last) change(l);
+                     if (steps == step + 3 || (is_last && steps > step && steps < step + 3)) later(l);
+                     ++steps;
+                   }});
+      is_over = steps <= step + 4;
+      std::uint64_t found = 0;
+      for (const kept_node* each : l.all)
+        for (const kept_node* n = each; n != nullptr; n = n->next) found += n->id == 7;
+      ASSERT_EQ(found, 1U) << step;
+      expect_sound(s());
+    }
+  }
+};
+
+// [heap.collection.snapshot]
+TEST_F(changing_at_every_step, a_moved_reference_is_followed) {
+  const auto nothing = [](kept_list&) {};
+  for (const std::size_t to : {0UL, 11UL})
+    run([&](kept_list& l) { s().transact([&] { l.all[to]->next = std::exchange(l.all[3]->next, nullptr); }); },
+        nothing);
+}
+TEST_F(changing_at_every_step, what_a_destroyed_object_referred_to_is_followed) {
+  const auto nothing = [](kept_list&) {};
+  for (const std::size_t to : {0UL, 11UL})
+    run(
+        [&](kept_list& l) {
+          s().transact([&] {
+            kept_node* const gone = l.all[3];
+            l.all[to]->next = gone->next;
+            l.all.erase(l.all.begin() + 3);
+            s().destroy(gone);
+          });
+        },
+        nothing);
+}
+TEST_F(changing_at_every_step, what_an_abort_puts_back_is_followed) {
+  std::optional<transaction> open_one;
+  run(
+      [&](kept_list& l) {
+        open_one = s().begin();
+        l.all[3]->next = nullptr;
+      },
+      [&](kept_list&) {
+        if (open_one) open_one->abort();
+        open_one.reset();
+      });
+}
+TEST_F(changing_at_every_step, what_a_transaction_moves_before_it_commits_is_followed) {
+  std::optional<transaction> open_one;
+  run(
+      [&](kept_list& l) {
+        open_one = s().begin();
+        l.all[0]->next = std::exchange(l.all[3]->next, nullptr);
+      },
+      [&](kept_list&) {
+        if (open_one) open_one->commit();
+        open_one.reset();
+      });
 }
 
 // --- Misuse ---------------------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 
 CLOSED = "heap_test collecting_a_store.*:collect_model.*"
 OPEN = "heap_test collecting_an_open_store.*:ambiguous_roots.*-*in_malloc*:*change_it"
-MODEL = "heap_test collector_model.*"
+MODEL = "heap_test collector_model.*:changing_at_every_step.*"
 
 COLLECTION_MUTATIONS = [
     # --- Of closed stores ---

@@ -275,6 +275,7 @@ void store_state::close() {
     closed = true;
     return;
   }
+  collection.require_other_thread("close the store");
   collection.stop();
   if (access.in_use())
     throw error(errc::transactions_open, directory + ": has open transactions; end them before it is closed");
@@ -302,6 +303,7 @@ store::store(const std::string& directory, const store_options& how) : state_(ne
 store::owner::~owner() {
   if (state_ == nullptr) return;
   const bool of_the_parent = os::fork_generation() != state_->fork_generation;
+  if (!of_the_parent) state_->collection.stop();  // it may have a transaction
   if (!(of_the_parent ? state_->access.was_in_use() : state_->access.in_use())) {
     delete state_;
     return;

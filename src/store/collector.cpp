@@ -182,6 +182,7 @@ void collector::require_going_on() const {
 // --- A cycle ----------------------------------------------------------------------------------------------------------
 
 collect_report collector::run_cycle(const collection_options& how) {
+  const std::scoped_lock alone(cycles_);
   cycle now;
   try {
     begin_cycle(now, how.roots);

@@ -47,6 +47,8 @@ class collector {
   [[nodiscard]] std::uint64_t estimate_garbage(std::uint64_t bytes) const noexcept;
   // Throws errc::bad_transaction in a callback of a collection.
   void require_other_thread(const char* what) const;
+  // No cycle goes on while somebody has it: whoever adds a database.
+  [[nodiscard]] std::unique_lock<std::mutex> pause() { return std::unique_lock(cycles_); }
   // Ends what goes on. The next collect() begins anew.
   void stop() noexcept;
 
@@ -102,6 +104,7 @@ class collector {
   std::thread thread_;
   std::atomic<std::thread::id> runs_in_{};
 
+  std::mutex cycles_;  // before the access lock
   std::mutex gate_;
   std::atomic<std::uint32_t> at_gate_{0};  // writers that wait there
   std::atomic<bool> is_collecting_{false};

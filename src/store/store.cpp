@@ -340,8 +340,10 @@ std::optional<database> store::find_database(std::string_view name) const {
 
 database store::create_database(std::string_view name, const database_options& how) {
   state_->require_writable();
-  if (state_->is_writer())
+  if (state_->is_writer() || state_->access.is_reader())
     throw error(errc::bad_transaction, state_->directory + ": a database cannot be created inside a transaction");
+  state_->collection.require_other_thread("create a database");
+  const auto paused = state_->collection.pause();
   return database(&state_->create_database(name, how));
 }
 

@@ -114,6 +114,37 @@ TEST_F(collecting_an_open_store, closing_does_not_wait_for_who_closes) {
   expect_sound(s());
 }
 
+// The program cannot know when a collection by itself goes on.
+TEST_F(collecting_an_open_store, databases_are_made_beside_it) {
+  kept_list& l = s().root<kept_list>("list");
+  s().transact([&] { l.all.resize(10); });
+  std::atomic<bool> is_over{false};
+  std::thread other([&] {
+    while (!is_over) s().collect({.roots = program_roots::handles});
+  });
+  for (std::size_t n = 0; n < 8; ++n) {
+    database made = s().create_database("more-" + std::to_string(n), {.reservation = std::uint64_t{256} << 20});
+    for (std::size_t each = 0; each < l.all.size(); ++each)
+      s().transact([&] {
+        auto* const node = made.make<kept_node>();
+        node->next = l.all[each];
+        l.all[each] = node;
+      });
+  }
+  is_over = true;
+  other.join();
+  for (const kept_node* each : l.all) {
+    std::size_t nodes = 0;
+    for (; each != nullptr; each = each->next) ++nodes;
+    EXPECT_EQ(nodes, 8U);
+  }
+  expect_sound(s());
+  expect_error(errc::bad_transaction, {"inside a transaction"}, [&] {
+    const read_transaction tx = s().begin_read();
+    (void)s().create_database("another");
+  });
+}
+
 // --- Forks ----------------------------------------------------------------------------------------------------------------------
 
 TEST_F(collecting_an_open_store, a_child_can_forget_the_store) {

@@ -123,7 +123,7 @@ void root_snapshot::finish() {
   if (!found_->is_complete)
     throw error(errc::not_stopped,
                 "nothing was collected: the kernel does not tell in /proc/thread-self/maps and pagemap which memory "
-                "the program has");
+                "the program has; if it has changed its user, prctl(PR_SET_DUMPABLE, 1) lets it read them again");
   if (found_->has_no_room)
     throw error(errc::not_stopped, "nothing was collected: there are more transient references than room was made for");
   facts_.scanned_bytes = found_->scanned_bytes;

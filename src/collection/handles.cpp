@@ -1,7 +1,17 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 #include "collection/handles.hpp"
 
+#include "os/process.hpp"
+
 namespace tenure::detail {
+
+namespace {
+
+// No other thread has the lock in the child of a fork, nor is any being stopped there. A fork waits for the end of a stop.
+[[maybe_unused]] const int fork_handlers =
+    os::around_forks([] { handles::mutex().lock(); }, [] { handles::mutex().unlock(); });
+
+}  // namespace
 
 // Never destroyed: static objects of the program may have handles.
 std::mutex& handles::mutex() {

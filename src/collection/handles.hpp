@@ -9,12 +9,12 @@
 
 namespace tenure::detail {
 
-struct [[gnu::visibility("hidden")]] handles {
+struct handles {
   static std::mutex& mutex();
   static handle_base*& first();
   // Calls f(pointer) for each. Called with the mutex.
   template <class F>
-  static void for_each(F && f) {
+  static void for_each(F&& f) {
     for (const handle_base* h = first(); h != nullptr; h = h->next_) f(h->to_);
   }
 };

@@ -142,13 +142,25 @@ void marker::mark_target(stored_address to, bool may_be_end) {
 }
 
 void marker::mark_targets_of(const database_state& in, address object) {
+  (void)mark_targets_of(in, object, 0, ~std::uint64_t{0});
+}
+
+std::uint64_t marker::mark_targets_of(const database_state& in, address object, std::uint64_t begin,
+                                      std::uint64_t most) {
   const sound_object from = sound_at(in, object);
-  if (!from) return;
-  for_each_reference(*from.type, from.facts(), [&](const reference_field& r) {
-    if (!mark_persistent(r.to) && how_ == if_nothing::refuse && !r.is_ambiguous && !follows_ends_)
-      refuse(object, r.offset, r.to);
-    if (r.may_be_end) mark_end(r.to);
-  });
+  if (!from) return 0;
+  const std::uint64_t size = from.facts().size, stride = from.type->of->size;
+  if (begin >= size || stride == 0) return 0;
+  if (most < size) most = (most + stride - 1) / stride * stride;  // whole elements
+  const std::uint64_t end = begin + std::min(most, size - begin);
+  for_each_reference(*from.type, reinterpret_cast<const std::byte*>(object), size, begin, end,
+                     [&](const reference_field& r) {
+                       if (!mark_persistent(r.to) && how_ == if_nothing::refuse && !r.is_ambiguous && !follows_ends_)
+                         refuse(object, r.offset, r.to);
+                       if (r.may_be_end) mark_end(r.to);
+                     });
+  if (end < size) rest_of_large_ = {object, end};
+  return end - begin;
 }
 
 void marker::mark_end(stored_address end) {
@@ -171,29 +183,39 @@ void marker::follow_ends() {
 }
 
 bool marker::follow(std::uint64_t most) {
-  for (; most != 0; --most) {
+  for (std::uint64_t bytes = 0; most != 0; most -= std::min(most, 1 + bytes / bytes_of_an_object)) {
+    if (const rest_of_object large = std::exchange(rest_of_large_, {}); large.object != 0) {
+      bytes = follow_rest(large);
+      continue;
+    }
     if (grey_.empty()) follow_ends();
     const address next = grey_.pop();
     if (next == 0) return false;
-    follow_object(next);
+    bytes = follow_object(next);
   }
-  return !grey_.empty() || has_ends_;
+  return !grey_.empty() || has_ends_ || rest_of_large_.object != 0;
+}
+
+// Whatever is there now: what was there before is gone, and who has destroyed it has said what it referred to.
+std::uint64_t marker::follow_rest(const rest_of_object& of) {
+  const database_state& in = *databases_[number_of(of.object)].of;
+  return in.map->find_persistent(of.object) == of.object ? mark_targets_of(in, of.object, of.begin, most_at_once) : 0;
 }
 
 // `object`: where it starts, or the granule where it starts. It may be gone, or may have become persistent.
-void marker::follow_object(address object) {
+std::uint64_t marker::follow_object(address object) {
   const std::size_t n = number_of(object);
   assert(n != npos);
   const marked_database& d = databases_[n];
   const address granule_of = object & ~(granule - 1);
   if (d.has_transient_references.test(granule_of)) {
-    const auto [first, last] =
-        std::ranges::equal_range(transient_references_, granule_of, {}, &transient_reference::from);
-    for (auto r = first; r != last; ++r)
+    const auto first = std::ranges::lower_bound(transient_references_, granule_of, {}, &transient_reference::from);
+    for (auto r = first; r != transient_references_.end() && r->from == granule_of; ++r)
       if (const std::size_t to = number_of(r->to); to != npos) mark(to, r->to);
   }
   for (const address at : {granule_of, granule_of + 8})
-    if (d.of->map->find_persistent(at) == at) return mark_targets_of(*d.of, at);
+    if (d.of->map->find_persistent(at) == at) return mark_targets_of(*d.of, at, 0, most_at_once);
+  return 0;
 }
 
 void marker::refuse(address from, std::uint64_t offset, stored_address to) const {

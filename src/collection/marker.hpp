@@ -66,7 +66,8 @@ class marker {
   // Where the references of a persistent object lead.
   void mark_targets_of(const database_state& in, address object);
 
-  // Follows the references of so many objects that are marked. Returns whether there are more.
+  // Follows the references of so many objects that are marked; a large one counts as several, and may be followed in part only.
+  // Returns whether there are more.
   bool follow(std::uint64_t most);
   // Some of the objects that follow() will look at next. Who reads a byte of each before spares it to wait for a disk.
   static constexpr std::size_t most_next = 32;
@@ -97,7 +98,15 @@ class marker {
   void mark_end(stored_address end);
   void follow_ends();
   void mark(std::size_t database, address object);
-  void follow_object(address object);
+  // These return how many bytes were looked at.
+  std::uint64_t follow_object(address object);
+  struct rest_of_object {
+    address object = 0;  // 0: none
+    std::uint64_t begin = 0;
+  };
+  std::uint64_t follow_rest(const rest_of_object& of);
+  // Of [begin, begin + most) of the object. What comes behind is in rest_of_large_ then.
+  std::uint64_t mark_targets_of(const database_state& in, address object, std::uint64_t begin, std::uint64_t most);
   [[noreturn]] void refuse(address from, std::uint64_t offset, stored_address to) const;
 
   const database_set& store_;
@@ -108,6 +117,8 @@ class marker {
   std::span<const transient_reference> transient_references_;
   std::uint64_t marked_ = 0;
   bool has_ends_ = false, follows_ends_ = false;
+  static constexpr std::uint64_t bytes_of_an_object = 128, most_at_once = 4096;
+  rest_of_object rest_of_large_;
   mutable std::size_t last_ = 0;  // database that an address was in
 };
 

@@ -115,14 +115,15 @@ void root_snapshot::take(program_roots which) {
 
 void root_snapshot::finish() {
   constexpr int long_enough = 600;  // seconds
-  if (facts_.was_copied && !copy_.wait(long_enough))
+  // A program that waits for children of every kind (__WALL) may have heard of the copy's end.
+  if (facts_.was_copied && !copy_.wait(long_enough) && !found_->is_done)
     throw error(errc::not_stopped,
                 "nothing was collected: the copy of the process that was to look for pointers was killed, or failed; "
                 "`tenure verify` tells whether the store is damaged");
   if (!found_->is_complete)
     throw error(errc::not_stopped,
                 "nothing was collected: the kernel does not tell in /proc/thread-self/maps and pagemap which memory "
-                "the program has");
+                "the program has; if it has changed its user, prctl(PR_SET_DUMPABLE, 1) lets it read them again");
   if (found_->has_no_room)
     throw error(errc::not_stopped, "nothing was collected: there are more transient references than room was made for");
   facts_.scanned_bytes = found_->scanned_bytes;
@@ -138,6 +139,7 @@ void root_snapshot::scan() noexcept {
                                          [this](os::memory_stretch each) { scan_for_hits(each); });
   found_->is_complete = found_->is_complete && all;
   find_objects();
+  found_->is_done = true;
 }
 
 void root_snapshot::find_objects() noexcept {

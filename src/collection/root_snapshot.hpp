@@ -77,7 +77,7 @@ class root_snapshot {
   // In memory that the copy shares.
   struct found {
     std::uint64_t references, scanned_bytes;
-    bool is_complete, has_no_room;
+    bool is_complete, has_no_room, is_done;
   };
 
   void leave_out_of_forks() noexcept;

@@ -19,6 +19,7 @@
 #include <atomic>
 #include <bit>
 #include <cerrno>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <string_view>
@@ -289,13 +290,18 @@ class real_file final : public file {
 
   [[nodiscard]] bool try_lock(lock_kind kind) override {
     const int wanted = (kind == lock_kind::shared ? LOCK_SH : LOCK_EX) | LOCK_NB;
-    if (uninterrupted([&] { return ::flock(descriptor_, wanted); }) == 0) {
-      note_lock(descriptor_);
-      locked_.store(true, std::memory_order_relaxed);
-      return true;
+    // A program that was killed may have left a copy of its process [os.copy.silent], which closes its files first.
+    for (int tries = 0;; ++tries) {
+      if (uninterrupted([&] { return ::flock(descriptor_, wanted); }) == 0) {
+        note_lock(descriptor_);
+        locked_.store(true, std::memory_order_relaxed);
+        return true;
+      }
+      if (errno != EWOULDBLOCK) throw_system_error(errno, "cannot lock " + path_);
+      if (tries == 20) return false;
+      const timespec a_moment{0, 1'000'000};
+      ::nanosleep(&a_moment, nullptr);
     }
-    if (errno == EWOULDBLOCK) return false;
-    throw_system_error(errno, "cannot lock " + path_);
   }
 
   [[nodiscard]] std::string lock_holders(const std::string& object) const override {

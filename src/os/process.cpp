@@ -29,6 +29,8 @@ void count_fork() { forks.fetch_add(1, std::memory_order_relaxed); }
 
 std::uint32_t fork_generation() noexcept { return forks.load(std::memory_order_relaxed); }
 
+int around_forks(void (*before)(), void (*after)()) noexcept { return pthread_atfork(before, after, after); }
+
 std::int64_t wall_clock_ns() noexcept {
   // The coarse clock, because every commit reads it, and milliseconds are enough for people.
   timespec now{};

@@ -13,6 +13,9 @@ namespace tenure::os {
 // An object that stores the value when it is made can find out that it is used in a child. Costs one load.
 [[nodiscard]] std::uint32_t fork_generation() noexcept;
 
+// Calls before() before each fork of the program, and after() behind it, in the parent and in the child. Returns 0, or an errno.
+int around_forks(void (*before)(), void (*after)()) noexcept;
+
 // Nanoseconds since 1970, accurate to some milliseconds. For people only: nothing depends on it.
 [[nodiscard]] std::int64_t wall_clock_ns() noexcept;
 // "2026-11-21 08:50:04.500000000 UTC", of ns since 1970.

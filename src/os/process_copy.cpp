@@ -19,14 +19,16 @@ namespace tenure::os {
 namespace {
 
 // In the copy. It has the program's handlers, which are not to run here.
-[[noreturn]] void run_copy(void (*f)(void*), void* of) noexcept {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  for (const int fault : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) ::signal(fault, SIG_DFL);
-  constexpr rlimit none{0, 0};
-  ::setrlimit(RLIMIT_CORE, &none);  // a crash of the copy is no crash of the program
+[[noreturn]] void run_copy(void (*f)(void*), void* of, pid_t parent) noexcept {
+  // First, since locks of files last as long as these are open, also when the program has been killed.
 #ifdef SYS_close_range
   ::syscall(SYS_close_range, 0U, ~0U, 0U);
 #endif
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::syscall(SYS_exit_group, 1);  // it was killed before
+  for (const int fault : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) ::signal(fault, SIG_DFL);
+  constexpr rlimit none{0, 0};
+  ::setrlimit(RLIMIT_CORE, &none);  // a crash of the copy is no crash of the program
   f(of);
   for (;;) ::syscall(SYS_exit_group, 0);
 }
@@ -38,8 +40,9 @@ bool process_copy::start(void (*f)(void*), void* of) noexcept {
   ::sigfillset(&all);
   for (const int fault : {SIGSEGV, SIGBUS, SIGILL, SIGFPE}) ::sigdelset(&all, fault);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);  // what is sent to the process group is not for the copy
+  const pid_t self = ::getpid();
   const long child = ::syscall(SYS_clone, 0UL, nullptr, nullptr, nullptr, 0UL);
-  if (child == 0) run_copy(f, of);
+  if (child == 0) run_copy(f, of, self);
   error_ = child < 0 ? errno : 0;
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   process_ = child < 0 ? 0 : static_cast<int>(child);
@@ -56,7 +59,10 @@ bool process_copy::wait(int seconds) noexcept {
       process_ = 0;
       return WIFEXITED(status) && WEXITSTATUS(status) == 0;
     }
-    if (got < 0 && errno != EINTR) return false;
+    if (got < 0 && errno != EINTR) {  // somebody else has waited for it
+      process_ = 0;
+      return false;
+    }
     if (waited > 100 * look_every_ns) pause.tv_nsec = 10 * look_every_ns;
     ::nanosleep(&pause, nullptr);
   }

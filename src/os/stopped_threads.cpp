@@ -30,7 +30,8 @@ namespace {
 
 constexpr int attempts = 10;
 constexpr long longest_wait_ns = 300'000'000;  // an attempt
-constexpr long look_every_ns = 2'000'000;      // at threads that do not answer
+constexpr long longest_wait_of_blocked_ns = 20'000'000;
+constexpr long look_every_ns = 2'000'000;  // at threads that do not answer
 
 struct thread_slot {
   pid_t id;
@@ -65,7 +66,7 @@ void wait_here(int, siginfo_t* info, void*) {
 void set_handler(int signal) {
   struct sigaction ours {};
   ours.sa_sigaction = wait_here;
-  ours.sa_flags = SA_SIGINFO | SA_RESTART;
+  ours.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;  // a stack of the program's own may be small
   ::sigfillset(&ours.sa_mask);
   for (const int fault : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT}) ::sigdelset(&ours.sa_mask, fault);
   if (::sigaction(signal, &ours, nullptr) != 0) throw_system_error(errno, "cannot set a signal's handler");
@@ -97,27 +98,42 @@ std::string_view read_small(const char* path, std::array<char, N>& into) {
   return {into.data(), got};
 }
 
-enum class thread_state { runs, sleeps_and_blocks, is_gone };
+enum class thread_state { runs, runs_and_blocks, sleeps_and_blocks, is_gone };
+
+// Whether our signal is in a set: "SigBlk:\t0000000000010000".
+bool has_signal(std::string_view status, std::string_view set) {
+  const std::size_t at = status.find(set);
+  std::uint64_t mask = 0;
+  if (at != std::string_view::npos)
+    std::from_chars(status.data() + at + set.size(), status.data() + status.size(), mask, 16);
+  return (mask >> (signal_number - 1) & 1) != 0;
+}
 
 thread_state state_of(pid_t thread) {
   std::array<char, 2048> text;
-  // "17 (a name) S 1 ..."
+  // "17 (a name) S 1 ...": behind the state and five more fields come the kernel's flags.
   const std::string_view stat = read_small(task_path(thread, "stat").text, text);
   const std::size_t name_end = stat.rfind(')');
   if (name_end == std::string_view::npos || name_end + 2 >= stat.size()) return thread_state::is_gone;
   const char state = stat[name_end + 2];
   if (state == 'Z' || state == 'X') return thread_state::is_gone;
-  if (state != 'S') return thread_state::runs;
+  // The kernel's own threads, as those of io_uring, run nothing of the program, and no signal reaches them.
+  constexpr std::uint64_t is_io_worker = 0x10, is_user_worker = 0x4000;
+  std::size_t field = name_end + 2;
+  for (int n = 0; n < 6 && field != std::string_view::npos; ++n) field = stat.find(' ', field + 1);
+  std::uint64_t flags = 0;
+  if (field != std::string_view::npos) std::from_chars(stat.data() + field + 1, stat.data() + stat.size(), flags);
+  if ((flags & (is_io_worker | is_user_worker)) != 0) return thread_state::is_gone;
   const std::string_view status = read_small(task_path(thread, "status").text, text);
-  const std::size_t blocked = status.find("\nSigBlk:\t");
-  if (blocked == std::string_view::npos) return thread_state::runs;
-  std::uint64_t mask = 0;
-  std::from_chars(status.data() + blocked + 9, status.data() + status.size(), mask, 16);
-  return (mask >> (signal_number - 1) & 1) != 0 ? thread_state::sleeps_and_blocks : thread_state::runs;
+  const bool blocks = has_signal(status, "\nSigBlk:\t");
+  // While it is in sigwait(), the signals that it waits for do not look blocked. It has taken this one, and waits again.
+  if (state == 'S')
+    return blocks || !has_signal(status, "\nSigPnd:\t") ? thread_state::sleeps_and_blocks : thread_state::runs;
+  return blocks ? thread_state::runs_and_blocks : thread_state::runs;
 }
 
-// Sends the signal to a thread, with the number of its slot.
-bool send(std::size_t slot, std::uint32_t in_epoch) {
+// Sends the signal to a thread, with the number of its slot. Returns 0, or an errno: ESRCH if the thread has ended.
+int send(std::size_t slot, std::uint32_t in_epoch) {
   siginfo_t info{};
   info.si_signo = signal_number;
   info.si_code = SI_QUEUE;
@@ -126,8 +142,8 @@ bool send(std::size_t slot, std::uint32_t in_epoch) {
   info.si_value.sival_ptr = reinterpret_cast<void*>(std::uintptr_t{in_epoch} << 16 | slot);
   // EAGAIN: as many signals wait as may wait. They become fewer.
   for (int tries = 0;; ++tries) {
-    if (::syscall(SYS_rt_tgsigqueueinfo, ::getpid(), thread_slots[slot].id, signal_number, &info) == 0) return true;
-    if (errno != EAGAIN || tries == 1000) return false;
+    if (::syscall(SYS_rt_tgsigqueueinfo, ::getpid(), thread_slots[slot].id, signal_number, &info) == 0) return 0;
+    if (errno != EAGAIN || tries == 100) return errno;
     ::sched_yield();
   }
 }
@@ -175,7 +191,7 @@ bool stopped_threads::stop() noexcept {
     stopped_ = true;
     if (met_ == obstacle::none) return true;
     resume();
-    if (met_ != obstacle::blocks_the_signal) return false;
+    if (met_ != obstacle::blocks_the_signal && met_ != obstacle::cannot_send) return false;
     // In our own handler of faults a thread blocks all signals for a moment, and may wait for a lock that a stopped one has.
     const timespec pause{0, 200'000L << std::min(n, 6)};
     ::nanosleep(&pause, nullptr);
@@ -185,7 +201,9 @@ bool stopped_threads::stop() noexcept {
 
 stopped_threads::obstacle stopped_threads::try_to_stop() noexcept {
   if (!is_ours(signal_number)) return obstacle::signal_taken;
-  const std::uint32_t now = epoch.fetch_add(1, std::memory_order_acq_rel) + 1;
+  // It is odd already in the child of a bare fork that came while the parent stopped its threads.
+  const std::uint32_t last = epoch.load(std::memory_order_relaxed), now = last + 1 + (last & 1);
+  epoch.store(now, std::memory_order_release);
   const pid_t self = static_cast<pid_t>(::syscall(SYS_gettid));
   // A thread that is not stopped yet may make new ones. When all that are known are stopped, and the list has no other, nobody
   // is left who could.
@@ -214,7 +232,11 @@ stopped_threads::obstacle stopped_threads::try_to_stop() noexcept {
     if (!listed) return obstacle::no_list;
     if (!fits) return obstacle::too_many;
     if (known == before) return obstacle::none;
-    for (std::size_t n = before; n < known; ++n) thread_slots[n].gone = !send(n, now);
+    for (std::size_t n = before; n < known; ++n) {
+      const int refused = send(n, now);
+      thread_slots[n].gone = refused == ESRCH;
+      if (refused != 0 && refused != ESRCH) return obstacle::cannot_send;
+    }
     if (const obstacle met = wait_for(known); met != obstacle::none) return met;
   }
 }
@@ -237,9 +259,12 @@ stopped_threads::obstacle stopped_threads::wait_for(std::size_t threads) noexcep
       thread_slot& s = thread_slots[n];
       if (is_done(s)) continue;
       const thread_state state = state_of(s.id);
+      if (is_done(s)) continue;  // it was seen in the handler
       if (state == thread_state::is_gone) s.gone = true;
       thread_ = s.id;
       if (state == thread_state::sleeps_and_blocks && ++seen_blocking == 3) return obstacle::blocks_the_signal;
+      if (state == thread_state::runs_and_blocks && waited >= longest_wait_of_blocked_ns)
+        return obstacle::blocks_the_signal;
       if (waited >= longest_wait_ns) return obstacle::does_not_run;
     }
   }
@@ -266,6 +291,9 @@ std::string stopped_threads::why_not() const {
     case obstacle::blocks_the_signal: return thread() + " blocks " + signal + "; have it unblock this signal";
     case obstacle::does_not_run: return thread() + " did not answer " + signal;
     case obstacle::too_many: return "there are more than " + std::to_string(thread_slots.size()) + " threads";
+    case obstacle::cannot_send:
+      return signal + " cannot be sent to all threads: as many signals wait as may wait (ulimit -i), or a filter of " +
+             "system calls refuses it";
     case obstacle::signal_taken: return "the program has set another handler for " + signal;
     case obstacle::no_list: return "the kernel does not list the threads in /proc/self/task";
   }

@@ -34,7 +34,7 @@ class stopped_threads {
   [[nodiscard]] std::string why_not() const;
 
  private:
-  enum class obstacle { none, blocks_the_signal, does_not_run, too_many, signal_taken, no_list };
+  enum class obstacle { none, blocks_the_signal, does_not_run, too_many, cannot_send, signal_taken, no_list };
   [[nodiscard]] obstacle try_to_stop() noexcept;
   [[nodiscard]] obstacle wait_for(std::size_t threads) noexcept;
 

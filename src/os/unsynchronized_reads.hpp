@@ -17,8 +17,8 @@ class unsynchronized_reads {
   unsynchronized_reads() { AnnotateIgnoreReadsBegin(__FILE__, __LINE__); }
   ~unsynchronized_reads() { AnnotateIgnoreReadsEnd(__FILE__, __LINE__); }
 #else
-  unsynchronized_reads() {}
-  ~unsynchronized_reads() {}
+  unsynchronized_reads() noexcept = default;
+  ~unsynchronized_reads() = default;
 #endif
   unsynchronized_reads(const unsynchronized_reads&) = delete;
   unsynchronized_reads& operator=(const unsynchronized_reads&) = delete;

@@ -49,7 +49,8 @@ bool parse(std::string_view line, mapping& to) {
   to.is_shared = rights[3] == 's';
   const std::size_t path = line.find('/');
   const std::string_view name = path == std::string_view::npos ? std::string_view() : line.substr(path);
-  to.is_device = name.starts_with("/dev/") && !name.starts_with("/dev/shm/") && !name.starts_with("/dev/zero");
+  to.is_device = name.starts_with("/dev/") && !name.starts_with("/dev/shm/") && !name.starts_with("/dev/hugepages/") &&
+                 !name.starts_with("/dev/zero");
   return true;
 }
 

@@ -39,9 +39,21 @@ void access_lock::lock_exclusive() {
         "and read again in the write transaction what you decide upon");
   std::unique_lock lock(mutex_);
   ++waiting_writers_;
-  writer_may_enter_.wait(lock, [&] { return readers_ == 0 && admitted_ == 0 && writer_.load() == std::thread::id(); });
+  const auto may_enter = [&] { return readers_ == 0 && admitted_ == 0 && writer_.load() == std::thread::id(); };
+  writer_may_enter_.wait(lock, [&] { return may_enter() || turned_away_ == std::this_thread::get_id(); });
   --waiting_writers_;
+  if (!may_enter()) {  // others may have waited for this one
+    readers_may_enter_.notify_all();
+    writer_may_enter_.notify_one();
+    throw error(errc::closed, "the store is being closed; the collection has ended");
+  }
   writer_ = std::this_thread::get_id();
+}
+
+void access_lock::turn_away(std::thread::id who) noexcept {
+  const std::scoped_lock lock(mutex_);
+  turned_away_ = who;
+  writer_may_enter_.notify_all();
 }
 
 void access_lock::unlock_exclusive() noexcept {

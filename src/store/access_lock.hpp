@@ -16,6 +16,8 @@ class access_lock {
   // Both throw errc::bad_transaction where waiting would never end: if a thread that reads wants to write.
   void lock_exclusive();
   void unlock_exclusive() noexcept;
+  // From now on lock_exclusive() throws errc::closed in this thread instead of waiting. {}: in none.
+  void turn_away(std::thread::id who) noexcept;
   // A thread that reads or writes already gets the lock at once.
   void lock_shared();
   void unlock_shared() noexcept;
@@ -36,6 +38,7 @@ class access_lock {
   mutable std::mutex mutex_;
   std::condition_variable readers_may_enter_, writer_may_enter_;
   std::atomic<std::thread::id> writer_{};
+  std::thread::id turned_away_{};
   std::size_t readers_ = 0, waiting_readers_ = 0, waiting_writers_ = 0;
   std::size_t admitted_ = 0;  // number of waiting readers that go before the next writer
 };

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <new>
 #include <vector>
 
 #include <tenure/error.hpp>
@@ -72,8 +73,15 @@ void collector::start_thread() {
   thread_ = std::thread([this] { run(); });
 }
 
+void collector::require_other_thread(const char* what) const {
+  if (runs_in_.load(std::memory_order_relaxed) == std::this_thread::get_id())
+    throw error(errc::bad_transaction, of_.directory + ": a callback of a collection cannot " + what +
+                                           ", which would wait for the collection; return from it first");
+}
+
 collect_report collector::collect(const collection_options& how) {
   if (how.objects_at_once == 0) throw error(errc::bad_option, "objects_at_once is 0: at least 1 is needed");
+  require_other_thread("collect the store");
   request mine{how};
   std::unique_lock lock(mutex_);
   start_thread();
@@ -102,8 +110,11 @@ std::uint64_t collector::estimate_garbage(std::uint64_t bytes) const noexcept {
 }
 
 void collector::stop() noexcept {
-  if (os::fork_generation() != of_.fork_generation) {  // the thread is the parent's
-    if (thread_.joinable()) thread_.detach();
+  if (os::fork_generation() != of_.fork_generation) {
+    // The thread is the parent's. Here it waits forever, so conditions cannot be destroyed, and its name may be another one's.
+    new (&thread_) std::thread;
+    new (&wanted_) std::condition_variable;
+    new (&over_) std::condition_variable;
     return;
   }
   {
@@ -111,7 +122,11 @@ void collector::stop() noexcept {
     stopping_ = true;
     wanted_.notify_one();
   }
-  if (thread_.joinable()) thread_.join();
+  if (thread_.joinable()) {
+    of_.access.turn_away(thread_.get_id());  // whoever stops it may have a transaction
+    thread_.join();
+    of_.access.turn_away({});
+  }
   const std::scoped_lock lock(mutex_);
   for (request* const late : std::exchange(requests_, {})) late->failed = std::make_exception_ptr(is_being_closed());
   over_.notify_all();
@@ -123,6 +138,7 @@ error collector::is_being_closed() const {
 
 void collector::run() {
   const automatic_collection& automatic = of_.how.collection;
+  runs_in_ = std::this_thread::get_id();
   std::unique_lock lock(mutex_);
   for (;;) {
     wanted_.wait(lock, [&] { return stopping_ || is_due_ || !requests_.empty(); });
@@ -140,7 +156,7 @@ void collector::run() {
       due_at_ = std::max(automatic.after_bytes, done->kept_bytes / 100 * automatic.after_percent);
       if (automatic.on_collected && automatic.enabled) automatic.on_collected(*done);
     } catch (const error& e) {
-      failed = std::current_exception();
+      failed = e.code() == errc::closed ? std::make_exception_ptr(is_being_closed()) : std::current_exception();
       if (asked == nullptr && automatic.on_put_off) automatic.on_put_off(e);
     } catch (...) {
       failed = std::current_exception();
@@ -166,6 +182,7 @@ void collector::require_going_on() const {
 // --- A cycle ----------------------------------------------------------------------------------------------------------
 
 collect_report collector::run_cycle(const collection_options& how) {
+  const std::scoped_lock alone(cycles_);
   cycle now;
   try {
     begin_cycle(now, how.roots);
@@ -212,7 +229,7 @@ void collector::mark(cycle& in, const collection_options& how) {
       if (how.on_progress) how.on_progress({"marking", in.marks->marked(), 0});
       require_going_on();
       while (at_gate_ != 0) std::this_thread::yield();
-      const os::unsynchronized_reads racing;
+      [[maybe_unused]] const os::unsynchronized_reads racing;
       for (const address object : std::span(next).first(coming))  // while nobody waits
         (void)*reinterpret_cast<const volatile std::byte*>(object);
       const gate_lock gate(gate_);
@@ -236,10 +253,15 @@ void collector::mark(cycle& in, const collection_options& how) {
     follow_all();
     if (how.on_progress) how.on_progress({"marking", in.marks->marked(), in.marks->marked()});
     const exclusive_access between(of_.access);
+    {  // Stray writes that the marker has seen are found now, while it is not too late.
+      const stray_write_watch watched(*this);
+      of_.memory->begin_automatic().abort();
+    }
     const gate_lock gate(gate_);
     if (is_broken_)
       throw error(errc::not_stopped, of_.directory +
-                                         ": nothing was collected: it could not be found out what a transaction had "
+                                         ": nothing was collected: something was written outside of transactions and "
+                                         "put back meanwhile, or it could not be found out what a transaction had "
                                          "changed that was aborted");
     if (in.marks->follow(0)) continue;
     marker_ = nullptr;
@@ -349,6 +371,17 @@ void collector::note_overwritten(const rvm::transaction& tx, std::span<const rvm
   }
   for (const auto& d : *of_.databases)
     for (const address object : d->destroyed) marker_->mark_targets_of(*d, object);
+}
+
+std::uint64_t collector::stray_writes() const { return of_.memory->stats().tracking.stray_writes; }
+
+collector::stray_write_watch::stray_write_watch(collector& of)
+    : of_(of), is_needed_(of.is_collecting_), before_(is_needed_ ? of.stray_writes() : 0) {}
+
+collector::stray_write_watch::~stray_write_watch() {
+  if (!is_needed_ || of_.stray_writes() == before_) return;
+  const gate_lock gate(of_.gate_);
+  of_.is_broken_ = true;
 }
 
 void collector::note_abort(rvm::transaction& tx) noexcept {

@@ -45,6 +45,10 @@ class collector {
   void made(std::uint64_t bytes) noexcept;
   // Of objects of so many bytes, as the last cycle lets one expect. Any thread.
   [[nodiscard]] std::uint64_t estimate_garbage(std::uint64_t bytes) const noexcept;
+  // Throws errc::bad_transaction in a callback of a collection.
+  void require_other_thread(const char* what) const;
+  // No cycle goes on while somebody has it: whoever adds a database.
+  [[nodiscard]] std::unique_lock<std::mutex> pause() { return std::unique_lock(cycles_); }
   // Ends what goes on. The next collect() begins anew.
   void stop() noexcept;
 
@@ -55,6 +59,19 @@ class collector {
   void note_overwritten(const rvm::transaction& tx, std::span<const rvm::memory_range> changes);
   // The same, of a transaction that is about to abort.
   void note_abort(rvm::transaction& tx) noexcept;
+  // Around the beginning of a transaction, which takes stray writes back: nobody says what the marker has seen instead.
+  class stray_write_watch {
+   public:
+    explicit stray_write_watch(collector& of);
+    ~stray_write_watch();
+    stray_write_watch(const stray_write_watch&) = delete;
+    stray_write_watch& operator=(const stray_write_watch&) = delete;
+
+   private:
+    collector& of_;
+    const bool is_needed_;  // cycles begin while no transaction does
+    const std::uint64_t before_;
+  };
 
  private:
   struct cycle;
@@ -75,6 +92,7 @@ class collector {
   void sweep_transients(cycle& in);
   void require_going_on() const;
   [[nodiscard]] error is_being_closed() const;
+  [[nodiscard]] std::uint64_t stray_writes() const;
 
   store_state& of_;
 
@@ -84,7 +102,9 @@ class collector {
   bool is_due_ = false;  // an automatic cycle
   std::atomic<bool> stopping_{false};
   std::thread thread_;
+  std::atomic<std::thread::id> runs_in_{};
 
+  std::mutex cycles_;  // before the access lock
   std::mutex gate_;
   std::atomic<std::uint32_t> at_gate_{0};  // writers that wait there
   std::atomic<bool> is_collecting_{false};

@@ -275,6 +275,7 @@ void store_state::close() {
     closed = true;
     return;
   }
+  collection.require_other_thread("close the store");
   collection.stop();
   if (access.in_use())
     throw error(errc::transactions_open, directory + ": has open transactions; end them before it is closed");
@@ -302,6 +303,7 @@ store::store(const std::string& directory, const store_options& how) : state_(ne
 store::owner::~owner() {
   if (state_ == nullptr) return;
   const bool of_the_parent = os::fork_generation() != state_->fork_generation;
+  if (!of_the_parent) state_->collection.stop();  // it may have a transaction
   if (!(of_the_parent ? state_->access.was_in_use() : state_->access.in_use())) {
     delete state_;
     return;
@@ -338,8 +340,10 @@ std::optional<database> store::find_database(std::string_view name) const {
 
 database store::create_database(std::string_view name, const database_options& how) {
   state_->require_writable();
-  if (state_->is_writer())
+  if (state_->is_writer() || state_->access.is_reader())
     throw error(errc::bad_transaction, state_->directory + ": a database cannot be created inside a transaction");
+  state_->collection.require_other_thread("create a database");
+  const auto paused = state_->collection.pause();
   return database(&state_->create_database(name, how));
 }
 

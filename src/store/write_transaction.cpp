@@ -33,6 +33,7 @@ void store_state::reopen() {
   try {
     require_writable();
     assert(is_writer() && !tx.is_open() && hidden.empty());
+    const collector::stray_write_watch watched(collection);
     tx = memory->begin_automatic();
     tx.join(*this);
   } catch (...) {

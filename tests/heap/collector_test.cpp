@@ -89,19 +89,15 @@ TEST_F(collecting_an_open_store, tells_what_would_go) {
 
 TEST_F(collecting_an_open_store, space_is_used_again) {
   kept_list& l = s().root<kept_list>("list");
-  std::uint64_t length = 0;
-  for (int round = 0; round < 12; ++round) {
+  // Without being used again, it would be 23 MB.
+  for (int round = 0; round < 24; ++round) {
     s().transact([&] {
       l.all.clear();
-      for (int n = 0; n < 3'000; ++n) l.all.push_back(s().make<kept_node>());
+      for (int n = 0; n < 20'000; ++n) l.all.push_back(s().make<kept_node>());
     });
     s().collect({.roots = program_roots::handles});
-    const std::uint64_t now = std::filesystem::file_size(path + "/main.db");
-    if (round == 2) length = now;
-    if (round > 2) {
-      EXPECT_LE(now, 2 * length);
-    }
   }
+  EXPECT_LE(std::filesystem::file_size(path + "/main.db"), 16U << 20);
 }
 
 TEST_F(ambiguous_roots, keeps_what_handles_refer_to) {

@@ -10,6 +10,8 @@ namespace tenure {
 
 namespace detail {
 
+struct handles;
+
 #pragma GCC visibility push(default)  // libtenure.so exports it
 
 // In the list of all handles of the process.
@@ -26,7 +28,7 @@ class handle_base {
   void set(void* to) noexcept;
 
  private:
-  friend struct handles;
+  friend handles;
   void* to_;
   handle_base *before_, *next_;
 };

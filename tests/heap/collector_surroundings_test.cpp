@@ -11,10 +11,11 @@
 
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <exception>
+#include <filesystem>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,6 +27,7 @@
 
 #include "heap/collected_store.hpp"
 #include "support/expect_error.hpp"
+#include "support/waiting_thread.hpp"
 
 using namespace tenure;
 using namespace tenure::support;
@@ -91,18 +93,17 @@ TEST_F(collecting_an_open_store, its_callbacks_cannot_wait_for_it) {
 
 TEST_F(collecting_an_open_store, closing_does_not_wait_for_who_closes) {
   std::optional<transaction> tx = s().begin();
-  std::atomic<bool> is_asked{false};
+  std::atomic<pid_t> id{0};
   std::exception_ptr failed;
   std::thread other([&] {
     try {
-      is_asked = true;
+      id = ::gettid();
       s().collect({.roots = program_roots::handles});
     } catch (...) {
       failed = std::current_exception();
     }
   });
-  while (!is_asked) std::this_thread::yield();
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // for it to wait for the transaction
+  while (id == 0 || !is_waiting(id)) std::this_thread::yield();
   expect_error(errc::transactions_open, {"open transactions"}, [&] { s().close(); });
   other.join();
   expect_error(errc::closed, {"being closed"}, [&] {
@@ -177,18 +178,18 @@ TEST_F(ambiguous_roots, children_have_handles) {
 // --- Other threads, and what is scarce --------------------------------------------------------------------------------------
 
 TEST_F(ambiguous_roots, names_a_thread_that_takes_all_signals) {
-  std::thread other([] {
+  std::atomic<pid_t> thread{0};
+  std::thread other([&] {
     sigset_t all;
     ::sigfillset(&all);
     ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
     ::pthread_setname_np(::pthread_self(), "a-greedy-one");
+    thread = ::gettid();
     for (int signal = 0; signal != SIGUSR1;) ::sigwait(&all, &signal);
   });
   const pthread_t id = other.native_handle();
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  const auto began = std::chrono::steady_clock::now();
+  while (thread == 0 || !is_waiting(thread)) std::this_thread::yield();
   expect_error(errc::not_stopped, {"a-greedy-one", "blocks signal"}, [&] { (void)s().collect(); });
-  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(2));
   ::pthread_kill(id, SIGUSR1);
   other.join();
 }
@@ -213,9 +214,13 @@ TEST_F(ambiguous_roots, threads_of_the_kernel_need_not_stop) {
   entry->fd = ends[0];
   entry->addr = reinterpret_cast<std::uintptr_t>(&byte);
   entry->len = 1;
+  const auto threads = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/task"), std::filesystem::directory_iterator());
+  };
+  const auto before = threads();
   std::atomic_ref(*reinterpret_cast<std::uint32_t*>(queue + params.sq_off.tail)).store(1);
   ASSERT_EQ(::syscall(SYS_io_uring_enter, ring, 1, 0, 0, nullptr, 0), 1);
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // for its thread to read
+  for (int n = 0; n < 10'000 && threads() == before; ++n) std::this_thread::yield();  // it is made a moment later
   make_garbage(1);
   EXPECT_GT(collect().garbage, 0U);
   ASSERT_EQ(::write(ends[1], "x", 1), 1);

@@ -38,13 +38,19 @@ void access_lock::lock_exclusive() {
         "a thread that has a read transaction cannot begin a write transaction: end the read transaction first, "
         "and read again in the write transaction what you decide upon");
   std::unique_lock lock(mutex_);
+  const bool is_preferred = preferred_.load() == std::this_thread::get_id();
+  if (is_preferred) preferred_waits_ = true;
   ++waiting_writers_;
-  const auto may_enter = [&] { return readers_ == 0 && admitted_ == 0 && writer_.load() == std::thread::id(); };
+  const auto may_enter = [&] {
+    return readers_ == 0 && admitted_ == 0 && writer_.load() == std::thread::id() &&
+           (is_preferred || !preferred_waits_);
+  };
   writer_may_enter_.wait(lock, [&] { return may_enter() || turned_away_ == std::this_thread::get_id(); });
   --waiting_writers_;
+  if (is_preferred) preferred_waits_ = false;
   if (!may_enter()) {  // others may have waited for this one
     readers_may_enter_.notify_all();
-    writer_may_enter_.notify_one();
+    writer_may_enter_.notify_all();
     throw error(errc::closed, "the store is being closed; the collection has ended");
   }
   writer_ = std::this_thread::get_id();
@@ -62,7 +68,15 @@ void access_lock::unlock_exclusive() noexcept {
   writer_ = std::thread::id();
   admitted_ = waiting_readers_;
   readers_may_enter_.notify_all();
-  if (admitted_ == 0) writer_may_enter_.notify_one();
+  if (admitted_ == 0) notify_writers();
+}
+
+// One of them, or all, if only a certain one may enter.
+void access_lock::notify_writers() noexcept {
+  if (preferred_waits_)
+    writer_may_enter_.notify_all();
+  else
+    writer_may_enter_.notify_one();
 }
 
 void access_lock::lock_shared() {
@@ -89,7 +103,7 @@ void access_lock::unlock_shared() noexcept {
   if (!counted) return;
   const std::scoped_lock lock(mutex_);
   assert(readers_ != 0);
-  if (--readers_ == 0) writer_may_enter_.notify_one();
+  if (--readers_ == 0) notify_writers();
 }
 
 void access_lock::check() const {

@@ -27,6 +27,9 @@ class access_lock {
     return writer_.load(std::memory_order_relaxed) == std::this_thread::get_id();
   }
   [[nodiscard]] bool is_reader() const noexcept;
+  // This thread goes before other writers from now on. A writer that begins again at once would never let it in: it has the lock
+  // before a thread that waits is awake.
+  void prefer_this_thread() noexcept { preferred_ = std::this_thread::get_id(); }
   // Whether any thread has the lock.
   [[nodiscard]] bool in_use();
   // The same in the child of a fork, where a thread that is not there may have the mutex.
@@ -39,6 +42,10 @@ class access_lock {
   std::condition_variable readers_may_enter_, writer_may_enter_;
   std::atomic<std::thread::id> writer_{};
   std::thread::id turned_away_{};
+  void notify_writers() noexcept;
+
+  std::atomic<std::thread::id> preferred_{};
+  bool preferred_waits_ = false;
   std::size_t readers_ = 0, waiting_readers_ = 0, waiting_writers_ = 0;
   std::size_t admitted_ = 0;  // number of waiting readers that go before the next writer
 };

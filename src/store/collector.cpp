@@ -139,6 +139,7 @@ error collector::is_being_closed() const {
 void collector::run() {
   const automatic_collection& automatic = of_.how.collection;
   runs_in_ = std::this_thread::get_id();
+  of_.access.prefer_this_thread();
   std::unique_lock lock(mutex_);
   for (;;) {
     wanted_.wait(lock, [&] { return stopping_ || is_due_ || !requests_.empty(); });

@@ -24,10 +24,6 @@ namespace {
 using clock = std::chrono::steady_clock;
 double seconds_since(clock::time_point began) { return std::chrono::duration<double>(clock::now() - began).count(); }
 
-}  // namespace
-
-namespace {
-
 // No transaction is open.
 class exclusive_access {
  public:

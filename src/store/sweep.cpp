@@ -84,11 +84,15 @@ void sweep::look_at(const database_state& in, std::uint64_t block, address_list<
     });
     if (entry.kind == block_kind::small && granules != entry.used) refuse(in, block);
   }
-  find_garbage(in, block, garbage);
+  find_garbage(in, block, kept, garbage);
 }
 
 void sweep::find_garbage(const database_state& in, std::uint64_t block, address_list<address>& garbage) const {
-  const start_bits kept = kept_(in, block);
+  find_garbage(in, block, kept_(in, block), garbage);
+}
+
+void sweep::find_garbage(const database_state& in, std::uint64_t block, const start_bits& kept,
+                         address_list<address>& garbage) {
   in.map->for_each_persistent(block, block + 1, [&](address object) {
     if (!kept.test((object - in.map->start_of(block)) / granule)) garbage.push_back(object);
   });

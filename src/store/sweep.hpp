@@ -7,10 +7,9 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <optional>
 #include <span>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include <tenure/store/collection.hpp>
 
@@ -44,15 +43,16 @@ class sweep {
   void finish_report();
 
  private:
-  ticket destroy_at_once(database_state& in, std::span<const heap::address> gone);
-
-  store_state& of_;
   using counts_by_type = std::map<std::string, type_count>;
+  static void find_garbage(const database_state& in, std::uint64_t block, const heap::start_bits& kept,
+                           heap::address_list<heap::address>& garbage);
   static void count(counts_by_type& in, const heap::known_type& of, std::uint64_t objects, std::uint64_t bytes);
   void count_garbage(const heap::known_type& of, std::uint64_t objects, std::uint64_t bytes);
   void count_kept(const heap::known_type& of, std::uint64_t objects, std::uint64_t bytes);
   void look_at_typed(const database_state& in, std::uint64_t block, const heap::start_bits& kept);
+  ticket destroy_at_once(database_state& in, std::span<const heap::address> gone);
 
+  store_state& of_;
   const kept_objects kept_;
   collect_report report_;
   counts_by_type garbage_types_, kept_types_;

@@ -143,7 +143,8 @@ class graph {
   graph(const std::filesystem::path& directory, std::uint64_t objects)
       : store_((directory / ("graph" + std::to_string(Size))).string()), all_(store_.root<vector>("all")) {
     std::uint64_t draw = 1;
-    for (std::uint64_t done = 0; done < objects;)
+    std::uint64_t done = 0;
+    while (done < objects)
       store_.transact(
           [&] {
             for (std::uint64_t n = 0; n < 10'000 && done < objects; ++n, ++done) {

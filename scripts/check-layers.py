@@ -56,6 +56,7 @@ PUBLIC_LAYERS = {
     "tenure/rvm/backup.hpp": "replay",
     "tenure/barriers.hpp": "regions",
     "tenure/store/collection.hpp": "objects",
+    "tenure/store/weak_cell.hpp": "objects",
     "tenure/store/handle.hpp": "collection",
     "tenure/rvm/map_options.hpp": "regions",
     "tenure/rvm/options.hpp": "regions",

@@ -14,46 +14,47 @@ namespace tenure {
 #pragma GCC visibility push(default)  // libtenure.so exports it
 
 enum class errc {
-  damaged = 1,        // stored bytes fail their checksum or are inconsistent
-  wrong_version,      // written by another version of the format, or on a machine of another kind
-  not_a_log,          // the file is no log
-  not_a_segment,      // the file is no segment of the requested kind
-  segment_missing,    // the log has changes for a segment whose file is not there
-  segment_too_short,  // a segment's file ends before the end of the region or of a logged change
-  wrong_log,          // the segment has changes waiting in another log
-  in_use,             // another process, or another object in this one, uses the file
-  read_only,          // a change to something that was opened for reading
-  misaligned,         // an offset, length or address is not a multiple of the page size
-  region_overlap,     // part of the segment is mapped already
-  address_taken,      // something else is mapped at the address
-  not_mapped,         // the range is in no mapped region
-  partly_mapped,      // the range begins in a region and ends outside of it
-  region_busy,        // the region has uncommitted transactions
-  bad_transaction,    // the transaction has ended, or belongs to another memory
-  cannot_abort,       // a no_restore transaction cannot be rolled back
-  transactions_open,  // the memory was closed while transactions were open
-  too_big,            // the transaction does not fit into a log that may not grow
-  undeclared_write,   // checking mode: memory changed outside of every declared range
-  outcome_unknown,    // the log could not be written or synced: reopen to learn what survived
-  log_stuck,          // the log is full and cannot be truncated
-  forked,             // the child of a fork uses its parent's memory
-  closed,             // the object has been closed
-  bad_option,         // an option has an impossible value
-  out_of_memory,      // a recoverable heap has no room for the object
-  bad_free,           // the pointer does not name a live object of this heap
-  schema_mismatch,    // a type is stored with another layout than the program's
-  wrong_type,         // a root is of another type than the requested one
-  no_such_root,       // no root has this name
-  cannot_persist,     // a persistent object refers to something that cannot persist
-  doomed,             // an inner transaction was aborted, so the outer one cannot commit
-  segment_full,       // the segment may not grow so far
-  wrong_tracking,     // the region's changes are found in another way
-  stray_write,        // an automatically tracked region was written outside of any automatic transaction
-  bad_type,           // a class's description of itself does not fit the class
-  copied,             // the files were copied while they were in use
-  no_history,         // the log and its archive do not have that part of the past
-  unseen_store,       // memory with barriers was written, and no store was announced
-  not_stopped,        // a collection could not find out what the program's threads refer to
+  damaged = 1,         // stored bytes fail their checksum or are inconsistent
+  wrong_version,       // written by another version of the format, or on a machine of another kind
+  not_a_log,           // the file is no log
+  not_a_segment,       // the file is no segment of the requested kind
+  segment_missing,     // the log has changes for a segment whose file is not there
+  segment_too_short,   // a segment's file ends before the end of the region or of a logged change
+  wrong_log,           // the segment has changes waiting in another log
+  in_use,              // another process, or another object in this one, uses the file
+  read_only,           // a change to something that was opened for reading
+  misaligned,          // an offset, length or address is not a multiple of the page size
+  region_overlap,      // part of the segment is mapped already
+  address_taken,       // something else is mapped at the address
+  not_mapped,          // the range is in no mapped region
+  partly_mapped,       // the range begins in a region and ends outside of it
+  region_busy,         // the region has uncommitted transactions
+  bad_transaction,     // the transaction has ended, or belongs to another memory
+  cannot_abort,        // a no_restore transaction cannot be rolled back
+  transactions_open,   // the memory was closed while transactions were open
+  too_big,             // the transaction does not fit into a log that may not grow
+  undeclared_write,    // checking mode: memory changed outside of every declared range
+  outcome_unknown,     // the log could not be written or synced: reopen to learn what survived
+  log_stuck,           // the log is full and cannot be truncated
+  forked,              // the child of a fork uses its parent's memory
+  closed,              // the object has been closed
+  bad_option,          // an option has an impossible value
+  out_of_memory,       // a recoverable heap has no room for the object
+  bad_free,            // the pointer does not name a live object of this heap
+  schema_mismatch,     // a type is stored with another layout than the program's
+  wrong_type,          // a root is of another type than the requested one
+  no_such_root,        // no root has this name
+  cannot_persist,      // a persistent object refers to something that cannot persist
+  doomed,              // an inner transaction was aborted, so the outer one cannot commit
+  segment_full,        // the segment may not grow so far
+  wrong_tracking,      // the region's changes are found in another way
+  stray_write,         // an automatically tracked region was written outside of any automatic transaction
+  bad_type,            // a class's description of itself does not fit the class
+  copied,              // the files were copied while they were in use
+  no_history,          // the log and its archive do not have that part of the past
+  unseen_store,        // memory with barriers was written, and no store was announced
+  not_stopped,         // a collection could not find out what the program's threads refer to
+  bad_weak_reference,  // a weak reference leads to no object of its own
 };
 
 [[nodiscard]] const std::error_category& category() noexcept;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <tenure/field.hpp>
+#include <tenure/finalization_queue.hpp>
 #include <tenure/hash_map.hpp>
 #include <tenure/hash_set.hpp>
 #include <tenure/map.hpp>
@@ -16,3 +17,5 @@
 #include <tenure/string.hpp>
 #include <tenure/transient.hpp>
 #include <tenure/vector.hpp>
+#include <tenure/weak.hpp>
+#include <tenure/weak_map.hpp>

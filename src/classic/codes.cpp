@@ -53,7 +53,8 @@ rvm_return_t code_of(errc what) {
     case errc::cannot_persist:
     case errc::doomed:
     case errc::bad_type:
-    case errc::not_stopped: return RVM_EINTERNAL;
+    case errc::not_stopped:
+    case errc::bad_weak_reference: return RVM_EINTERNAL;
   }
   return RVM_EINTERNAL;
 }

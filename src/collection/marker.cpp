@@ -130,6 +130,12 @@ void marker::mark_roots(const root_snapshot& found) {
   for (std::size_t n = 0; n < databases_.size(); ++n) found.for_each_root(n, [&](address object) { mark(n, object); });
 }
 
+void marker::mark_object(address at) {
+  const std::size_t n = number_of(at);
+  if (const found_object object = n != npos ? databases_[n].of->find(reinterpret_cast<void*>(at)) : found_object{})
+    mark(n, object.at);
+}
+
 bool marker::mark_persistent(stored_address to) {
   const sound_object object = persistent_at(static_cast<address>(to));
   if (object) mark(number_of(object.at), object.at);
@@ -150,22 +156,23 @@ std::uint64_t marker::mark_targets_of(const database_state& in, address object, 
   const sound_object from = sound_at(in, object);
   if (!from) return 0;
   const std::uint64_t size = from.facts().size, stride = from.type->of->size;
+  if (from.type->cell != cell_kind::none) databases_[number_of(object)].cells.set(object);
   if (begin >= size || stride == 0) return 0;
   if (most < size) most = (most + stride - 1) / stride * stride;  // whole elements
   const std::uint64_t end = begin + std::min(most, size - begin);
-  for_each_reference(*from.type, reinterpret_cast<const std::byte*>(object), size, begin, end,
-                     [&](const reference_field& r) {
-                       if (!mark_persistent(r.to) && how_ == if_nothing::refuse && !r.is_ambiguous && !follows_ends_)
-                         refuse(object, r.offset, r.to);
-                       if (r.may_be_end) mark_end(r.to);
-                     });
+  for_each_reference(
+      *from.type, reinterpret_cast<const std::byte*>(object), size, begin, end, [&](const reference_field& r) {
+        if (!mark_persistent(r.to) && how_ == if_nothing::refuse && !r.is_ambiguous && !is_among_garbage_)
+          refuse(object, r.offset, r.to);
+        if (r.may_be_end) mark_end(r.to);
+      });
   if (end < size) rest_of_large_ = {object, end};
   return end - begin;
 }
 
 void marker::mark_end(stored_address end) {
   const stored_address last = byte_before(end);
-  if (how_ == if_nothing::ignore || follows_ends_) return void(mark_persistent(last));
+  if (how_ == if_nothing::ignore || is_among_garbage_) return void(mark_persistent(last));
   const sound_object object = persistent_at(static_cast<address>(last));
   if (!object) return;
   databases_[number_of(object.at)].ends.set(object.at);
@@ -174,7 +181,7 @@ void marker::mark_end(stored_address end) {
 
 void marker::follow_ends() {
   if (!std::exchange(has_ends_, false)) return;
-  follows_ends_ = true;
+  is_among_garbage_ = true;
   for (std::size_t n = 0; n < databases_.size(); ++n)
     databases_[n].ends.for_each_while([&](address object) {
       mark(n, object);

@@ -63,6 +63,8 @@ class marker {
   void mark_roots(const root_snapshot& found);
   // Where a reference leads or led.
   void mark_target(stored_address to, bool may_be_end);
+  // The object in which the address lies, persistent or not.
+  void mark_object(address at);
   // Where the references of a persistent object lead.
   void mark_targets_of(const database_state& in, address object);
 
@@ -72,6 +74,18 @@ class marker {
   // Some of the objects that follow() will look at next. Who reads a byte of each before spares it to wait for a disk.
   static constexpr std::size_t most_next = 32;
   [[nodiscard]] std::span<const address> next() const { return grey_.last(most_next); }
+
+  // From now on what is marked is garbage that somebody asks for once more: it may refer to anything.
+  void expect_garbage() { is_among_garbage_ = true; }
+  // Calls f(granule) for each cell of weak references (objects/weak_cells.hpp) that was followed.
+  template <class F>
+  void for_each_cell(F&& f) const {
+    for (const marked_database& d : databases_)
+      d.cells.for_each_while([&](address granule_of) {
+        f(granule_of);
+        return true;
+      });
+  }
 
   // The granules of a block where objects start that are marked. What was not there when marking began counts as marked.
   [[nodiscard]] start_bits marked_in(const database_state& in, std::uint64_t block) const;
@@ -83,9 +97,10 @@ class marker {
         : of(&database),
           marks(database.home, blocks),
           has_transient_references(database.home, blocks),
-          ends(database.home, blocks) {}
+          ends(database.home, blocks),
+          cells(database.home, blocks) {}
     const database_state* of;
-    granule_bits marks, has_transient_references, ends;  // ends: of mark_end()
+    granule_bits marks, has_transient_references, ends, cells;  // ends: of mark_end()
   };
   // npos: none.
   static constexpr std::size_t npos = ~std::size_t{0};
@@ -116,7 +131,7 @@ class marker {
   grey_objects grey_;
   std::span<const transient_reference> transient_references_;
   std::uint64_t marked_ = 0;
-  bool has_ends_ = false, follows_ends_ = false;
+  bool has_ends_ = false, is_among_garbage_ = false;
   static constexpr std::uint64_t bytes_of_an_object = 128, most_at_once = 4096;
   rest_of_object rest_of_large_;
   mutable std::size_t last_ = 0;  // database that an address was in

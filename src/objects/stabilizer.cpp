@@ -32,7 +32,7 @@ constexpr stabilizer::refusal_reason nothing{
 
 }  // namespace
 
-void stabilizer::run(std::span<const rvm::memory_range> changes) {
+void stabilizer::trace(std::span<const rvm::memory_range> changes) {
   freed_.resize(store_.size());
   for (const auto& d : store_) {
     destroyed_.insert(d->destroyed.begin(), d->destroyed.end());
@@ -51,6 +51,9 @@ void stabilizer::run(std::span<const rvm::memory_range> changes) {
       if (undescribed_.empty()) promote_tables();
     });
   }
+}
+
+void stabilizer::write() {
   store_.with_births_locked([&] {
     for (const auto& d : store_) write_bookkeeping(*d);
   });

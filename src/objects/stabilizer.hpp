@@ -23,15 +23,17 @@ class stabilizer {
   stabilizer(database_set& store, rvm::transaction& tx, hidden_fields& hidden)
       : store_(store), tx_(tx), hidden_(hidden) {}
 
-  // Runs all steps. Throws errc::cannot_persist, with the path from a root, if an object that is reachable from a
-  // persistent one is not in the store or was destroyed. After undo() the transaction is then as it was before.
-  void run(std::span<const rvm::memory_range> changes);
+  // First finds out what becomes persistent. Throws errc::cannot_persist, with the path from a root, if an object that is
+  // reachable from a persistent one is not in the store or was destroyed. After undo() the transaction is then as it was before.
+  void trace(std::span<const rvm::memory_range> changes);
+  // Then writes the bookkeeping, and declares all of it.
+  void write();
   // Why a reference cannot persist, and what to do about it.
   struct refusal_reason {
     const char* what;
     const char* advice;
   };
-  // Undoes what run() has written to the bookkeeping.
+  // Undoes what these have written to the bookkeeping.
   void undo() noexcept;
   // The commit is captured, so promoted objects are persistent. Adds to the counters.
   void committed(store_statistics& counts);

@@ -7,7 +7,9 @@
 #include <utility>
 
 #include <tenure/error.hpp>
+#include <tenure/fields.hpp>
 #include <tenure/registry.hpp>
+#include <tenure/store/weak_cell.hpp>
 
 #include "log/invariant.hpp"
 #include "os/virtual_memory.hpp"
@@ -24,6 +26,12 @@ std::string text_of(const stored_text& text) { return {text.text, text.length}; 
 std::uint32_t slots_of(const type& program) {
   const bool has = program.operations != nullptr && program.operations->vtables != nullptr;
   return has ? static_cast<std::uint32_t>(program.operations->vtables().size()) : 0;
+}
+
+cell_kind cell_kind_of(const type& of) {
+  static const std::string &weak = type_of<tenure::detail::weak_cell>().name,
+                           &finalization = type_of<tenure::detail::finalization_entry>().name;
+  return of.name == weak ? cell_kind::weak : of.name == finalization ? cell_kind::finalization : cell_kind::none;
 }
 
 std::size_t table_length() {
@@ -45,6 +53,7 @@ known_type& type_index::add(const guard&, std::unique_ptr<known_type> made) {
     throw error(errc::out_of_memory, "the database " + database_ + " has no room for another type");
   assert(table_[known.index] == nullptr);
   by_name_.emplace(known.of->name, known.index);
+  known.cell = cell_kind_of(*known.of);
   all_.push_back(std::move(made));
   table_[known.index] = &known;
   count_.store(std::max(count_.load(), known.index + 1), std::memory_order_release);

@@ -23,11 +23,15 @@
 
 namespace tenure::heap {
 
+// What its objects refer to without keeping it (weak_cells.hpp).
+enum class cell_kind : std::uint8_t { none, weak, finalization };
+
 struct known_type {
   std::uint32_t index = 0;
   const type* of = nullptr;     // the program's type, or the one that was read from the store
   std::unique_ptr<type> owned;  // what was read from the store
   std::unique_ptr<pointer_map> words;
+  cell_kind cell = cell_kind::none;
   std::uint32_t first_slot = 0, slots = 0;  // of vtables
   std::vector<stored_address>
       vtable_words;  // this database's value for each of words->words() that is a vtable pointer

@@ -12,6 +12,7 @@
 #include "objects/database_set.hpp"
 #include "objects/object_text.hpp"
 #include "objects/object_walk.hpp"
+#include "objects/weak_cells.hpp"
 #include "os/system_error.hpp"
 #include "segments/format.hpp"
 #include "types/pointee.hpp"
@@ -246,6 +247,16 @@ class verifier {
           how_reached(object));
     });
     check_vtables(d, type, known);
+    if (type.cell != cell_kind::none) check_cell(object);
+  }
+
+  void check_cell(address object) {
+    const void* const target =
+        tenure::detail::shown(reinterpret_cast<const tenure::detail::weak_cell*>(object)->hidden);
+    const sound_object to = target != nullptr ? find_sound(store_, target) : sound_object{};
+    if (target == nullptr || to.is_persistent || (to && by_writer_) || !is_meant(object)) return;
+    say(object_text(store_, object) + " leads to " + os::hexadecimal(target) + ", where no persistent object is" +
+        how_reached(object));
   }
 
   bool is_described(const database_state& in, std::string_view name) {

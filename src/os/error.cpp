@@ -50,6 +50,7 @@ const char* text_of(errc code) {
     case errc::copied: return "a copy of files that were in use";
     case errc::unseen_store: return "a write that was not announced";
     case errc::not_stopped: return "the program's references could not be found";
+    case errc::bad_weak_reference: return "a weak reference leads to no object of its own";
     case errc::no_history: return "a part of the past that is not there";
     case errc::bad_type: return "what a class says about itself does not fit it";
   }

@@ -12,6 +12,7 @@
 #include "collection/marker.hpp"
 #include "store/store_state.hpp"
 #include "store/sweep.hpp"
+#include "store/weak_collection.hpp"
 
 namespace tenure {
 
@@ -43,6 +44,8 @@ class closed_collection {
     constexpr std::uint64_t often = 1 << 16;
     marks_.mark_named_roots();
     while (marks_.follow(often)) show("marking", marks_.marked());
+    weak_collection weak(of_, marks_, [this](const void* object) { return is_marked(object); });
+    if (!how_.dry_run) weak.run([] {});
     address_list<address> garbage;
     for (const auto& d : *of_.databases)
       for (std::uint64_t block = 0; block < d->header().blocks_end; ++block, garbage.clear())
@@ -50,10 +53,18 @@ class closed_collection {
     if (!how_.dry_run)
       for (const auto& d : *of_.databases) destroy_garbage_of(*d);
     sweep_.finish_report();
+    sweep_.report().weak_cleared = weak.cleared();
+    sweep_.report().finalization_messages = weak.messages();
     return std::move(sweep_.report());
   }
 
  private:
+  [[nodiscard]] bool is_marked(const void* object) const {
+    const database_state* const in = of_.databases->at(object);
+    const address at = in != nullptr ? in->map->find_persistent(reinterpret_cast<address>(object)) : 0;
+    const std::uint64_t block = at != 0 ? in->map->block_of(at) : 0;
+    return at != 0 && marks_.marked_in(*in, block).test((at - in->map->start_of(block)) / granule);
+  }
   void show(const char* phase, std::uint64_t objects) const {
     if (how_.on_progress) how_.on_progress({phase, objects, objects_});
   }

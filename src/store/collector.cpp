@@ -14,6 +14,7 @@
 #include "os/unsynchronized_reads.hpp"
 #include "store/store_state.hpp"
 #include "store/sweep.hpp"
+#include "store/weak_collection.hpp"
 
 namespace tenure {
 
@@ -56,6 +57,16 @@ struct collector::cycle {
     const auto of = std::ranges::find(databases, &in);
     if (of != databases.end()) new_objects[static_cast<std::size_t>(of - databases.begin())].add_block_to(block, kept);
     return kept;
+  }
+  [[nodiscard]] bool keeps(const void* object) const {
+    for (const database_state* const d : databases) {
+      const auto at = reinterpret_cast<address>(object);
+      if (!d->map->contains(at)) continue;
+      const found_object found = d->find(object);
+      const std::uint64_t block = d->map->block_of(found.at);
+      return found && kept_in(*d, block).test((found.at - d->map->start_of(block)) / granule);
+    }
+    return true;
   }
 };
 
@@ -184,6 +195,7 @@ collect_report collector::run_cycle(const collection_options& how) {
   try {
     begin_cycle(now, how.roots);
     mark(now, how);
+    if (!how.dry_run) clear_weak_references(now);
     sweep_all(now, how);
   } catch (...) {
     end_cycle(now);
@@ -262,6 +274,7 @@ void collector::mark(cycle& in, const collection_options& how) {
                                          "changed that was aborted");
     if (in.marks->follow(0)) continue;
     marker_ = nullptr;
+    if (!how.dry_run) decided_ = &in;
     return;
   }
 }
@@ -271,8 +284,19 @@ void collector::end_cycle(cycle& in) noexcept {
     const gate_lock gate(gate_);
     is_collecting_ = false;
     marker_ = nullptr;
+    decided_ = nullptr;
   }
   for (database_state* const d : in.databases) d->birth->with_lock([&] { d->birth->note_new(nullptr); });
+}
+
+void collector::clear_weak_references(cycle& in) {
+  weak_collection clearing(of_, *in.marks, [&](const void* object) { return in.keeps(object); });
+  clearing.run([&] {
+    while (at_gate_ != 0) std::this_thread::yield();
+    require_going_on();
+  });
+  in.report.weak_cleared = clearing.cleared();
+  in.report.finalization_messages = clearing.messages();
 }
 
 void collector::sweep_all(cycle& in, const collection_options& how) {
@@ -310,6 +334,8 @@ void collector::sweep_all(cycle& in, const collection_options& how) {
   of_.memory->wait(last);
   sweeping.finish_report();
   collect_report& report = sweeping.report();
+  report.weak_cleared = in.report.weak_cleared;
+  report.finalization_messages = in.report.finalization_messages;
   report.transient_garbage = in.report.transient_garbage;
   report.transient_garbage_bytes = in.report.transient_garbage_bytes;
   in.report = std::move(report);
@@ -340,6 +366,13 @@ collector::gate_lock collector::pass_gate() {
   if (!lock) lock.lock();
   --at_gate_;
   return lock;
+}
+
+void* collector::keep(void* object) {
+  const gate_lock gate = pass_gate();
+  if (!gate) return object;
+  if (marker_ != nullptr) marker_->mark_object(reinterpret_cast<address>(object));
+  return decided_ == nullptr || decided_->keeps(object) ? object : nullptr;
 }
 
 // A reference may depend on bytes beside it, and the changed bytes may be a part of it. So whole elements are looked at, as

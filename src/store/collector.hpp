@@ -55,6 +55,9 @@ class collector {
   // Held by the writer while it changes the committed objects and the bookkeeping. Empty if nobody collects.
   using gate_lock = std::unique_lock<std::mutex>;
   [[nodiscard]] gate_lock pass_gate();
+  // A weak reference leads to this object, and somebody may keep it from now on. Returns it; nullptr if it is garbage that the
+  // cycle is about to take. Whoever reads or writes.
+  [[nodiscard]] void* keep(void* object);
   // With the gate: what the transaction has changed, destroyed, or is about to put back.
   void note_overwritten(const rvm::transaction& tx, std::span<const rvm::memory_range> changes);
   // The same, of a transaction that is about to abort.
@@ -88,6 +91,7 @@ class collector {
   void begin_cycle(cycle& in, program_roots which);
   void mark(cycle& in, const collection_options& how);
   void end_cycle(cycle& in) noexcept;
+  void clear_weak_references(cycle& in);
   void sweep_all(cycle& in, const collection_options& how);
   void sweep_transients(cycle& in);
   void require_going_on() const;
@@ -108,7 +112,8 @@ class collector {
   std::mutex gate_;
   std::atomic<std::uint32_t> at_gate_{0};  // writers that wait there
   std::atomic<bool> is_collecting_{false};
-  heap::marker* marker_ = nullptr;  // with the gate
+  heap::marker* marker_ = nullptr;  // while it marks; with the gate
+  const cycle* decided_ = nullptr;  // from then on, if it destroys what is not marked; with the gate
   bool is_broken_ = false;          // something that a commit would have said is not known; with the gate
 
   std::atomic<std::uint64_t> made_{0};    // bytes that have become persistent since the last cycle began

@@ -20,6 +20,7 @@
 #include "store/access_lock.hpp"
 #include "store/collector.hpp"
 #include "store/open_stores.hpp"
+#include "store/weak_references.hpp"
 
 namespace tenure {
 
@@ -101,6 +102,7 @@ struct store_state final : rvm::participant {
   std::uint32_t depth = 0;  // of nested begin
   bool doomed = false;
   heap::hidden_fields hidden;
+  weak_references weak{*this};
 
   mutable std::mutex statistics_mutex;
   store_statistics counts;

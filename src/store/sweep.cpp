@@ -124,6 +124,7 @@ ticket sweep::destroy(database_state& in, std::span<const address> gone) {
 
 ticket sweep::destroy_at_once(database_state& in, std::span<const address> gone) {
   in.destroyed.insert(gone.begin(), gone.end());
+  of_.weak.expect_none_destroyed();
   of_.label = "collect";
   const ticket done = *of_.commit();
   ++report_.transactions;

@@ -63,16 +63,20 @@ ticket store_state::finish(access_after then) {
   ticket done;
   collector::gate_lock gate;
   try {
+    weak.clear_destroyed();
     const std::span<const rvm::memory_range> changes = tx.collect_changes();
     gate = collection.pass_gate();
     if (gate) collection.note_overwritten(tx, changes);
-    work.run(changes);
+    work.trace(changes);
+    weak.clear_left_behind();
+    work.write();
     if (!label.empty()) tx.label(label);
     done = tx.commit(rvm::commit_mode::no_flush);
   } catch (...) {
     hidden.put_back();
     tx.discard_changes();
     work.undo();
+    weak.commit_failed();
     throw;
   }
   {
@@ -80,6 +84,7 @@ ticket store_state::finish(access_after then) {
     work.committed(counts);
     ++counts.commits;
   }
+  weak.committed();
   if (gate) gate.unlock();
   collection.made(work.bytes());
   ended();
@@ -104,6 +109,7 @@ void store_state::abort() {
     if (d->birth) d->birth->abort();
     d->names->aborted();
   }
+  weak.aborted();
   {
     const std::scoped_lock lock(statistics_mutex);
     ++counts.aborts;
@@ -125,6 +131,7 @@ void store_state::ended() noexcept {
   label.clear();
   doomed = false;
   depth = 0;
+  weak.ended();
   for (const auto& d : *databases) {
     d->names->committed();
     d->destroyed.clear();

@@ -34,6 +34,7 @@ struct vertex {
   std::optional<vertex*> maybe;
   std::variant<std::uint64_t, vertex*> either;
   transient<vertex*> scratch;
+  weak<vertex> hint;
   std::uint64_t numbers[4];
 };
 // Its words are taken for pointers.
@@ -48,6 +49,7 @@ class any_words {
 struct vertices {
   tenure::vector<vertex*> entries;
   any_words* words;
+  finalization_queue<vertex> messages;
 };
 
 }  // namespace collector_model_types
@@ -62,12 +64,13 @@ using rvm::testing::scaled;
 struct shadow {
   std::array<std::uint64_t, 3> edges{};
   std::vector<std::uint64_t> row;
-  std::uint64_t maybe = 0, either = 0, scratch = 0;
+  std::uint64_t maybe = 0, either = 0, scratch = 0, hint = 0;
 };
 struct shadows {
   std::map<std::uint64_t, shadow> all;
   std::vector<std::uint64_t> entries;
   std::uint64_t words = 0;
+  std::set<std::uint64_t> watched, destroyed;
 };
 
 class changing_graph {
@@ -109,6 +112,8 @@ class changing_graph {
   std::uint64_t changes_beside() const { return beside_; }
   std::uint64_t destroyed() const { return destroyed_; }
   std::uint64_t collected() const { return collected_; }
+  std::uint64_t revived() const { return revived_; }
+  std::uint64_t messages() const { return messages_; }
 
  private:
   void open() {
@@ -126,10 +131,16 @@ class changing_graph {
     std::vector<std::pair<std::uint64_t, vertex*>> found;
     for (std::size_t n = 0; n < now_.entries.size(); ++n) found.emplace_back(now_.entries[n], graph_->entries[n]);
     if (now_.words != 0) found.emplace_back(now_.words, graph_->words->get());
+    locate(std::move(found));
+  }
+  // Where these are, and all that they refer to.
+  void locate(std::vector<std::pair<std::uint64_t, vertex*>> found) {
+    std::set<std::uint64_t> seen;
     while (!found.empty()) {
       const auto [id, at] = found.back();
       found.pop_back();
-      if (id == 0 || !at_.emplace(id, at).second) continue;
+      if (id == 0 || !seen.insert(id).second) continue;
+      at_[id] = at;
       each_reference(now_.all.at(id), *at, [&](std::uint64_t to, vertex* there) { found.emplace_back(to, there); });
     }
   }
@@ -152,6 +163,7 @@ class changing_graph {
                                                      if (random_.one_in(is_sparse_ ? 8 : 4)) end_change();
                                                    }});
     collected_ += report.garbage + report.transient_garbage;
+    messages_ += report.finalization_messages;
     expect_invariants(*store_);
     return report.garbage + report.transient_garbage;
   }
@@ -186,13 +198,29 @@ class changing_graph {
   }
   void expect_all() {
     expect_sound(*store_);
-    for (const std::uint64_t id : live()) {
+    const std::set<std::uint64_t> ids = live();
+    for (const std::uint64_t id : ids) {
+      expect_hint(ids, id, at_.at(id)->hint.lock());
       const vertex& v = *at_.at(id);
       ASSERT_EQ(v.id, id);
       for (const std::uint64_t n : v.numbers) ASSERT_EQ(n, id);
       each_reference(now_.all.at(id), v, [&](std::uint64_t to, const vertex* there) {
         ASSERT_EQ(there, to == 0 ? nullptr : at_.at(to)) << id;
       });
+    }
+  }
+
+  // Of a live vertex.
+  void expect_hint(const std::set<std::uint64_t>& ids, std::uint64_t of, const vertex* there) {
+    const std::uint64_t to = now_.all.at(of).hint;
+    if (ids.contains(to)) {
+      ASSERT_EQ(there, at_.at(to)) << of;
+    }
+    if (to == 0 || now_.destroyed.contains(to)) {
+      ASSERT_EQ(there, nullptr) << of;
+    }
+    if (there != nullptr) {
+      ASSERT_EQ(there->id, to);
     }
   }
 
@@ -283,6 +311,7 @@ class changing_graph {
     if (aborts_)  // an abort puts persistent objects back, and no others
       std::erase_if(ids, [&](std::uint64_t id) { return !store_->is_persistent(at(id)); });
     const std::uint64_t a = some(ids), b = some(ids);
+    if (random_.one_in(6)) return step_weakly(ids, a, b);
     if (is_sparse_ && !random_.one_in(8)) {
       if (const std::size_t e = random_.below(3); aborts_ && a != 0 && random_.one_in(2))
         at(a)->edges[e] = nullptr, now_.all.at(a).edges[e] = 0;  // for a while
@@ -321,6 +350,41 @@ class changing_graph {
         if (a != 0) set(a, random_.one_in(4) ? 0 : b);
     }
   }
+  void step_weakly(const std::set<std::uint64_t>& ids, std::uint64_t a, std::uint64_t b) {
+    if (a == 0) return;
+    switch (random_.below(4)) {
+      case 0:
+        if (b != 0 && store_->is_persistent(at(b))) at(a)->hint = weak(at(b)), now_.all.at(a).hint = b;
+        break;
+      case 1:
+        if (store_->is_persistent(at(a)) && now_.watched.insert(a).second) graph_->messages.watch(at(a));
+        break;
+      case 2:
+        if (vertex* const taken = graph_->messages.take()) {
+          ASSERT_EQ(now_.watched.erase(taken->id), 1U);
+          ASSERT_TRUE(were_garbage_.contains(taken->id));
+          get_back(a, taken->id, taken);
+        }
+        break;
+      default:  // to garbage, mostly
+        for (const std::uint64_t id : ids) {
+          const std::uint64_t to = now_.all.at(id).hint;
+          if (to == 0 || ids.contains(to)) continue;
+          vertex* const there = at(id)->hint.lock();
+          expect_hint(ids, id, there);
+          if (there == nullptr) continue;
+          ++revived_;
+          return get_back(a, to, there);
+        }
+    }
+  }
+  // What is garbage, or was, is a vertex like others again.
+  void get_back(std::uint64_t a, std::uint64_t id, vertex* there) {
+    locate({{id, there}});
+    const std::size_t e = random_.below(3);
+    at(a)->edges[e] = there;
+    now_.all.at(a).edges[e] = id;
+  }
   void end_change() {
     if (aborts_) {
       open_->abort();
@@ -330,6 +394,9 @@ class changing_graph {
       open_->commit(commit_mode::lazy);
     }
     open_.reset();
+    const std::set<std::uint64_t> ids = live();
+    for (const std::uint64_t id : now_.watched)
+      if (!ids.contains(id)) were_garbage_.insert(id);
     if (!aborts_ && random_.one_in(is_sparse_ ? 30 : 3)) make_transient();
   }
   // Something that only the program has, which refers to what it may be the only one to refer to.
@@ -363,6 +430,8 @@ class changing_graph {
     at(b)->edges[0] = at(to);
     now_.all.at(b).edges[0] = to;
     handles_.erase(a);
+    now_.watched.erase(a);
+    now_.destroyed.insert(a);
     store_->destroy(at(a));
     ++destroyed_;
   }
@@ -377,14 +446,15 @@ class changing_graph {
   std::map<std::uint64_t, vertex*> at_;
   std::map<std::uint64_t, handle<vertex>> handles_, handles_before_;
   std::optional<transaction> open_;
+  std::set<std::uint64_t> were_garbage_;  // of those that are watched
   bool aborts_ = false, is_sparse_ = false;
-  std::uint64_t ids_ = 0, beside_ = 0, destroyed_ = 0, collected_ = 0;
+  std::uint64_t ids_ = 0, beside_ = 0, destroyed_ = 0, collected_ = 0, revived_ = 0, messages_ = 0;
 };
 
 // [heap.collection.snapshot]
 TEST(collector_model, nothing_is_lost_whatever_changes_meanwhile) {
   const std::uint64_t seeds = scaled(250);
-  std::uint64_t beside = 0, destroyed = 0, collected = 0;
+  std::uint64_t beside = 0, destroyed = 0, collected = 0, revived = 0, messages = 0;
   for (std::uint64_t seed = 1; seed <= seeds && !::testing::Test::HasFailure(); ++seed) {
     changing_graph graph(seed);
     SCOPED_TRACE("seed " + std::to_string(seed) + ": " + graph.configuration());
@@ -392,7 +462,11 @@ TEST(collector_model, nothing_is_lost_whatever_changes_meanwhile) {
     beside += graph.changes_beside();
     destroyed += graph.destroyed();
     collected += graph.collected();
+    revived += graph.revived();
+    messages += graph.messages();
   }
+  EXPECT_GT(revived, seeds / 4);
+  EXPECT_GT(messages, seeds / 4);
   EXPECT_GT(beside, 10 * seeds);
   EXPECT_GT(destroyed, seeds / 10);
   EXPECT_GT(collected, seeds);

@@ -37,8 +37,10 @@ struct collection_options {
 struct collect_report {
   std::uint64_t kept = 0, kept_bytes = 0;  // persistent objects. Bytes include headers, here and below
   std::uint64_t garbage = 0, garbage_bytes = 0;
-  std::vector<type_count> types;       // of the garbage, most bytes first
-  std::vector<type_count> kept_types;  // of what is kept, the same
+  std::vector<type_count> types;            // of the garbage, most bytes first
+  std::vector<type_count> kept_types;       // of what is kept, the same
+  std::uint64_t weak_cleared = 0;           // weak references' objects (tenure/weak.hpp) that were garbage
+  std::uint64_t finalization_messages = 0;  // of queues (tenure/finalization_queue.hpp); what they keep is not garbage
   std::uint64_t transactions = 0;
   double seconds = 0;
   // Of an open store only.

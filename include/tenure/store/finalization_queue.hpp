@@ -1,0 +1,84 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Objects for which something remains to be done when nothing leads to them any more: files to delete, entries elsewhere, a
+// connection to close.
+//
+//     auto& orphans = store.root<tenure::finalization_queue<blob>>("orphans");
+//     store.transact([&] { orphans.watch(store.make<blob>(...)); });
+//     ...                                                            // a collection finds that nothing leads to it
+//     store.transact([&] {
+//       while (blob* gone = orphans.take()) remove_file(gone->name);
+//     });
+//
+// Nothing is called at a collection: the program reads the messages when it likes to, in transactions of its own.
+#pragma once
+
+#include <cstdint>
+
+#include <tenure/persist.hpp>
+#include <tenure/store/weak_cell.hpp>
+
+namespace tenure {
+
+namespace detail {
+
+#pragma GCC visibility push(default)  // libtenure.so exports it
+
+// The entries of a queue, in two lists.
+class finalization_list {
+ public:
+  finalization_list() = default;
+  finalization_list(const finalization_list&) = delete;
+  finalization_list& operator=(const finalization_list&) = delete;
+  ~finalization_list();
+
+  void watch(void* object);
+  [[nodiscard]] void* take();
+  [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
+
+  // What the entry watches becomes a message.
+  void post(finalization_entry& of);
+  // The entry leaves its list.
+  void unlink(finalization_entry& of);
+
+ private:
+  finalization_entry* watched_ = nullptr;                  // the first
+  finalization_entry *first_ = nullptr, *last_ = nullptr;  // messages
+  std::uint64_t size_ = 0;                                 // of these
+
+ public:
+  static constexpr auto persistent = members<&finalization_list::watched_, &finalization_list::first_,
+                                             &finalization_list::last_, &finalization_list::size_>{};
+};
+
+#pragma GCC visibility pop
+
+}  // namespace detail
+
+// A queue of messages about objects that it watches. It is an object of a store, or a member of one; it cannot be copied or
+// moved. All calls need a write transaction (errc::bad_transaction), save where a comment says otherwise.
+template <class T>
+class finalization_queue {
+ public:
+  finalization_queue() = default;
+
+  // From now on the object is watched. When a collection finds that nothing else leads to it, weak references to it are cleared,
+  // and it is put in the queue, which keeps it, and all that it refers to. There is one message; whoever wants another one
+  // watches it again. Only a queue that is persistent and kept gets messages, and about persistent objects only. Of objects
+  // that destroy() ends there is no message, nor is one left. Throws errc::bad_weak_reference as weak(T*) does, or if the queue is in no store
+  // or in another one; and what store::make() throws.
+  void watch(T* object) { list_.watch(object); }
+  // The next message, which the queue forgets; nullptr: there is none.
+  [[nodiscard]] T* take() { return static_cast<T*>(list_.take()); }
+  // The number of messages. In any transaction.
+  [[nodiscard]] std::uint64_t size() const noexcept { return list_.size(); }
+  [[nodiscard]] bool empty() const noexcept { return size() == 0; }
+
+ private:
+  detail::finalization_list list_;
+
+ public:
+  static constexpr auto persistent = members<&finalization_queue::list_>{};
+};
+
+}  // namespace tenure

@@ -1,0 +1,94 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "store/weak_collection.hpp"
+
+#include <tenure/barriers.hpp>
+
+namespace tenure {
+
+using namespace heap;
+
+namespace {
+
+constexpr std::size_t cells_at_once = 1024;
+constexpr std::uint64_t followed_at_once = 64;
+
+}  // namespace
+
+template <class F>
+void weak_collection::in_transactions(const granules& of, const std::function<void()>& between, F&& f) {
+  for (std::size_t done = 0; done < of.size();) {
+    const auto some = std::span(of).subspan(done).first(std::min(cells_at_once, of.size() - done));
+    of_.begin();
+    try {
+      for (const address granule_of : some)
+        for (const address at : {granule_of, granule_of + 8}) {
+          const auto* const object = reinterpret_cast<const void*>(at);
+          const database_state& in = *of_.databases->at(object);
+          // It may have ended meanwhile.
+          if (const found_cell cell = found_cell_of(in, in.find_start(object)); cell && cell.is_persistent) f(cell);
+        }
+      (void)of_.commit();
+    } catch (...) {
+      if (of_.is_writer()) of_.abort();
+      throw;
+    }
+    done += some.size();
+    between();
+  }
+}
+
+// What a message keeps may have weak references to other garbage, and even queues. So it is looked at once more.
+void weak_collection::run(const std::function<void()>& between) {
+  do {
+    granules all;
+    marks_.for_each_cell([&](address granule_of) { all.push_back(granule_of); });
+    watched_.clear();
+    garbage_.clear();
+    in_transactions(all, between, [this](const found_cell& cell) { clear(cell); });
+    keep_garbage(between);
+    in_transactions(watched_, between, [this](const found_cell& cell) { post(cell); });
+  } while (!watched_.empty());
+  if (!of_.weak.has_made_any()) return;
+  of_.begin();
+  cleared_ += of_.weak.clear_transient(is_kept_);
+  (void)of_.commit();
+}
+
+void weak_collection::keep_garbage(const std::function<void()>& between) {
+  if (garbage_.empty()) return;
+  marks_.expect_garbage();
+  for (const address object : garbage_) {
+    const collector::gate_lock gate = of_.collection.pass_gate();
+    marks_.mark_target(static_cast<stored_address>(object), false);
+  }
+  for (bool more = true; more;) {
+    between();
+    const collector::gate_lock gate = of_.collection.pass_gate();
+    more = marks_.follow(followed_at_once);
+  }
+}
+
+void weak_collection::clear(const found_cell& cell) {
+  const void* const object = cell.target();
+  if (object != nullptr && is_kept_(object)) return;
+  if (cell.kind == cell_kind::weak) {
+    if (object == nullptr) return;
+    change(*cell.cell).hidden = 0;
+    ++cleared_;
+  } else if (object != nullptr) {
+    watched_.push_back(reinterpret_cast<address>(cell.cell));
+    garbage_.push_back(reinterpret_cast<address>(object));
+  } else {
+    // It was watched, but did not become persistent with the queue.
+    cell.entry().of->unlink(cell.entry());
+    of_.databases->at(cell.cell)->retire(cell.cell);
+  }
+}
+
+void weak_collection::post(const found_cell& cell) {
+  if (cell.kind != cell_kind::finalization || cell.cell->hidden == 0) return;
+  cell.entry().of->post(cell.entry());
+  ++messages_;
+}
+
+}  // namespace tenure

@@ -1,0 +1,87 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// The cells of weak references and the entries of finalization queues (tenure/store/weak_cell.hpp) of an open store: which of
+// them lead to an object, so that they are cleared when it ends.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include <tenure/store/finalization_queue.hpp>
+#include <tenure/store/weak.hpp>
+
+#include "objects/database_set.hpp"
+#include "objects/weak_cells.hpp"
+
+namespace tenure {
+
+struct store_state;
+
+// Used by the writer, except for target_of().
+class weak_references {
+ public:
+  explicit weak_references(store_state& of) : of_(of) {}
+
+  // The cell for an object, or a new one.
+  [[nodiscard]] detail::weak_cell* cell_of(void* target);
+  // A new entry, in the database of the queue.
+  [[nodiscard]] detail::finalization_entry* watch(detail::finalization_list& queue, void* target);
+  // Whoever reads or writes: where a cell leads now.
+  [[nodiscard]] void* target_of(const detail::weak_cell& cell) const;
+
+  // In the order of a commit:
+  // Before its changes are collected: clears what leads to objects that the transaction has destroyed.
+  void clear_destroyed();
+  // When it is known what it makes persistent, and nothing was written yet: clears cells that become persistent, but lead to
+  // objects that do not.
+  void clear_left_behind();
+  void committed();
+  // Instead of that: what was cleared in transient cells is put back.
+  void commit_failed() noexcept;
+  void aborted() noexcept;
+  // Nothing weak leads to what the open transaction destroys.
+  void expect_none_destroyed() { expects_none_ = true; }
+  void ended() noexcept { expects_none_ = false; }
+
+  // Clears transient cells of which `is_kept` does not keep the object, and forgets those that it does not keep.
+  using predicate = std::function<bool(const void*)>;
+  // Returns how many were cleared.
+  std::uint64_t clear_transient(const predicate& is_kept);
+  // Whether this process has made any. Any thread.
+  [[nodiscard]] bool has_made_any() const { return has_made_any_; }
+
+ private:
+  struct located {
+    database_state* in;
+    heap::found_object object;
+  };
+  // The object of the open store at the address, if it was not destroyed. It may hold for more than objects that make() makes.
+  [[nodiscard]] located find(const void* at) const;
+  located require_target(void* target) const;
+  [[nodiscard]] bool persists_now(const void* object) const;
+
+  // What leads to an object, by its hidden start; the cells are hidden, too, so that none is a root. Some may be gone.
+  using cells_by_target = std::unordered_multimap<std::uint64_t, std::uint64_t>;
+  cells_by_target& index();
+  [[nodiscard]] bool has_cells();
+  void clear_cells_of(const database_state& in, heap::address object);
+  void clear(database_state& in, const heap::found_cell& cell);
+  [[nodiscard]] heap::found_cell cell_at(std::uint64_t hidden) const;
+
+  store_state& of_;
+  std::optional<cells_by_target> index_;
+  std::vector<std::uint64_t> transient_;  // hidden cells that were made by this process, and are not persistent
+  struct cleared_cell {
+    std::uint64_t cell, target;  // hidden
+  };
+  std::vector<cleared_cell> cleared_;  // transient ones, by the open transaction
+  bool expects_none_ = false;
+  std::atomic<bool> has_made_any_{false};
+  std::optional<bool> has_cells_;  // any that is persistent, or was made
+};
+
+}  // namespace tenure

@@ -20,7 +20,7 @@ struct weak_cell {
   return hidden == 0 ? nullptr : reinterpret_cast<void*>(~hidden);
 }
 
-class finalization_list;
+class [[gnu::visibility("default")]] finalization_list;  // libtenure.so exports it
 
 // An object that a queue watches, or has a message of.
 struct finalization_entry {

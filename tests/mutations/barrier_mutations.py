@@ -1,15 +1,27 @@
 # Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 """Mistakes in what announced stores are for."""
 
-RECORDER = "barriers.*:declared_stores.*:all/tracking_model.barriers*"
+RECORDER = "barriers.*:declared_stores.*:all/tracking_model.barriers*:of/cards.*"
 
 BARRIER_MUTATIONS = [
-    ("card_lost_at_a_pages_edge", "regions/tracked_pages.hpp",
-     [("last = (to - 1) * 64 >> page_shift;", "last = (to - 2) * 64 >> page_shift;")],
+    ("card_lost_at_a_pages_edge", "regions/cards.hpp",
+     [("last = (to - 1) >> shift_;", "last = std::max(from + 2, to) - 2 >> shift_;")],
      RECORDER, "a store of one byte at the beginning of a card is not in its commit"),
-    ("second_card_of_a_store_lost", "regions/tracked_pages.hpp",
-     [("return (~std::uint64_t{0} << first) & (~std::uint64_t{0} >> (63 - last));", "return std::uint64_t{1} << first << (last - last);")],
+    ("second_card_of_a_store_lost", "regions/cards.hpp",
+     [("f(word, from_first & up_to_last);", "f(word, from_first & up_to_last & -(from_first & up_to_last));")],
      RECORDER, "the end of a store that crosses two cards is not in its commit"),
+    ("second_word_of_cards_lost", "regions/cards.hpp",
+     [("word <= last / 64; ++word)", "word <= first / 64; ++word)")],
+     RECORDER, "with cards of 16 bytes, the end of a store over more than a kilobyte is not in its commit"),
+    ("small_cards_announced_once_only", "regions/resting_pages.hpp",
+     [("word < pages_.cards.words(); ++word)", "word < 1; ++word)")],
+     RECORDER, "with cards of 16 bytes, what was announced before a commit and written after it is lost"),
+    ("small_cards_not_compared", "regions/region_tracker.cpp",
+     [("word < pages_.cards.words(); ++word) pages_.cards.for_each_run", "word < 1; ++word) pages_.cards.for_each_run")],
+     RECORDER, "with cards of 16 bytes, stores to the last three quarters of a page are not in their commit"),
+    ("end_of_a_run_of_cards_not_compared", "regions/page_difference.cpp",
+     [("from += sets * set_length; } word_by_word(to);", "from += sets * set_length; }")],
+     "*/page_differences.*", "what lies behind a multiple of 512 bytes in a run of cards is not logged"),
     ("second_page_of_a_store_lost", "regions/region_tracker.cpp",
      [("pages_.page_of(at + length - 1) + std::uint64_t{1}", "pages_.page_of(at) + std::uint64_t{1}")],
      RECORDER, "the end of a store that crosses two pages is not in its commit"),
@@ -18,8 +30,8 @@ BARRIER_MUTATIONS = [
        "if (p.open.load(std::memory_order_acquire)) return how == if_closed::leave ? void() : pages_.opened.add(page);")],
      RECORDER, "a stray write that was announced is neither found nor logged"),
     ("announced_once_only", "regions/resting_pages.hpp",
-     [("p.cards.exchange(0, std::memory_order_acq_rel)) last_.push_back({page, cards});",
-       "p.cards.exchange(0, std::memory_order_acq_rel)) (void)cards;")],
+     [(".exchange(0, std::memory_order_acq_rel)) last_.push_back({page, word, cards});",
+       ".exchange(0, std::memory_order_acq_rel)) (void)cards;")],
      RECORDER, "what was announced before a commit and written after it is lost"),
     ("first_audits_left_out", "regions/resting_pages.hpp",
      [("if (!p.resting) opened_.push_back({page, 0});", "")],

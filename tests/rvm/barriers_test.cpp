@@ -357,17 +357,18 @@ TEST_F(barriers, what_is_written_in_bulk_and_not_in_memory_is_no_unseen_store) {
 TEST(resting_pages, finds_the_cards_of_one_page_among_many) {
   constexpr std::size_t count = 1'000'000;
   const thresholds limits;
-  tracked_pages pages(nullptr, count * os::page_size(), count * os::page_size());
+  tracked_pages pages(nullptr, count * os::page_size(), count * os::page_size(), os::page_size() / 256);
   resting_pages resting(pages, write_barriers::cards, limits);
   std::vector<page_number> written(count);
   std::iota(written.begin(), written.end(), page_number{0});
   for (const page_number page : written) {
     pages[page].open = true;
-    pages[page].cards = page % 7;
+    for (std::size_t word = 0; word < 4; ++word) pages.announced_cards(page, word) = (page + word) % 7;
   }
   resting.reserve(count);
   resting.rest(written);
-  for (const page_number page : written) ASSERT_EQ(resting.cards_before(page), page % 7);
+  for (const page_number page : written)
+    for (std::size_t word = 0; word < 4; ++word) ASSERT_EQ(resting.cards_before(page, word), (page + word) % 7);
 }
 
 struct range_listener final : store_listener {

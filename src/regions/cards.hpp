@@ -21,6 +21,8 @@ class card_layout {
   card_layout(std::size_t page_size, std::size_t size) noexcept
       : shift_(std::countr_zero(size)), words_(std::max<std::size_t>(page_size / size / 64, 1)) {}
 
+  // In which a byte of a page lies.
+  [[nodiscard]] std::size_t card_of(std::size_t byte) const noexcept { return byte >> shift_; }
   // Of each page.
   [[nodiscard]] std::size_t words() const noexcept { return words_; }
   // Calls f(word, bits) for the cards in which bytes [from, to) of a page lie, for one word of bits after the other.

@@ -464,9 +464,15 @@ os::write_trap::answer region_tracker::on_write(std::byte* at) noexcept {
 }
 
 void region_tracker::store_announced(std::byte* at, std::size_t length) noexcept {
+  const std::size_t from = static_cast<std::size_t>(at - pages_.base) & (pages_.page_size - 1);
+  if (from + length <= pages_.page_size && finders_.has_been_announced(pages_.page_of(at), from, from + length)) return;
+  note_announced(at, length);
+}
+
+// Apart, so that the usual store saves no registers.
+void region_tracker::note_announced(std::byte* at, std::size_t length) noexcept {
   const page_number first = pages_.page_of(at);
   auto from = static_cast<std::size_t>(at - pages_.base) & (pages_.page_size - 1);
-  if (from + length <= pages_.page_size && finders_.has_been_announced(first, from, from + length)) return;
   const std::uint64_t end = std::min<std::uint64_t>(pages_.page_of(at + length - 1) + std::uint64_t{1}, pages_.count);
   const auto if_closed = host_.in_transaction.load(std::memory_order_relaxed) ? write_finders::if_closed::open
                                                                               : write_finders::if_closed::leave;

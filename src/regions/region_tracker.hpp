@@ -101,6 +101,7 @@ class region_tracker final : public os::write_trap, private store_listener {
 
  private:
   void store_announced(std::byte* at, std::size_t length) noexcept override;
+  [[gnu::noinline]] void note_announced(std::byte* at, std::size_t length) noexcept;
   struct candidate {
     page_number page;
     bool differs, all_counts;

@@ -77,13 +77,13 @@ class write_finders {
   // closed is opened, or left to the trap.
   enum class if_closed { open, leave };
   void store_announced(page_number page, std::size_t from, std::size_t to, if_closed how) noexcept;
-  // Whether their cards were announced already, since the page was compared last.
+  // Whether their card was announced already, since the page was compared last; false if there are several.
   [[nodiscard]] bool has_been_announced(page_number page, std::size_t from, std::size_t to) const noexcept {
-    bool all = pages_[page].listed.load(std::memory_order_relaxed);
-    pages_.cards.for_each_word(from, to, [&](std::size_t word, std::uint64_t cards) {
-      all = all && (~pages_.announced_cards(page, word).load(std::memory_order_relaxed) & cards) == 0;
-    });
-    return all;
+    if (!pages_[page].listed.load(std::memory_order_relaxed)) return false;
+    const std::size_t card = pages_.cards.card_of(from);
+    if (card == pages_.cards.card_of(to - 1))
+      return (pages_.announced_cards(page, card / 64).load(std::memory_order_relaxed) >> card % 64 & 1) != 0;
+    return false;
   }
   // With the protection lock, pages in ascending order. With barriers: closes those that need not be open.
   // Returns false if the system refuses: the region is open as a whole then.

@@ -1,7 +1,7 @@
 # Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 """Mistakes in what announced stores are for."""
 
-RECORDER = "barriers.*:declared_stores.*:all/tracking_model.barriers*:of/cards.*"
+RECORDER = "barriers.*:declared_stores.*:*/tracking_model.barriers*:*/cards.*"
 
 BARRIER_MUTATIONS = [
     ("card_lost_at_a_pages_edge", "regions/cards.hpp",

@@ -135,17 +135,18 @@ std::vector<contender_kind> tenure_contenders() {
   store("tenure-announced", ways::announced);
   store("tenure-cards", ways::cards_64);
   store("tenure-checking", ways::checking);
-  for (const std::size_t size : {16U, 32U, 256U, 1024U, 4096U})
-    store("tenure-cards-" + std::to_string(size),
-          {"announced; other cards", rvm::tracking_mechanism::choose, rvm::write_barriers::cards, size}, laboratory);
+  const auto of_sizes = [&](const std::string& name, maker by, const std::string& how) {
+    store(name + "-16", ways::cards_16, laboratory, by, how);
+    store(name + "-256", ways::cards_256, laboratory, by, how);
+    store(name + "-1024", ways::cards_1024, laboratory, by, how);
+    store(name + "-4096", ways::cards_4096, laboratory, by, how);
+  };
+  of_sizes("tenure-cards", make_announced, "");
   for (const auto& [form, by] : {std::pair<const char*, maker>("inline", make_inline), {"outlined", make_outlined}}) {
-    const std::string name = std::string("tenure-") + form, how = std::string("compiled in, ") + form + ", and ";
+    const std::string name = std::string("tenure-") + form, how = std::string("compiled in, ") + form + "; ";
     store(name, ways::announced, laboratory, by, how);
-    store(name + "-cards-16", ways::cards_16, laboratory, by, how);
     store(name + "-cards", ways::cards_64, laboratory, by, how);
-    store(name + "-cards-256", ways::cards_256, laboratory, by, how);
-    store(name + "-cards-1024", ways::cards_1024, laboratory, by, how);
-    store(name + "-cards-4096", ways::cards_4096, laboratory, by, how);
+    of_sizes(name + "-cards", by, how);
   }
   return all;
 }

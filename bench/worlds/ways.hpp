@@ -35,13 +35,13 @@ inline constexpr way copies{"private copies are compared", rvm::tracking_mechani
 constexpr way with(rvm::write_barriers how, const char* setting, std::size_t card_size = 64) {
   return {setting, rvm::tracking_mechanism::choose, how, card_size};
 }
-inline constexpr way announced = with(rvm::write_barriers::announced, "announced; whole pages");
-inline constexpr way cards_16 = with(rvm::write_barriers::cards, "announced; cards of 16 bytes", 16);
-inline constexpr way cards_64 = with(rvm::write_barriers::cards, "announced; cards of 64 bytes", 64);
-inline constexpr way cards_256 = with(rvm::write_barriers::cards, "announced; cards of 256 bytes", 256);
-inline constexpr way cards_1024 = with(rvm::write_barriers::cards, "announced; cards of 1024 bytes", 1024);
-inline constexpr way cards_4096 = with(rvm::write_barriers::cards, "announced; cards of 4096 bytes", 4096);
-inline constexpr way checking = with(rvm::write_barriers::checking, "announced; all open pages");
+inline constexpr way announced = with(rvm::write_barriers::announced, "barriers; whole pages");
+inline constexpr way cards_16 = with(rvm::write_barriers::cards, "barriers; cards of 16 bytes", 16);
+inline constexpr way cards_64 = with(rvm::write_barriers::cards, "barriers; cards of 64 bytes", 64);
+inline constexpr way cards_256 = with(rvm::write_barriers::cards, "barriers; cards of 256 bytes", 256);
+inline constexpr way cards_1024 = with(rvm::write_barriers::cards, "barriers; cards of 1024 bytes", 1024);
+inline constexpr way cards_4096 = with(rvm::write_barriers::cards, "barriers; cards of 4096 bytes", 4096);
+inline constexpr way checking = with(rvm::write_barriers::checking, "barriers; all open pages");
 
 }  // namespace ways
 

@@ -68,7 +68,8 @@ void find_bounds() noexcept {
 
 void announce_store(const void* at, std::size_t length) noexcept {
   const auto from = reinterpret_cast<std::uintptr_t>(at);
-  if (from >= detail::end_of_watched() || from + length <= lowest.load(std::memory_order_relaxed)) return;
+  if (from >= detail::end_of_watched() || from + length <= lowest.load(std::memory_order_relaxed) || length == 0)
+    return;
   const std::size_t used = slots_used.load(std::memory_order_acquire);
   // Nearly all stores lie in one range as a whole. Then nothing is left to do behind the call, and no register is saved for it.
   for (std::size_t n = 0; n < used; ++n) {

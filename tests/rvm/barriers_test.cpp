@@ -371,6 +371,34 @@ TEST(resting_pages, finds_the_cards_of_one_page_among_many) {
     for (std::size_t word = 0; word < 4; ++word) ASSERT_EQ(resting.cards_before(page, word), (page + word) % 7);
 }
 
+struct counting_listener final : store_listener {
+  void store_announced(std::byte*, std::size_t length) noexcept override { bytes += length, ++stores; }
+  std::size_t bytes = 0, stores = 0;
+};
+TEST(announced_range, is_told_of_parts_and_never_of_no_bytes) {
+  auto* const at = reinterpret_cast<std::byte*>(0x120000000000);
+  constexpr std::size_t length = 4096;
+  counting_listener first, second;
+  announced_range one, other;
+  one.begin(at, length, first);
+  other.begin(at + length, length, second);
+  announce_store(at + 100, 0);
+  announce_store(at, 0);
+  announce_store(at + length, 0);
+  announce_store(at + 2 * length, 8);
+  EXPECT_EQ(first.stores + second.stores, 0U);
+  announce_store(at, length);
+  EXPECT_EQ(first.bytes, length);
+  announce_store(at + length - 3, 8);
+  EXPECT_EQ(first.bytes, length + 3);
+  EXPECT_EQ(second.bytes, 5U);
+  announce_store(at - 10, 3 * length);
+  EXPECT_EQ(first.bytes, 2 * length + 3);
+  EXPECT_EQ(second.bytes, length + 5);
+  EXPECT_EQ(first.stores, 3U);
+  EXPECT_EQ(second.stores, 2U);
+}
+
 struct range_listener final : store_listener {
   explicit range_listener(std::uintptr_t at) : base(reinterpret_cast<std::byte*>(at)) {}
   void store_announced(std::byte* at, std::size_t length) noexcept override {

@@ -23,6 +23,7 @@
 #include <tenure/tenure.hpp>
 
 #include "command_line.hpp"
+#include "harness/child.hpp"
 #include "harness/instrumentation.hpp"
 #include "harness/program.hpp"
 #include "harness/report.hpp"
@@ -46,6 +47,7 @@ using namespace tenure::bench::stores;
 struct program_options : common_options {
   std::vector<std::string> ways;
   std::string child, section;
+  unsigned runs = 20;
 };
 
 void swap_announced(item* const* all, std::size_t count) {
@@ -187,7 +189,7 @@ const std::vector<section> sections{
 };
 
 // Nanoseconds, of the fastest of the runs.
-double run(const measured_way& by, const section& what, const std::filesystem::path& directory, int runs) {
+double run(const measured_way& by, const section& what, const std::filesystem::path& directory, unsigned runs) {
   const std::unique_ptr<world> in = by.make(directory);
   std::vector<item*> few;
   for (std::size_t n = 0; n < items; n += apart) few.push_back(in->all()[n]);
@@ -203,7 +205,7 @@ double run(const measured_way& by, const section& what, const std::filesystem::p
     best = std::min<std::chrono::duration<double, std::nano>>(best, clock::now() - start);
     stop_instrumentation();
   };
-  for (int n = 0; n < runs; ++n) {
+  for (unsigned n = 0; n < runs; ++n) {
     if (what.name == "page") {
       timed([&] {
         for (int pass = 0; pass < passes; ++pass) in->transact([&] { by.swap(few.data(), few.size()); });
@@ -231,7 +233,7 @@ std::optional<measurement> count(const measured_way& by, const section& what, co
   const std::string command = fmt::format(
       "valgrind --tool=callgrind --cache-sim=yes --I1=32768,8,64 --D1=32768,8,64 --LL=33554432,16,64 "
       "--instr-atstart=no "
-      "--callgrind-out-file={} {} --child {} --section {} --dir {} >{}.said 2>&1",
+      "--callgrind-out-file={} {} --child {} --section {} --runs 1 --dir {} >{}.said 2>&1",
       out, std::filesystem::read_symlink("/proc/self/exe").string(), by.name, what.name, scratch.path().string(), out);
   if (std::system(command.c_str()) != 0) return {};
   // "events: Ir Dr Dw I1mr D1mr D1mw ILmr DLmr DLmw", "totals: 52 ...".
@@ -259,13 +261,14 @@ bool show(const program_options& how, const section& what, bool with_counts) {
   std::vector<entrant> entrants;
   for (const measured_way& each : all_ways()) {
     if (!how.ways.empty() && std::ranges::find(how.ways, each.name) == how.ways.end()) continue;
-    entrants.push_back(
-        {each.name,
-         [&how, &what, name = each.name] {
-           const scratch_directory scratch{how.directory, name};
-           return measurement{{"nanoseconds", run(way_named(name), what, scratch.path(), how.quick ? 3 : 20)}};
-         },
-         ""});
+    // In a process of its own: what is watched is looked for between the lowest and the highest address that ever was.
+    const auto measure = [&how, &what, name = each.name] {
+      const scratch_directory scratch{how.directory, name};
+      const auto said = run_child({"--child", name, "--section", what.name, "--runs", how.quick ? "3" : "20", "--dir",
+                                   scratch.path().string()});
+      return measurement{{"nanoseconds", said.at("nanoseconds")}};
+    };
+    entrants.push_back({each.name, measure, ""});
   }
   const std::vector<outcome> outcomes = run_rounds(entrants, {}, {.repeat = how.repeat, .compared = "nanoseconds"});
   table rows{{"way", "ns", "[min .. max]", "instructions", "I1 misses", "D1 misses", "LL misses", "setting"}};
@@ -316,13 +319,14 @@ int main(int argc, char** argv) {
   add_common_options(app, how);
   app.option("--child", how.child, "a way, as valgrind runs it").hidden();
   app.option("--section", how.section, "").hidden();
+  app.option("--runs", how.runs, "").hidden();
   if (const auto status = app.parse_or_print(argc, argv)) return *status;
   if (how.quick) how.repeat = 3;
-  return run_program("bench_updates", [&] {
+  const auto work = [&] {
     if (!how.child.empty()) {
       const auto what = std::ranges::find(sections, how.section, &section::name);
       if (what == sections.end()) throw std::invalid_argument("no section is named " + how.section);
-      (void)run(way_named(how.child), *what, how.directory, 1);
+      tell_parent({{"nanoseconds", run(way_named(how.child), *what, how.directory, how.runs)}});
       return true;
     }
     const raised_priority priority;
@@ -332,5 +336,6 @@ int main(int argc, char** argv) {
     bool good = true;
     for (const section& each : sections) good = show(how, each, with_counts) && good;
     return good;
-  });
+  };
+  return run_program("bench_updates", work, how.child.empty() ? stderr : stdout);
 }

@@ -102,7 +102,7 @@ class size_run {
                                  ? "100 parts, durable"
                                  : fmt::format("3280 visits, {} % of the parts changed, durable", one.percent);
     std::vector<std::string> more_hot{"warm"};
-    if (one.what == kind::update) more_hot.insert(more_hot.end(), {"fit_a_ms", "fit_b_ms"});
+    if (one.what == kind::update) more_hot.insert(more_hot.end(), {"fit_a_ms", "fit_b_ms", "updated"});
     return {{one.name + (commits ? "-" : "-hot-") + size_, "hot", what + "; hot", more_hot},
             {one.name + "-cold-" + size_, "cold", what + "; from a cold page cache", {"open_ms", "still_cached"}}};
   }
@@ -153,6 +153,7 @@ class size_run {
           fit_line(said["fit"]["n"].get<std::vector<double>>(), said["fit"]["ms"].get<std::vector<double>>());
       m["fit_a_ms"] = fit.a;
       m["fit_b_ms"] = fit.b;
+      m["updated"] = said["fit"]["updated"];
     }
     for (const auto& [name, value] : said.at("breakdown").items()) m[name] = value;
     return m;

@@ -64,7 +64,7 @@ class size_run {
   size_run(const program_options& how, const std::string& size)
       : how_(how), size_(size), parts_(parts_from(size)), made_(how.directory) {
     for (const auto& kind : all_contenders()) {
-      if (kind.name != "plain" && !is_chosen(kind.name)) continue;
+      if (kind.name != "plain" && !is_chosen(kind)) continue;
       const auto one = kind.make(how.directory, parts_);
       if (one == nullptr) {
         fmt::print("{}: not built\n", kind.name);
@@ -102,12 +102,13 @@ class size_run {
                                  ? "100 parts, durable"
                                  : fmt::format("3280 visits, {} % of the parts changed, durable", one.percent);
     std::vector<std::string> more_hot{"warm"};
-    if (one.what == kind::update) more_hot.insert(more_hot.end(), {"fit_a_ms", "fit_b_ms"});
+    if (one.what == kind::update) more_hot.insert(more_hot.end(), {"fit_a_ms", "fit_b_ms", "updated"});
     return {{one.name + (commits ? "-" : "-hot-") + size_, "hot", what + "; hot", more_hot},
             {one.name + "-cold-" + size_, "cold", what + "; from a cold page cache", {"open_ms", "still_cached"}}};
   }
-  bool is_chosen(const std::string& contender) const {
-    return how_.contenders.empty() || std::ranges::find(how_.contenders, contender) != how_.contenders.end();
+  bool is_chosen(const contender_kind& kind) const {
+    if (how_.contenders.empty()) return !kind.only_if_named;
+    return std::ranges::find(how_.contenders, kind.name) != how_.contenders.end();
   }
   // Larger databases have fewer cases unless they are asked for.
   bool is_asked_for(const case_plan& one) const {
@@ -152,6 +153,7 @@ class size_run {
           fit_line(said["fit"]["n"].get<std::vector<double>>(), said["fit"]["ms"].get<std::vector<double>>());
       m["fit_a_ms"] = fit.a;
       m["fit_b_ms"] = fit.b;
+      m["updated"] = said["fit"]["updated"];
     }
     for (const auto& [name, value] : said.at("breakdown").items()) m[name] = value;
     return m;

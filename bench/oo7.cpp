@@ -66,7 +66,7 @@ class configuration_run {
   configuration_run(const program_options& how, const std::string& name)
       : how_(how), name_(name), size_(configuration_of(name)), made_(how.directory) {
     for (const auto& kind : all_contenders()) {
-      if (kind.name != "plain" && !is_chosen(kind.name)) continue;
+      if (kind.name != "plain" && !is_chosen(kind)) continue;
       const auto one = kind.make(how.directory, size_);
       if (one == nullptr) {
         fmt::print("{}: not built\n", kind.name);
@@ -112,8 +112,9 @@ class configuration_run {
   }
 
  private:
-  bool is_chosen(const std::string& contender) const {
-    return how_.contenders.empty() || std::ranges::find(how_.contenders, contender) != how_.contenders.end();
+  bool is_chosen(const contender_kind& kind) const {
+    if (how_.contenders.empty()) return !kind.only_if_named;
+    return std::ranges::find(how_.contenders, kind.name) != how_.contenders.end();
   }
   // Large databases have fewer cases unless they are asked for.
   bool is_asked_for(const case_plan& one) const {

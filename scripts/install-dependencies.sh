@@ -13,7 +13,7 @@ set -euo pipefail
 build=(cmake ninja-build g++ pkg-config libisal-dev libzstd-dev libfmt-dev libcli11-dev nlohmann-json3-dev)
 package=(dpkg-dev)
 test=(ccache libgtest-dev libdw-dev gdb valgrind python3 clang clang-format clang-tidy libclang-rt-14-dev libgc-dev)
-bench=(libgc-dev liblmdb-dev libsqlite3-dev librocksdb-dev libwiredtiger-dev libpmemobj-dev libboost-dev python3-matplotlib)
+bench=(valgrind libgc-dev liblmdb-dev libsqlite3-dev librocksdb-dev libwiredtiger-dev libpmemobj-dev libboost-dev python3-matplotlib)
 
 optional=
 if [[ ${1:-} == --optional ]]; then

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -36,6 +37,7 @@ class contender {
   [[nodiscard]] virtual std::string setting() const = 0;
   // Makes the records, all words zero, and leaves them open.
   virtual void create(const setup& how) = 0;
+  // Several threads may call it at the same time, with different records.
   virtual void transact(std::span<const update> updates) = 0;
   // All earlier transactions are on the disk then.
   virtual void flush() = 0;
@@ -44,19 +46,13 @@ class contender {
 
 struct contender_kind {
   std::string name;
-  std::unique_ptr<contender> (*make)();  // nullptr: the system is not installed
+  std::function<std::unique_ptr<contender>()> make;  // a null pointer: the system is not installed
+  bool laboratory = false;                           // not among those that are run if nothing is said
 };
 [[nodiscard]] const std::vector<contender_kind>& all_contenders();
 
-std::unique_ptr<contender> make_recoverable_memory();
-std::unique_ptr<contender> make_store();  // the library chooses
-std::unique_ptr<contender> make_store_traps();
-std::unique_ptr<contender> make_store_hot();
-std::unique_ptr<contender> make_store_notes();
-std::unique_ptr<contender> make_store_copies();
-std::unique_ptr<contender> make_store_announced();
-std::unique_ptr<contender> make_store_cards();
-std::unique_ptr<contender> make_store_checking();
+// Recoverable memory, and stores in every way.
+[[nodiscard]] std::vector<contender_kind> tenure_contenders();
 std::unique_ptr<contender> make_lmdb();
 std::unique_ptr<contender> make_pmemobj();
 

@@ -4,19 +4,12 @@
 namespace tenure::bench::barriers {
 
 const std::vector<contender_kind>& all_contenders() {
-  static const std::vector<contender_kind> all{
-      {"tenure-rvm", make_recoverable_memory},
-      {"tenure", make_store},
-      {"tenure-traps", make_store_traps},
-      {"tenure-hot", make_store_hot},
-      {"tenure-notes", make_store_notes},
-      {"tenure-copies", make_store_copies},
-      {"tenure-announced", make_store_announced},
-      {"tenure-cards", make_store_cards},
-      {"tenure-checking", make_store_checking},
-      {"lmdb", make_lmdb},
-      {"pmemobj", make_pmemobj},
-  };
+  static const std::vector<contender_kind> all = [] {
+    std::vector<contender_kind> made = tenure_contenders();
+    made.push_back({"lmdb", make_lmdb});
+    made.push_back({"pmemobj", make_pmemobj});
+    return made;
+  }();
   return all;
 }
 

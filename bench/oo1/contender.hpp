@@ -55,6 +55,7 @@ struct contender_kind {
   std::string name;
   make_contender* make;                // a null pointer where it is not built
   const char* build_environment = "";  // a variable that is set to 1 while databases are made
+  bool only_if_named = false;          // not among those that are run if nothing is said
 };
 // All that there are, the floor first.
 [[nodiscard]] std::span<const contender_kind> all_contenders();

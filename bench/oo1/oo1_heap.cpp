@@ -1,6 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 #include "worlds/announced_world.hpp"
 #include "worlds/heap_world.hpp"
+#include "worlds/with_way.hpp"
 
 #include "oo1/objects.hpp"
 
@@ -10,12 +11,11 @@ std::unique_ptr<contender> make_heap(const std::filesystem::path& directory, int
   return std::make_unique<object_contender<heap_world>>(directory, parts);
 }
 
-std::unique_ptr<contender> make_heap_announced(const std::filesystem::path& directory, int parts) {
-  return std::make_unique<object_contender<announced_world<rvm::write_barriers::announced>>>(directory, parts);
-}
-
-std::unique_ptr<contender> make_heap_cards(const std::filesystem::path& directory, int parts) {
-  return std::make_unique<object_contender<announced_world<rvm::write_barriers::cards>>>(directory, parts);
-}
+#define MAKE(WAY, WORLD)                                                                          \
+  std::unique_ptr<contender> make_heap_##WAY(const std::filesystem::path& directory, int parts) { \
+    return std::make_unique<with_way<object_contender<WORLD>>>(ways::WAY, directory, parts);      \
+  }
+TENURE_BENCH_WAYS(MAKE)
+#undef MAKE
 
 }  // namespace tenure::bench::oo1

@@ -97,6 +97,7 @@ class run {
   nlohmann::json sweep(int from, double one_ms) {
     std::vector<int> tried;
     std::vector<double> times;
+    std::uint64_t updated_each = 0;
     for (const int n : how_.traversals_per_transaction) {
       if (one_ms * n > how_.longest_ms && tried.size() >= 2) break;
       answer all;
@@ -107,9 +108,10 @@ class run {
       times.push_back(milliseconds_since(start));
       tried.push_back(n);
       updated_ += all.updated;
+      updated_each = all.updated / static_cast<std::uint64_t>(n);
       if (all.visited != traversal_visits * static_cast<std::uint64_t>(n)) throw wrong("traversals of a transaction");
     }
-    return {{"n", tried}, {"ms", times}};
+    return {{"n", tried}, {"ms", times}, {"updated", updated_each}};
   }
 
   static std::runtime_error wrong(const std::string& what) { return std::runtime_error("wrong answer: " + what); }

@@ -32,7 +32,7 @@ struct measuring {
   std::vector<int> traversals_per_transaction{1, 5, 10, 15, 20, 50, 100, 500};
   double longest_ms = 3000;  // of a transaction of many traversals; more are not tried
 };
-// {"warm": [ms, the first one cold], "hot": [ms], "open": ms, "fit": {"n": […], "ms": […]}, "breakdown": {…}}. Times of
+// {"warm": [ms, the first one cold], "hot": [ms], "open": ms, "fit": {"n": […], "ms": […], "updated": parts of each traversal}, "breakdown": {…}}. Times of
 // insertions and updates contain their commit. Opens the database, or makes it if it cannot be opened. A wrong answer
 // throws.
 [[nodiscard]] nlohmann::json measure(contender& who, const case_plan& what, int parts, const measuring& how);

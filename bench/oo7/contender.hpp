@@ -52,6 +52,7 @@ struct contender_kind {
   make_contender* make;                // a null pointer where it is not built
   const char* build_environment = "";  // a variable that is set to 1 while databases are made
   unsigned most_runs_of_changes = 0;   // for one whose updates take minutes; 0: as many as all
+  bool only_if_named = false;          // not among those that are run if nothing is said
 };
 // All that there are, the floor first.
 [[nodiscard]] std::span<const contender_kind> all_contenders();

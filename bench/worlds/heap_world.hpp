@@ -28,10 +28,10 @@ struct heap_world {
   using hash_map = tenure::hash_map<K, V>;
   static constexpr bool persistent = true;
   static constexpr bool virtual_functions = true;
+  inline static tenure::store_options how;  // the next store is opened
 
   static void create(const std::filesystem::path& directory, std::uint64_t) { open(directory); }
-  static void open(const std::filesystem::path& directory) { open(directory, {}); }
-  static void open(const std::filesystem::path& directory, const tenure::store_options& how) {
+  static void open(const std::filesystem::path& directory) {
     opened = std::make_unique<tenure::store>((directory / "store").string(), how);
   }
   static void close() { opened.reset(); }

@@ -101,7 +101,8 @@ database_state::database_state(database_set& of, std::string its_name, std::stri
                                        .tracking = rvm::tracking_mode::automatic,
                                        .force_mechanism = owner.how().mechanism,
                                        .tracking_strict = owner.how().strict_tracking,
-                                       .barriers = owner.how().barriers});
+                                       .barriers = owner.how().barriers,
+                                       .card_size = owner.how().card_size});
   } catch (const error& e) {
     throw taken(e);
   }

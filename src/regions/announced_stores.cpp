@@ -48,12 +48,8 @@ void find_bounds() noexcept {
   __atomic_store_n(&detail::watched_end, high, __ATOMIC_RELEASE);
 }
 
-}  // namespace
-
-void announce_store(const void* at, std::size_t length) noexcept {
-  const auto from = reinterpret_cast<std::uintptr_t>(at);
-  if (from >= detail::end_of_watched() || from + length <= lowest.load(std::memory_order_relaxed)) return;
-  const std::size_t used = slots_used.load(std::memory_order_acquire);
+// To each range with a part of the bytes.
+[[gnu::noinline]] void announce_parts(std::uintptr_t from, std::size_t length, std::size_t used) noexcept {
   for (std::size_t n = 0; n < used; ++n) {
     const slot& s = slots[n];
     const std::uint64_t ranges = s.ranges.load(std::memory_order_acquire);
@@ -62,11 +58,31 @@ void announce_store(const void* at, std::size_t length) noexcept {
     const std::uintptr_t end = s.end.load(std::memory_order_acquire);
     if (from >= end) continue;
     rvm::store_listener* const to = s.to.load(std::memory_order_acquire);
-    // The slot may have got another range meanwhile: then that is not the one with these bytes, which is there all the time.
     if (to == nullptr || s.ranges.load(std::memory_order_acquire) != ranges) continue;
     const std::uintptr_t first = std::max(from, begin), last = std::min(from + length, end);
     if (first < last) to->store_announced(reinterpret_cast<std::byte*>(first), last - first);
   }
+}
+
+}  // namespace
+
+void announce_store(const void* at, std::size_t length) noexcept {
+  const auto from = reinterpret_cast<std::uintptr_t>(at);
+  if (from >= detail::end_of_watched() || from + length <= lowest.load(std::memory_order_relaxed) || length == 0)
+    return;
+  const std::size_t used = slots_used.load(std::memory_order_acquire);
+  // Nearly all stores lie in one range as a whole. Then nothing is left to do behind the call, and no register is saved for it.
+  for (std::size_t n = 0; n < used; ++n) {
+    const slot& s = slots[n];
+    const std::uint64_t ranges = s.ranges.load(std::memory_order_acquire);
+    if (from < s.begin.load(std::memory_order_acquire) || from + length > s.end.load(std::memory_order_acquire))
+      continue;
+    rvm::store_listener* const to = s.to.load(std::memory_order_acquire);
+    // The slot may have got another range meanwhile: then that is not the one with these bytes, which is there all the time.
+    if (to == nullptr || s.ranges.load(std::memory_order_acquire) != ranges) continue;
+    return to->store_announced(static_cast<std::byte*>(const_cast<void*>(at)), length);
+  }
+  announce_parts(from, length, used);
 }
 
 void detail::tell_watched_memory(const watched_memory& to) noexcept {

@@ -1,8 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 #include "regions/committed_image.hpp"
 
-#include <bit>
-
 #include "log/invariant.hpp"
 #include "os/virtual_memory.hpp"
 
@@ -33,15 +31,14 @@ void committed_image::release() noexcept {
   images_.release();
 }
 
-bool committed_image::differs(page_number page, std::uint64_t cards) const noexcept {
+bool committed_image::differs(page_number page, std::size_t word, std::uint64_t cards) const noexcept {
   const std::byte* const now = pages_.range_of(page).address;
   const std::byte* const then = of(page);
-  const std::size_t card = pages_.page_size / 64;
-  for (; cards != 0; cards &= cards - 1) {
-    const std::size_t at = static_cast<std::size_t>(std::countr_zero(cards)) * card;
-    if (std::memcmp(now + at, then + at, card) != 0) return true;
-  }
-  return false;
+  bool any = false;
+  pages_.cards.for_each_run(word, cards, [&](std::size_t from, std::size_t to) {
+    any = any || std::memcmp(now + from, then + from, to - from) != 0;
+  });
+  return any;
 }
 
 void committed_image::remember(page_number page) noexcept {

@@ -42,8 +42,8 @@ class committed_image {
   [[nodiscard]] bool differs(page_number page) const noexcept {
     return pages_differ(pages_.range_of(page).address, of(page), pages_.page_size);
   }
-  // The same of some cards of the page.
-  [[nodiscard]] bool differs(page_number page, std::uint64_t cards) const noexcept;
+  // The same of some cards of the page, of a word of them.
+  [[nodiscard]] bool differs(page_number page, std::size_t word, std::uint64_t cards) const noexcept;
   [[nodiscard]] bool differs_from_file(page_number page) const noexcept {
     return pages_differ(pages_.range_of(page).address, in_file(page), pages_.page_size);
   }

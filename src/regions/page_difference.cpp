@@ -14,9 +14,9 @@ namespace tenure::rvm {
 
 namespace {
 
-constexpr std::uint32_t block = 4096, word = 8, words = block / word;
-constexpr std::uint32_t mergeable_gap = 1;  // words
-constexpr std::size_t sets = words / 64;    // of 64 words each, in a block
+constexpr std::uint32_t word = 8;
+constexpr std::uint32_t mergeable_gap = 1;     // words
+constexpr std::size_t set_length = 64 * word;  // of what one element of `differ_` is about
 
 std::uint64_t load(const std::byte* from) {
   std::uint64_t value;
@@ -24,14 +24,14 @@ std::uint64_t load(const std::byte* from) {
   return value;
 }
 
-// Sets the bits of a block's words that differ. Returns whether there are any.
-bool compare_plainly(const std::byte* now, const std::byte* then, std::uint64_t* differ) {
+// Sets the bits of the words that differ, in so many sets of them. Returns whether there are any.
+bool compare_plainly(const std::byte* now, const std::byte* then, std::size_t sets, std::uint64_t* differ) {
   std::uint64_t any = 0;
   for (std::size_t part = 0; part < sets; ++part) {
     std::uint64_t bits = 0;
-    if (std::memcmp(now + part * 512, then + part * 512, 512) != 0)
+    if (std::memcmp(now + part * set_length, then + part * set_length, set_length) != 0)
       for (unsigned i = 0; i < 64; ++i) {
-        const std::size_t at = part * 512 + i * word;
+        const std::size_t at = part * set_length + i * word;
         bits |= std::uint64_t{load(now + at) != load(then + at)} << i;
       }
     differ[part] = bits;
@@ -41,12 +41,13 @@ bool compare_plainly(const std::byte* now, const std::byte* then, std::uint64_t*
 }
 
 #if defined(__x86_64__)
-[[gnu::target("avx2")]] bool compare_by_avx2(const std::byte* now, const std::byte* then, std::uint64_t* differ) {
+[[gnu::target("avx2")]] bool compare_by_avx2(const std::byte* now, const std::byte* then, std::size_t sets,
+                                             std::uint64_t* differ) {
   std::uint64_t any = 0;
   for (std::size_t part = 0; part < sets; ++part) {
     std::uint64_t same = 0;
     for (unsigned i = 0; i < 64; i += 4) {
-      const std::size_t at = part * 512 + i * word;
+      const std::size_t at = part * set_length + i * word;
       const __m256i a = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(now + at));
       const __m256i b = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(then + at));
       const int equal = _mm256_movemask_pd(_mm256_castsi256_pd(_mm256_cmpeq_epi64(a, b)));
@@ -59,7 +60,7 @@ bool compare_plainly(const std::byte* now, const std::byte* then, std::uint64_t*
 }
 #endif
 
-using comparison = bool (*)(const std::byte*, const std::byte*, std::uint64_t*);
+using comparison = bool (*)(const std::byte*, const std::byte*, std::size_t, std::uint64_t*);
 
 comparison best() {
 #if defined(__x86_64__)
@@ -88,31 +89,33 @@ bool pages_differ(const std::byte* now, const std::byte* then, std::size_t lengt
 }
 
 bool page_difference::compare(const std::byte* now, const std::byte* then, std::size_t length) {
-  const comparison differs = rvm::compare.load(std::memory_order_relaxed);
   now_ = now;
   then_ = then;
-  differ_.resize(length / word / 64);
-  bool any = false;
-  for (std::size_t base = 0; base < length; base += block)
-    any = differs(now + base, then + base, &differ_[base / word / 64]) || any;
-  return any;
+  differ_.resize(length / set_length);
+  return rvm::compare.load(std::memory_order_relaxed)(now, then, differ_.size(), differ_.data());
 }
 
-bool page_difference::compare_cards(const std::byte* now, const std::byte* then, std::size_t length,
-                                    std::uint64_t cards) {
+void page_difference::begin_parts(const std::byte* now, const std::byte* then, std::size_t length) {
   now_ = now;
   then_ = then;
-  differ_.assign(length / word / 64, 0);
-  const std::size_t in_card = length / 64 / word;
+  differ_.assign(length / set_length, 0);
+}
+
+bool page_difference::compare_part(std::size_t from, std::size_t to) {
   bool any = false;
-  for (; cards != 0; cards &= cards - 1) {
-    const std::size_t first = static_cast<std::size_t>(std::countr_zero(cards)) * in_card;
-    for (std::size_t i = first; i < first + in_card; ++i) {
-      const std::uint64_t differs = load(now + i * word) != load(then + i * word);
-      differ_[i / 64] |= differs << i % 64;
+  const auto word_by_word = [&](std::size_t end) {
+    for (; from < end; from += word) {
+      const std::uint64_t differs = load(now_ + from) != load(then_ + from);
+      differ_[from / set_length] |= differs << from / word % 64;
       any |= differs != 0;
     }
+  };
+  word_by_word(std::min(to, (from + set_length - 1) / set_length * set_length));
+  if (const std::size_t sets = (to - from) / set_length; sets != 0) {
+    any |= rvm::compare.load(std::memory_order_relaxed)(now_ + from, then_ + from, sets, &differ_[from / set_length]);
+    from += sets * set_length;
   }
+  word_by_word(to);
   return any;
 }
 

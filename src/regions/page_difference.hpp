@@ -23,8 +23,9 @@ class page_difference {
  public:
   // Compares a page; the two must stay as they are while stretches are asked for. Returns whether they differ.
   bool compare(const std::byte* now, const std::byte* then, std::size_t length);
-  // The same of some cards of the page, 64ths of it. The others count as equal.
-  bool compare_cards(const std::byte* now, const std::byte* then, std::size_t length, std::uint64_t cards);
+  // The same, part by part: bytes [from, to), a multiple of 16 each. What is not compared counts as equal.
+  void begin_parts(const std::byte* now, const std::byte* then, std::size_t length);
+  bool compare_part(std::size_t from, std::size_t to);
   // Adds the stretches within bytes [from, to) in which they differ. Where a word is in it with a part only, that part counts.
   void add_stretches(std::uint32_t from, std::uint32_t to, std::vector<stretch>& found) const;
 

@@ -8,6 +8,7 @@
 #include "os/asymmetric_fence.hpp"
 #include "os/process.hpp"
 #include "os/virtual_memory.hpp"
+#include "regions/cards.hpp"
 #include "regions/declared_stores.hpp"
 #include "regions/open_segment.hpp"
 #include "replay/recovery.hpp"
@@ -41,6 +42,10 @@ std::shared_ptr<region_state> region_mapper::map(const std::string& segment_path
         errc::bad_option,
         segment_path +
             ": barriers leave pages open, which strict tracking excludes; map the region without tracking_strict");
+  if (!card_layout::is_possible(want.card_size))
+    throw error(errc::bad_option, segment_path + ": cards of " + std::to_string(want.card_size) +
+                                      " bytes: card_size must be a power of two from " +
+                                      std::to_string(card_layout::least) + " to " + std::to_string(card_layout::most));
   if (want.barriers == write_barriers::cards && !tracked)
     throw error(errc::bad_option, segment_path +
                                       ": cards are of pages that are compared; where ranges are declared, barriers "

@@ -2,7 +2,6 @@
 #include "regions/region_tracker.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cassert>
 #include <cstring>
 
@@ -40,7 +39,7 @@ void for_each_first_page(const region_state& in, F&& f) {
 region_tracker::region_tracker(tracking_host& host, region_state& in, const map_options& how)
     : host_(host),
       in_(in),
-      pages_(in.base, in.length, in.capacity),
+      pages_(in.base, in.length, in.capacity, how.card_size),
       committed_(in, pages_, host.count),
       finders_(pages_, how, host.count, host.limits),
       backing_(in, pages_, committed_, finders_, host.count, host.limits.backing_unit),
@@ -69,6 +68,7 @@ void region_tracker::release() noexcept {
   backing_.release();
   host_.count.untracked_pages -= pages_.untracked.exchange(0);
   pages_.table.release();
+  pages_.more_cards.release();
 }
 
 void region_tracker::grow(std::size_t length, bool anonymous) {
@@ -97,8 +97,7 @@ bool region_tracker::recoverable_differences(page_number page, compared which) {
   const bool by_cards =
       barriers_ == write_barriers::cards && which == compared::as_announced && finders_.is_wholly_announced(page);
   if (by_cards) {
-    if (!difference_.compare_cards(now, committed_.of(page), pages_.page_size, finders_.announced_cards(page)))
-      return false;
+    if (!announced_cards_differ(page)) return false;
   } else if (!difference_.compare(now, committed_.of(page), pages_.page_size)) {
     return false;
   }
@@ -115,6 +114,16 @@ bool region_tracker::recoverable_differences(page_number page, compared which) {
     difference_.add_stretches(0, static_cast<std::uint32_t>(pages_.page_size), stretches_);
   }
   return true;
+}
+
+bool region_tracker::announced_cards_differ(page_number page) {
+  difference_.begin_parts(pages_.range_of(page).address, committed_.of(page), pages_.page_size);
+  bool any = false;
+  for (std::size_t word = 0; word < pages_.cards.words(); ++word)
+    pages_.cards.for_each_run(word, finders_.announced_cards(page, word), [&](std::size_t from, std::size_t to) {
+      any = difference_.compare_part(from, to) || any;
+    });
+  return any;
 }
 
 void region_tracker::report(const std::byte* at, bool trapped) const {
@@ -148,9 +157,14 @@ void region_tracker::look_for_unseen_stores(page_number page) const {
     if (finders_.is_audited(page)) report_unseen(page, stretches_.front());
     return;
   }
-  const std::uint64_t announced = finders_.announced_cards(page);
-  const auto unseen = std::ranges::find_if(
-      stretches_, [&](const stretch& s) { return (pages_.cards_of(s.from, s.to) & ~announced) != 0; });
+  const auto is_unseen = [&](const stretch& s) {
+    bool some = false;
+    pages_.cards.for_each_word(s.from, s.to, [&](std::size_t word, std::uint64_t cards) {
+      some = some || (cards & ~finders_.announced_cards(page, word)) != 0;
+    });
+    return some;
+  };
+  const auto unseen = std::ranges::find_if(stretches_, is_unseen);
   if (unseen != stretches_.end()) report_unseen(page, *unseen);
 }
 
@@ -159,7 +173,7 @@ void region_tracker::add_announced_before() {
   for (const announced_page& each : finders_.announced_before())
     if (!pages_[each.page].untracked.load(std::memory_order_acquire) &&
         !std::binary_search(gathered_.begin(), gathered_.begin() + static_cast<std::ptrdiff_t>(gathered), each.page) &&
-        committed_.differs(each.page, each.cards))
+        committed_.differs(each.page, each.word, each.cards))
       gathered_.push_back(each.page);
   if (gathered_.size() != gathered) sort_unique(gathered_);
 }
@@ -220,9 +234,11 @@ void region_tracker::announce(std::byte* from, std::size_t length) {
 void region_tracker::prefetch_announced_cards() const noexcept {
   constexpr std::size_t most = 32;
   for (const page_number page : std::span(gathered_).first(std::min(most, gathered_.size())))
-    if (const std::uint64_t cards = finders_.announced_cards(page); cards != 0)
-      __builtin_prefetch(committed_.of(page) +
-                         pages_.page_size / 64 * static_cast<std::size_t>(std::countr_zero(cards)));
+    for (std::size_t word = 0; word < pages_.cards.words(); ++word)
+      if (const std::uint64_t cards = finders_.announced_cards(page, word); cards != 0) {
+        __builtin_prefetch(committed_.of(page) + pages_.cards.first_byte(word, cards));
+        break;
+      }
 }
 
 void region_tracker::collect(std::vector<memory_range>& changes) {
@@ -448,16 +464,21 @@ os::write_trap::answer region_tracker::on_write(std::byte* at) noexcept {
 }
 
 void region_tracker::store_announced(std::byte* at, std::size_t length) noexcept {
+  const std::size_t from = static_cast<std::size_t>(at - pages_.base) & (pages_.page_size - 1);
+  if (from + length <= pages_.page_size && finders_.has_been_announced(pages_.page_of(at), from, from + length)) return;
+  note_announced(at, length);
+}
+
+// Apart, so that the usual store saves no registers.
+void region_tracker::note_announced(std::byte* at, std::size_t length) noexcept {
   const page_number first = pages_.page_of(at);
   auto from = static_cast<std::size_t>(at - pages_.base) & (pages_.page_size - 1);
-  if (from + length <= pages_.page_size && finders_.has_been_announced(first, pages_.cards_of(from, from + length)))
-    return;
   const std::uint64_t end = std::min<std::uint64_t>(pages_.page_of(at + length - 1) + std::uint64_t{1}, pages_.count);
   const auto if_closed = host_.in_transaction.load(std::memory_order_relaxed) ? write_finders::if_closed::open
                                                                               : write_finders::if_closed::leave;
   for (std::uint64_t page = first; page < end; ++page) {
     const std::size_t to = std::min(from + length, pages_.page_size);
-    finders_.store_announced(static_cast<page_number>(page), pages_.cards_of(from, to), if_closed);
+    finders_.store_announced(static_cast<page_number>(page), from, to, if_closed);
     length -= to - from;
     from = 0;
   }

@@ -101,6 +101,7 @@ class region_tracker final : public os::write_trap, private store_listener {
 
  private:
   void store_announced(std::byte* at, std::size_t length) noexcept override;
+  [[gnu::noinline]] void note_announced(std::byte* at, std::size_t length) noexcept;
   struct candidate {
     page_number page;
     bool differs, all_counts;
@@ -110,6 +111,7 @@ class region_tracker final : public os::write_trap, private store_listener {
   enum class compared { wholly, as_announced };
   void prefetch_announced_cards() const noexcept;
   bool recoverable_differences(page_number page, compared which);
+  [[nodiscard]] bool announced_cards_differ(page_number page);
   bool undo_stray_write(page_number page);
   [[nodiscard]] bool is_announced(page_number page) const noexcept;
   void report(const std::byte* at, bool trapped) const;

@@ -23,10 +23,16 @@
 
 namespace tenure::rvm {
 
-// A page with announced stores, and which of its cards they are to.
+// A page with announced stores, and which cards they are to, of a word of them.
 struct announced_page {
   page_number page;
+  std::uint32_t word;
   std::uint64_t cards;
+  // As in a list.
+  [[nodiscard]] std::uint64_t place() const noexcept { return place_of(page, word); }
+  [[nodiscard]] static std::uint64_t place_of(page_number page, std::size_t word) noexcept {
+    return std::uint64_t{page} << 32 | word;
+  }
 };
 
 // With the automatic right. What changes the flags of pages takes the protection lock, too.
@@ -40,9 +46,10 @@ class resting_pages {
   [[nodiscard]] bool is_resting(page_number page) const noexcept { return pages_[page].resting; }
   [[nodiscard]] std::span<const announced_page> announced_before() const noexcept { return last_; }
   // Of the page, in announced_before().
-  [[nodiscard]] std::uint64_t cards_before(page_number page) const noexcept {
-    const auto at = std::ranges::lower_bound(last_, page, {}, &announced_page::page);
-    return at != last_.end() && at->page == page ? at->cards : 0;
+  [[nodiscard]] std::uint64_t cards_before(page_number page, std::size_t word) const noexcept {
+    const std::uint64_t place = announced_page::place_of(page, word);
+    const auto at = std::ranges::lower_bound(last_, place, {}, &announced_page::place);
+    return at != last_.end() && at->place() == place ? at->cards : 0;
   }
 
   // `candidates` are the pages that were announced to the transaction that ends. Adds what is to be audited beside them.
@@ -72,7 +79,7 @@ class resting_pages {
   void reserve(std::size_t more) {
     resting_.reserve(resting_.size() + more);
     opened_.reserve(opened_.size() + more);
-    last_.reserve(more);
+    last_.reserve(more * pages_.cards.words());
   }
   // These pages, in ascending order, were written, and have been compared. They stay open, if they are: what was opened after
   // the comparison may have been closed since.
@@ -82,7 +89,9 @@ class resting_pages {
     for (const page_number page : written) {
       tracked_page& p = pages_[page];
       if (!p.open) continue;
-      if (const std::uint64_t cards = p.cards.exchange(0, std::memory_order_acq_rel)) last_.push_back({page, cards});
+      for (std::uint32_t word = 0; word < pages_.cards.words(); ++word)
+        if (const std::uint64_t cards = pages_.announced_cards(page, word).exchange(0, std::memory_order_acq_rel))
+          last_.push_back({page, word, cards});
       if (!p.resting) opened_.push_back({page, 0});
       p.resting = true;
       if (!p.in_resting) resting_.push_back(page);
@@ -155,7 +164,7 @@ class resting_pages {
   const thresholds& limits_;
   std::vector<page_number> resting_;  // and some that rest no more; each once
   std::vector<opened_page> opened_;   // a short while ago
-  std::vector<announced_page> last_;  // to the last transaction, ascending
+  std::vector<announced_page> last_;  // to the last transaction, by place
   std::vector<page_number> audit_;    // by this transaction, ascending
   std::size_t next_ = 0;              // of resting_, to be audited
   std::uint64_t commits_ = 0;

@@ -15,6 +15,7 @@
 #include <tenure/rvm/map_options.hpp>
 
 #include "os/virtual_memory.hpp"
+#include "regions/cards.hpp"
 #include "segments/format.hpp"
 
 namespace tenure::rvm {
@@ -29,7 +30,7 @@ struct tracked_page {
   std::atomic<bool> untracked;
   std::atomic<bool> listed;          // in opened_pages
   std::atomic<std::uint32_t> next;   // there
-  std::atomic<std::uint64_t> cards;  // with barriers: of its 64 cards, those with announced stores
+  std::atomic<std::uint64_t> cards;  // with barriers: of its first 64 cards, those with announced stores
   // The rest belongs to the holder of the automatic right.
   bool hot;                    // stays open between transactions
   bool resting, in_resting;    // resting_pages: open, and not listed; in its list
@@ -54,13 +55,13 @@ class protection_lock {
 };
 using protection_guard = std::unique_lock<protection_lock>;
 
-// A table of zeros, `count` long.
+// A table of zeros, `count` long, or empty.
 template <class T>
 class lazy_table {
  public:
   explicit lazy_table(std::uint64_t count)
       : bytes_(static_cast<std::size_t>(round_up(count * sizeof(T), os::page_size()))),
-        all_(static_cast<T*>(os::map_anonymous(nullptr, bytes_))) {}
+        all_(bytes_ == 0 ? nullptr : static_cast<T*>(os::map_anonymous(nullptr, bytes_))) {}
   ~lazy_table() { release(); }
   lazy_table(const lazy_table&) = delete;
   lazy_table& operator=(const lazy_table&) = delete;
@@ -114,8 +115,12 @@ class opened_pages {
 
 // What the parts of a tracker share.
 struct tracked_pages {
-  tracked_pages(std::byte* at, std::size_t length, std::size_t capacity)
-      : base(at), count(length / page_size), table(capacity / page_size) {}
+  tracked_pages(std::byte* at, std::size_t length, std::size_t capacity, std::size_t card_size = card_layout::usual)
+      : base(at),
+        cards(page_size, card_size),
+        count(length / page_size),
+        table(capacity / page_size),
+        more_cards(capacity / page_size * (cards.words() - 1)) {}
 
   [[nodiscard]] page_number page_of(const std::byte* at) const noexcept {
     return static_cast<page_number>(static_cast<std::size_t>(at - base) >> page_shift);
@@ -123,10 +128,9 @@ struct tracked_pages {
   [[nodiscard]] memory_range range_of(page_number page, std::uint64_t pages = 1) const noexcept {
     return {base + page * page_size, static_cast<std::size_t>(pages) * page_size};
   }
-  // The cards in which bytes [from, to) of a page lie, a bit each. A card is a 64th of a page: of 4096 bytes, a cache line.
-  [[nodiscard]] std::uint64_t cards_of(std::size_t from, std::size_t to) const noexcept {
-    const std::size_t first = from * 64 >> page_shift, last = (to - 1) * 64 >> page_shift;
-    return (~std::uint64_t{0} << first) & (~std::uint64_t{0} >> (63 - last));
+  // With barriers: those of a word of the page's cards with announced stores.
+  [[nodiscard]] std::atomic<std::uint64_t>& announced_cards(page_number page, std::size_t word) const noexcept {
+    return word == 0 ? table[page].cards : more_cards[page * (cards.words() - 1) + word - 1];
   }
   [[nodiscard]] memory_range all() const noexcept { return range_of(0, count); }
   [[nodiscard]] tracked_page& operator[](page_number page) const noexcept { return table[page]; }
@@ -134,8 +138,10 @@ struct tracked_pages {
   std::byte* const base;
   const std::size_t page_size = os::page_size();
   const int page_shift = std::countr_zero(page_size);  // an announced store would divide five times
-  std::atomic<std::uint64_t> count;                    // grows
-  lazy_table<tracked_page> table;                      // for all that the region can become
+  const card_layout cards;
+  std::atomic<std::uint64_t> count;                   // grows
+  lazy_table<tracked_page> table;                     // for all that the region can become
+  lazy_table<std::atomic<std::uint64_t>> more_cards;  // of each page, if there are more than 64
   opened_pages opened{table};
   std::atomic<std::uint64_t> untracked{0};      // pages
   std::atomic<std::uint64_t> before_images{0};  // pages that have one

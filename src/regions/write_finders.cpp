@@ -170,10 +170,13 @@ bool write_finders::announce(page_number first, page_number count) noexcept {
 
 // A page that is listed is compared when this transaction ends, and once more when the next one does
 // [rvm.barriers.twice].
-void write_finders::store_announced(page_number page, std::uint64_t cards, if_closed how) noexcept {
+void write_finders::store_announced(page_number page, std::size_t from, std::size_t to, if_closed how) noexcept {
   tracked_page& p = pages_[page];
   // The cards come first: who finds the page listed finds its cards, too.
-  if ((p.cards.load(std::memory_order_relaxed) & cards) != cards) p.cards.fetch_or(cards, std::memory_order_acq_rel);
+  pages_.cards.for_each_word(from, to, [&](std::size_t word, std::uint64_t cards) {
+    std::atomic<std::uint64_t>& announced = pages_.announced_cards(page, word);
+    if ((~announced.load(std::memory_order_relaxed) & cards) != 0) announced.fetch_or(cards, std::memory_order_acq_rel);
+  });
   if (p.listed.load(std::memory_order_relaxed) || p.untracked.load(std::memory_order_relaxed)) return;
   if (p.open.load(std::memory_order_acquire)) return pages_.opened.add(page);
   if (how == if_closed::leave || is_open_whole()) return;

@@ -40,9 +40,9 @@ class write_finders {
   [[nodiscard]] std::span<const announced_page> announced_before() const noexcept {
     return resting_.announced_before();
   }
-  // To this transaction or the one before.
-  [[nodiscard]] std::uint64_t announced_cards(page_number page) const noexcept {
-    return pages_[page].cards.load(std::memory_order_acquire) | resting_.cards_before(page);
+  // To this transaction or the one before, of a word of cards.
+  [[nodiscard]] std::uint64_t announced_cards(page_number page, std::size_t word) const noexcept {
+    return pages_.announced_cards(page, word).load(std::memory_order_acquire) | resting_.cards_before(page, word);
   }
   // It was open before this transaction, so that no write to it was trapped, and is not audited.
   [[nodiscard]] bool is_wholly_announced(page_number page) const noexcept {
@@ -73,14 +73,17 @@ class write_finders {
   // Any thread. Opens pages. Returns false if the system refuses.
   [[nodiscard]] bool announce(page_number first, page_number count) noexcept;
   [[nodiscard]] bool open_untracked(page_number first, page_number count) noexcept;
-  // With barriers, any thread, also in a signal handler: these cards of the page are about to be written. A page that is
+  // With barriers, any thread, also in a signal handler: bytes [from, to) of the page are about to be written. A page that is
   // closed is opened, or left to the trap.
   enum class if_closed { open, leave };
-  void store_announced(page_number page, std::uint64_t cards, if_closed how) noexcept;
-  // Whether they were announced already, since the page was compared last.
-  [[nodiscard]] bool has_been_announced(page_number page, std::uint64_t cards) const noexcept {
-    const tracked_page& p = pages_[page];
-    return (p.cards.load(std::memory_order_relaxed) & cards) == cards && p.listed.load(std::memory_order_relaxed);
+  void store_announced(page_number page, std::size_t from, std::size_t to, if_closed how) noexcept;
+  // Whether their card was announced already, since the page was compared last; false if there are several.
+  [[nodiscard]] bool has_been_announced(page_number page, std::size_t from, std::size_t to) const noexcept {
+    if (!pages_[page].listed.load(std::memory_order_relaxed)) return false;
+    const std::size_t card = pages_.cards.card_of(from);
+    if (card == pages_.cards.card_of(to - 1))
+      return (pages_.announced_cards(page, card / 64).load(std::memory_order_relaxed) >> card % 64 & 1) != 0;
+    return false;
   }
   // With the protection lock, pages in ascending order. With barriers: closes those that need not be open.
   // Returns false if the system refuses: the region is open as a whole then.

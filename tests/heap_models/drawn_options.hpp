@@ -31,6 +31,7 @@ inline const auto tested_mechanisms = every_mechanism;
 
 // No store goes unseen. `which` chooses how they are found.
 inline void use_barriers(store_options& how, std::uint64_t which) {
+  how.card_size = card_sizes[which / 3 % card_sizes.size()];
   if (!compiled_with_barriers) return;
   constexpr rvm::write_barriers all[] = {rvm::write_barriers::cards, rvm::write_barriers::announced,
                                          rvm::write_barriers::checking};
@@ -70,14 +71,15 @@ inline store_options drawn_options(rvm::testing::random_source& random, sim::dis
   if (random.one_in(8)) how.memory.archive = rvm::archive_options{};
   how.tune.headed = random.one_in(3);
   how.tune.marked_at_once = one_of<std::uint64_t>(random, {1, 5, 64});
-  use_barriers(how, random.below(3));
+  use_barriers(how, random.below(3 * card_sizes.size()));
   return how;
 }
 
 inline std::string text_of(const store_options& how) {
   return "mechanism " + std::to_string(static_cast<int>(how.mechanism)) + (how.strict_tracking ? ", strict" : "") +
-         ", barriers " + std::to_string(static_cast<int>(how.barriers)) + ", bulk " + std::to_string(how.tune.bulk) +
-         ", refill " + std::to_string(how.tune.refill) + ", typed " + std::to_string(how.tune.typed_from) + ", hole " +
+         ", barriers " + std::to_string(static_cast<int>(how.barriers)) + " with cards of " +
+         std::to_string(how.card_size) + ", bulk " + std::to_string(how.tune.bulk) + ", refill " +
+         std::to_string(how.tune.refill) + ", typed " + std::to_string(how.tune.typed_from) + ", hole " +
          std::to_string(how.tune.least_hole) + ", blocks " + std::to_string(how.tune.most_blocks) +
          (how.tune.headed ? ", headed" : "") + ", old " + std::to_string(how.tune.old_blocks_at_once) + ", log " +
          std::to_string(how.memory.log.size) + ", threshold " + std::to_string(how.memory.tune.truncation_threshold) +

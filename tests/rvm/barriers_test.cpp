@@ -357,17 +357,46 @@ TEST_F(barriers, what_is_written_in_bulk_and_not_in_memory_is_no_unseen_store) {
 TEST(resting_pages, finds_the_cards_of_one_page_among_many) {
   constexpr std::size_t count = 1'000'000;
   const thresholds limits;
-  tracked_pages pages(nullptr, count * os::page_size(), count * os::page_size());
+  tracked_pages pages(nullptr, count * os::page_size(), count * os::page_size(), os::page_size() / 256);
   resting_pages resting(pages, write_barriers::cards, limits);
   std::vector<page_number> written(count);
   std::iota(written.begin(), written.end(), page_number{0});
   for (const page_number page : written) {
     pages[page].open = true;
-    pages[page].cards = page % 7;
+    for (std::size_t word = 0; word < 4; ++word) pages.announced_cards(page, word) = (page + word) % 7;
   }
   resting.reserve(count);
   resting.rest(written);
-  for (const page_number page : written) ASSERT_EQ(resting.cards_before(page), page % 7);
+  for (const page_number page : written)
+    for (std::size_t word = 0; word < 4; ++word) ASSERT_EQ(resting.cards_before(page, word), (page + word) % 7);
+}
+
+struct counting_listener final : store_listener {
+  void store_announced(std::byte*, std::size_t length) noexcept override { bytes += length, ++stores; }
+  std::size_t bytes = 0, stores = 0;
+};
+TEST(announced_range, is_told_of_parts_and_never_of_no_bytes) {
+  auto* const at = reinterpret_cast<std::byte*>(0x120000000000);
+  constexpr std::size_t length = 4096;
+  counting_listener first, second;
+  announced_range one, other;
+  one.begin(at, length, first);
+  other.begin(at + length, length, second);
+  announce_store(at + 100, 0);
+  announce_store(at, 0);
+  announce_store(at + length, 0);
+  announce_store(at + 2 * length, 8);
+  EXPECT_EQ(first.stores + second.stores, 0U);
+  announce_store(at, length);
+  EXPECT_EQ(first.bytes, length);
+  announce_store(at + length - 3, 8);
+  EXPECT_EQ(first.bytes, length + 3);
+  EXPECT_EQ(second.bytes, 5U);
+  announce_store(at - 10, 3 * length);
+  EXPECT_EQ(first.bytes, 2 * length + 3);
+  EXPECT_EQ(second.bytes, length + 5);
+  EXPECT_EQ(first.stores, 3U);
+  EXPECT_EQ(second.stores, 2U);
 }
 
 struct range_listener final : store_listener {

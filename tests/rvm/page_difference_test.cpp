@@ -72,6 +72,36 @@ TEST_P(page_differences, are_found_within_any_part) {
   }
 }
 
+// What is not compared is equal.
+TEST_P(page_differences, are_found_part_by_part) {
+  random_source random(2);
+  page_difference difference;
+  std::vector<stretch> found;
+  constexpr std::size_t length = 8192, part = 16;
+  image now(length), then(length);
+  for (std::uint64_t round = 0; round < testing::scaled(300) && !HasFailure(); ++round) {
+    testing::fill_random(now.data(), length, random);
+    then = now;
+    for (std::uint64_t n = random.below(60); n > 0; --n) now[random.below(length)] = std::byte{7};
+    image compared = then;
+    difference.begin_parts(now.data(), then.data(), length);
+    bool differs = false;
+    for (std::size_t at = 0; at < length;) {
+      const std::size_t from = at + part * random.below(round % 90 + 1);
+      const std::size_t to = std::min(length, from + part * (1 + random.below(round % 90 + 1)));
+      if (from >= length) break;
+      std::copy_n(now.begin() + static_cast<std::ptrdiff_t>(from), to - from,
+                  compared.begin() + static_cast<std::ptrdiff_t>(from));
+      differs = difference.compare_part(from, to) || differs;
+      at = to;
+    }
+    EXPECT_EQ(differs, compared != then);
+    found.clear();
+    difference.add_stretches(0, length, found);
+    expect_right(compared, then, 0, length, found);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(each, page_differences, ::testing::Bool(),
                          [](const auto& with) { return with.param ? "with_vectors" : "plainly"; });
 

@@ -16,6 +16,7 @@
 #include "regions/page_difference.hpp"
 #include "sim/disk.hpp"
 #include "support/drawn_limits.hpp"
+#include "support/mechanisms.hpp"
 #include "support/model.hpp"
 #include "support/refused_calls.hpp"
 #include "support/small_memory.hpp"
@@ -48,6 +49,7 @@ struct plan {
   std::size_t most_pages = 40;  // written by one transaction
   thresholds limits = {};
   write_barriers barriers = write_barriers::none;
+  std::size_t card_size = 64;
 };
 
 // A formatted segment in two regions, and a raw one, all tracked; and one that is not.
@@ -85,7 +87,8 @@ class user {
     map_options what{.tracking = tracking_mode::automatic,
                      .force_mechanism = plan_.mechanism,
                      .tracking_strict = plan_.strict,
-                     .barriers = plan_.barriers};
+                     .barriers = plan_.barriers,
+                     .card_size = plan_.card_size};
     const std::size_t cut = plan_.pages / 3 * page;
     what.create_length = plan_.pages * page;
     what.length = cut;
@@ -240,7 +243,7 @@ TEST_P(tracking_model, barriers) {
   if (GetParam()) GTEST_SKIP() << "barriers leave pages open, which strict tracking excludes";
   for (const write_barriers how : {write_barriers::announced, write_barriers::cards, write_barriers::checking}) {
     SCOPED_TRACE(static_cast<int>(how));
-    const auto n = run({.transactions = scaled(240), .barriers = how});
+    const auto n = run({.transactions = scaled(240), .barriers = how, .card_size = 16});
     EXPECT_GT(n.announced_pages, 100U);
     EXPECT_GT(n.audited_pages, 10U);
     EXPECT_EQ(n.traps + n.hot_pages_compared + n.scans + n.private_scans + n.widened_traps + n.unseen_stores, 0U);
@@ -257,7 +260,8 @@ TEST_P(tracking_model, barriers_with_drawn_limits) {
     p.limits = testing::drawn_limits(random);
     p.limits.audits_at_first = static_cast<std::uint32_t>(random.below(4));
     p.limits.audit_every = 1 + random.below(10);
-    p.barriers = random.one_in(2) ? write_barriers::announced : write_barriers::cards;
+    p.barriers = random.one_in(3) ? write_barriers::announced : write_barriers::cards;
+    p.card_size = support::card_sizes[random.below(support::card_sizes.size())];
     EXPECT_EQ(user(p).run().unseen_stores, 0U);
   }
 }

@@ -18,6 +18,9 @@ inline constexpr std::array mechanisms = {
     rvm::tracking_mechanism::announced};
 inline const auto every_mechanism = ::testing::ValuesIn(mechanisms);
 
+// Of map_options::card_size.
+inline constexpr std::array<std::size_t, 9> card_sizes = {16, 32, 64, 128, 256, 512, 1024, 2048, 4096};
+
 inline std::string mechanism_name(const ::testing::TestParamInfo<rvm::tracking_mechanism>& of) {
   switch (of.param) {
     case rvm::tracking_mechanism::choose: return "choose";

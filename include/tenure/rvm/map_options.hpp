@@ -32,8 +32,8 @@ enum class write_barriers {
   none,  // no: they are found by means of the pages' protection
   announced,  // yes. Pages stay writable once they were written, and only those with announced writes are compared. A write that
               // was not announced can be missing from its commit; it is found, logged and reported later, or never
-  cards,  // the same, but of such a page only the announced cards are compared, 64ths of it: faster, and a write that was not
-          // announced beside one that was is missing, too
+  cards,  // the same, but of such a page only the announced cards are compared, parts of card_size bytes: faster, and a write
+          // that was not announced beside one that was, in another card, is missing, too
   checking,  // as announced, but every commit compares all writable pages: slow, and for a program's tests
 };
 
@@ -75,6 +75,10 @@ struct map_options {
   bool tracking_strict = false;
   // Others than `none` take the place of force_mechanism, and exclude tracking_strict.
   write_barriers barriers = write_barriers::none;
+  // Bytes: a power of two from 16 to 4096, whatever `barriers` is. With write_barriers::cards it is what is compared around an
+  // announced write; with `checking`, a write in a card with announced ones counts as announced. Below 64 each page takes more
+  // memory: 8 bytes for every 64 cards. With explicit_ranges it means nothing.
+  std::size_t card_size = 64;
 };
 
 // Bytes in memory.

@@ -63,6 +63,8 @@ struct store_options {
   // Whether the program announces its writes, by its compiler or by hand (docs/barriers.md). Not with strict_tracking. The
   // library's own writes are announced always. memory.on_unseen_store hears of writes that were not.
   rvm::write_barriers barriers = rvm::write_barriers::none;
+  // Bytes, a power of two from 16 to 4096: see rvm::map_options::card_size.
+  std::size_t card_size = 64;
   // How modified pages are found. For tests and measurements.
   rvm::tracking_mechanism mechanism = rvm::tracking_mechanism::choose;
   // Objects that nothing refers to any more are destroyed in the background (store::collect).

@@ -38,6 +38,8 @@ int collect_store(const std::string& directory, bool dry_run, const std::string&
                              {"kept_bytes", report.kept_bytes},
                              {"garbage", report.garbage},
                              {"garbage_bytes", report.garbage_bytes},
+                             {"weak_cleared", report.weak_cleared},
+                             {"finalization_messages", report.finalization_messages},
                              {"transactions", report.transactions},
                              {"types", nlohmann::ordered_json::array()}};
     for (const type_count& each : report.types)
@@ -47,6 +49,9 @@ int collect_store(const std::string& directory, bool dry_run, const std::string&
   }
   fmt::print(out, "{}: {} objects, {} bytes, {}; {} objects, {} bytes, are left\n", directory, report.garbage,
              report.garbage_bytes, dry_run ? "would be destroyed" : "were destroyed", report.kept, report.kept_bytes);
+  if (report.weak_cleared != 0 || report.finalization_messages != 0)
+    fmt::print(out, "  {} weak references were cleared, {} objects were put in finalization queues\n",
+               report.weak_cleared, report.finalization_messages);
   std::size_t width = 0;
   for (const type_count& each : report.types) width = std::max(width, each.type.size());
   for (const type_count& each : report.types)

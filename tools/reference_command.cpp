@@ -1,7 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 #include "reference_command.hpp"
 
-#include <functional>
+#include <string>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -27,20 +27,6 @@ sound_object object_at(const surveyed_store& store, const std::string& where) {
   return object;
 }
 
-// Calls f(object, offset) for each reference to `wanted` in an object.
-void for_each_referrer(const surveyed_store& store, const sound_object& wanted,
-                       const std::function<void(address, std::uint64_t)>& f) {
-  for (const auto& d : store.set())
-    d->map->for_each_persistent(0, d->header().blocks_end, [&](address at) {
-      const sound_object from = sound_at(*d, at);
-      if (!from) return;
-      for_each_reference(*from.type, from.facts(), [&](const reference_field& r) {
-        const bool is_inside = store.find(r.to).at == wanted.at;
-        if (is_inside || (r.may_be_end && store.find(byte_before(r.to)).at == wanted.at)) f(at, r.offset);
-      });
-    });
-}
-
 }  // namespace
 
 int show_referrers(const std::string& directory, const std::string& where, bool as_json, std::FILE* out) {
@@ -55,13 +41,14 @@ int show_referrers(const std::string& directory, const std::string& where, bool 
     else
       fmt::print(out, "{}\n", text);
   };
-  for (const root_facts& root : store.roots("", false))
-    if (static_cast<address>(root.object) == wanted.at)
-      add({{"root", root.name}, {"database", root.database}}, fmt::format("root {} of {}", root.name, root.database));
-  for_each_referrer(store, wanted, [&](address from, std::uint64_t offset) {
-    const std::string object = object_text(store.set(), from), field = field_text(store.set(), from, offset);
-    add({{"object", object}, {"address", address_text(from)}, {"field", field}}, object + field);
-  });
+  for (const referrer& r : find_referrers(store.set(), wanted.at)) {
+    const std::string object = r.from == 0 ? "" : object_text(store.set(), r.from),
+                      field = r.from == 0 ? "" : field_text(store.set(), r.from, r.offset);
+    if (r.from == 0)
+      add({{"root", r.root}, {"database", r.in->name}}, fmt::format("root {} of {}", r.root, r.in->name));
+    else
+      add({{"object", object}, {"address", address_text(r.from)}, {"field", field}}, object + field);
+  }
   const std::string what = object_text(store.set(), wanted.at);
   if (as_json)
     fmt::print(out, "{}\n", json_text({{"object", what}, {"address", address_text(wanted.at)}, {"referrers", found}}));

@@ -2,6 +2,7 @@
 #include "objects/object_walk.hpp"
 
 #include <algorithm>
+#include <span>
 
 #include "objects/object_text.hpp"
 
@@ -33,6 +34,40 @@ sound_object find_sound(const database_set& store, const void* at) {
   sound_object object = sound_if(*in, in->map->facts(found));
   object.is_persistent = found.is_persistent;
   return object;
+}
+
+std::vector<referrer> find_referrers(const database_set& store, address object) {
+  std::vector<referrer> found;
+  const auto is_root_table = [](const database_state& d, address at) {
+    return d.header().roots != stored_address::none && reinterpret_cast<address>(d.root_table().entries) == at;
+  };
+  const auto look_at = [&](const database_state& d, const sound_object& from) {
+    if (!from || is_root_table(d, from.at)) return;
+    for_each_reference(*from.type, from.facts(), [&](const reference_field& r) {
+      const bool is_inside = find_sound(store, r.to).at == object;
+      if (is_inside || (r.may_be_end && find_sound(store, byte_before(r.to)).at == object))
+        found.push_back({&d, from.at, r.offset, {}});
+    });
+  };
+  for (const auto& d : store) {
+    if (d->header().roots != stored_address::none)
+      for (const root_entry& root : std::span(d->root_table().entries, d->root_table().count))
+        if (root.object == reinterpret_cast<void*>(object))
+          found.push_back({d.get(), 0, 0, {root.name.text, root.name.length}});
+    for (std::uint64_t block = 0; block < d->header().blocks_end; ++block)
+      store.with_births_locked(
+          [&] { d->map->for_each_persistent(block, block + 1, [&](address at) { look_at(*d, sound_at(*d, at)); }); });
+    store.with_births_locked([&] {
+      if (d->birth == nullptr) return;
+      d->birth->for_each_transient_block([&](const transient_block& y) {
+        y.starts.for_each([&](std::uint64_t g) {
+          const address at = object_of_bit(d->map->start_of(y.first), y.pages, g);
+          look_at(*d, find_sound(store, reinterpret_cast<void*>(at)));
+        });
+      });
+    });
+  }
+  return found;
 }
 
 namespace {

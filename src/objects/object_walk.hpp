@@ -35,6 +35,17 @@ struct sound_object {
 // The same for the address of a known persistent object.
 [[nodiscard]] sound_object sound_at(const database_state& in, address object);
 
+// A place that refers to an object: a root, or a reference in another one, persistent or transient, whether it can be reached or
+// not. A word of unknown layout counts if it may be meant.
+struct referrer {
+  const database_state* in = nullptr;  // that has the place
+  address from = 0;                    // 0: a root
+  std::uint64_t offset = 0;            // of the reference in the object
+  std::string root;
+};
+// Called by the writer, or while nobody writes.
+[[nodiscard]] std::vector<referrer> find_referrers(const database_set& store, address object);
+
 // Searches breadth first from all roots, through persistent and transient objects, and remembers how each was reached.
 class reachable_objects {
  public:

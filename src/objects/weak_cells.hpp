@@ -1,6 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Finds the store's own objects that refer to others without keeping them (tenure/store/weak_cell.hpp).
+// Finds the store's own objects that refer to others without keeping them (tenure/store/weak_cell.hpp)
+// [heap.weak.cells].
 #pragma once
 
 #include <tenure/store/weak_cell.hpp>

@@ -56,7 +56,7 @@ class collector {
   using gate_lock = std::unique_lock<std::mutex>;
   [[nodiscard]] gate_lock pass_gate();
   // A weak reference leads to this object, and somebody may keep it from now on. Returns it; nullptr if it is garbage that the
-  // cycle is about to take. Whoever reads or writes.
+  // cycle is about to take [heap.weak.lock]. Whoever reads or writes.
   [[nodiscard]] void* keep(void* object);
   // With the gate: what the transaction has changed, destroyed, or is about to put back.
   void note_overwritten(const rvm::transaction& tx, std::span<const rvm::memory_range> changes);

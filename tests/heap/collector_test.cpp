@@ -87,6 +87,33 @@ TEST_F(collecting_an_open_store, tells_what_would_go) {
   EXPECT_EQ(phases, (std::vector<std::string>{"marking", "sweeping"}));
 }
 
+TEST_F(collecting_an_open_store, tells_what_refers_to_an_object) {
+  kept_list& l = s().root<kept_list>("list");
+  s().transact([&] {
+    l.all.push_back(s().make<kept_node>());
+    l.first = l.all[0];
+    l.first->next = s().make<kept_node>();
+  });
+  kept_node* const transient = s().make<kept_node>();
+  transient->next = l.first->next;
+  const auto ends_with = [](const std::vector<std::string>& found, std::string_view end) {
+    return std::ranges::count_if(found, [&](const std::string& each) { return each.ends_with(end); });
+  };
+  auto found = s().who_refers(&l);
+  EXPECT_EQ(found, std::vector<std::string>{"root list of main"});
+  found = s().who_refers(&l.first->id);
+  EXPECT_EQ(found.size(), 2U);
+  EXPECT_EQ(ends_with(found, "[0]"), 1);
+  EXPECT_EQ(ends_with(found, ".first"), 1);
+  const handle<kept_node> held = l.first->next;
+  found = s().who_refers(held.get());
+  EXPECT_EQ(found.size(), 3U);
+  EXPECT_EQ(ends_with(found, ".next"), 2);
+  EXPECT_EQ(ends_with(found, "a handle of the program"), 1);
+  EXPECT_TRUE(s().who_refers(transient).empty());
+  expect_error(errc::bad_option, {"there is no object"}, [&] { (void)s().who_refers(&found); });
+}
+
 TEST_F(collecting_an_open_store, space_is_used_again) {
   s().close();
   how.memory.background = false;  // what is checked in the end must not change meanwhile

@@ -3,6 +3,7 @@
 
 CLOSED = "heap_test collecting_a_store.*:collect_model.*"
 OPEN = "heap_test collecting_an_open_store.*:ambiguous_roots.*-*in_malloc*:*change_it"
+WEAK = "heap_test weak_references_of_a_store.*"
 MODEL = "heap_test collector_model.*:changing_at_every_step.*"
 
 COLLECTION_MUTATIONS = [
@@ -64,6 +65,38 @@ COLLECTION_MUTATIONS = [
     ("followed_objects_transient_references_lost", "collection/marker.cpp",
      [("if (databases_[n].marks.test(r.from)) mark(to, r.to);", "")],
      OPEN, "what only a transient field refers to is destroyed, if its object was marked first"),
+
+    # --- Weak references ---
+    ("weak_references_not_cleared_by_destroy", "store/write_transaction.cpp",
+     [("weak.clear_destroyed();", "")],
+     WEAK, "a weak reference leads to an object that was destroyed"),
+    ("cells_without_their_objects", "store/write_transaction.cpp",
+     [("weak.clear_left_behind();", "")],
+     WEAK, "a weak reference leads to an object that only the process before had"),
+    ("cleared_cells_not_put_back", "store/weak_references.cpp",
+     [("if (const found_cell cell = cell_at(each.cell)) cell.cell->hidden = each.target;", "")],
+     WEAK, "an abort leaves the program's weak references cleared"),
+    ("locked_objects_not_marked", "store/collector.cpp",
+     [("if (marker_ != nullptr) marker_->mark_object(reinterpret_cast<address>(object));", "")],
+     MODEL, "what was locked meanwhile is destroyed"),
+    ("garbage_is_locked", "store/collector.cpp",
+     [("if (!how.dry_run) decided_ = &in;", "")],
+     MODEL, "what is about to be destroyed is got hold of"),
+    ("garbage_cells_used_again", "store/weak_references.cpp",
+     [("&& of_.collection.keep(known.cell) != nullptr)", ")")],
+     WEAK, "a new weak reference loses its cell"),
+    ("weak_references_not_cleared_by_collections", "store/weak_collection.cpp",
+     [("change(*cell.cell).hidden = 0; ++cleared_;", "++cleared_;")],
+     WEAK, "a weak reference leads to an object that was collected"),
+    ("messages_looked_at_once", "store/weak_collection.cpp",
+     [("} while (!watched_.empty());", "} while (false);")],
+     MODEL, "what a message keeps has weak references to what is destroyed"),
+    ("messages_keep_nothing", "store/weak_collection.cpp",
+     [("keep_garbage(between);", "")],
+     WEAK, "a message is of an object that is destroyed"),
+    ("messages_of_destroyed_objects", "objects/weak_cells.hpp",
+     [("return weakly == nullptr && kind == cell_kind::finalization ? entry().object : weakly;", "return weakly;")],
+     WEAK, "a message is of an object that was destroyed"),
 
     # --- What keeps objects ---
     ("transient_fields_not_scanned", "collection/root_snapshot.cpp",

@@ -161,6 +161,11 @@ class store {
   // as a read transaction does. Any thread.
   [[nodiscard]] space_report space() const;
 
+  // What refers to the object in which the address lies, one sentence each: roots; fields of objects, persistent or not, whether
+  // these can be reached or not; the program's handles. Other pointers of the program are not looked for. Looks at all objects.
+  // Throws errc::bad_option if no object is there. Waits as a read transaction does. Any thread.
+  [[nodiscard]] std::vector<std::string> who_refers(const void* object) const;
+
   // Everything that is wrong in the store: stored bytes that fail their checksums, bookkeeping that is inconsistent,
   // pointers that lead to no object. Each sentence names the object, its type and how it is reached. Empty: nothing is
   // wrong. Reads the whole store, in a read transaction if the thread has no transaction.

@@ -159,7 +159,8 @@ void collector::run() {
     try {
       require_going_on();
       const std::uint64_t made_before = made_.exchange(0);
-      done = run_cycle(asked != nullptr ? asked->how : collection_options{.roots = automatic.roots});
+      done = run_cycle(asked != nullptr ? asked->how
+                                        : collection_options{.roots = automatic.roots, .trim = automatic.trim});
       wasted_ = made_before == 0 ? 0 : std::min<std::uint64_t>(1000, 1000 * done->garbage_bytes / made_before);
       due_at_ = std::max(automatic.after_bytes, done->kept_bytes / 100 * automatic.after_percent);
       if (automatic.on_collected && automatic.enabled) automatic.on_collected(*done);
@@ -202,6 +203,11 @@ collect_report collector::run_cycle(const collection_options& how) {
     throw;
   }
   end_cycle(now);
+  if (how.trim && !how.dry_run)
+    now.report.trimmed_bytes = of_.trim([&](const rvm::progress& p) {
+      require_going_on();
+      if (how.on_progress) how.on_progress(p);
+    });
   const root_snapshot::facts& about = now.roots->about();
   now.report.scanned_bytes = about.scanned_bytes;
   now.report.was_copied = about.was_copied;

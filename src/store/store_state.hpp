@@ -60,6 +60,9 @@ struct store_state final : rvm::participant {
   // Forgets what belongs to the transaction that has just ended.
   void ended() noexcept;
 
+  // As store::trim().
+  std::uint64_t trim(const rvm::progress_callback& on_progress);
+
   // rvm::participant
   void prepare(rvm::commit_scope&) override {}
   void undo_prepare(rvm::commit_scope&) noexcept override {}

@@ -67,18 +67,19 @@ std::uint64_t trim_some(store_state& in, position& from) {
 
 }  // namespace
 
-std::uint64_t store::trim(const rvm::progress_callback& on_progress) {
-  store_state& s = *state_;
-  s.require_writable();
-  if (s.is_writer())
-    throw error(errc::bad_transaction, s.directory + ": trim() has transactions of its own; commit this one before");
+std::uint64_t store::trim(const rvm::progress_callback& on_progress) { return state_->trim(on_progress); }
+
+std::uint64_t store_state::trim(const rvm::progress_callback& on_progress) {
+  require_writable();
+  if (is_writer())
+    throw error(errc::bad_transaction, directory + ": trim() has transactions of its own; commit this one before");
   // The log's changes of what is free now are written before. Afterwards recovery would need space for them.
-  s.memory->truncate();
+  memory->truncate();
   std::uint64_t all = 0, before = 0;
   do {  // blocks that were emptied last are free only when the next transaction has begun
     before = all;
     position at;
-    for (std::uint64_t bytes = trim_some(s, at); bytes != 0; bytes = trim_some(s, at)) {
+    for (std::uint64_t bytes = trim_some(*this, at); bytes != 0; bytes = trim_some(*this, at)) {
       all += bytes;
       if (on_progress) on_progress({"trimming", at.block * heap::block_size, at.length});
     }

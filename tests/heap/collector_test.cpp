@@ -87,6 +87,28 @@ TEST_F(collecting_an_open_store, tells_what_would_go) {
   EXPECT_EQ(phases, (std::vector<std::string>{"marking", "sweeping"}));
 }
 
+TEST_F(collecting_an_open_store, gives_disk_space_back_if_asked) {
+  auto& buffers = s().root<tenure::vector<kept_buffer*>>("buffers");
+  s().transact([&] {
+    for (int n = 0; n < 40; ++n) buffers.push_back(s().make<kept_buffer>());
+  });
+  s().transact([&] { buffers.resize(10); });
+  EXPECT_EQ(s().collect({.dry_run = true, .roots = program_roots::handles, .trim = true}).trimmed_bytes, 0U);
+  EXPECT_EQ(s().collect({.roots = program_roots::handles}).trimmed_bytes, 0U);
+  s().transact([&] { buffers.resize(5); });
+  std::vector<std::string> phases;
+  const collect_report report =
+      s().collect({.roots = program_roots::handles, .trim = true, .on_progress = [&](const rvm::progress& p) {
+                     if (phases.empty() || phases.back() != p.phase) phases.emplace_back(p.phase);
+                   }});
+  EXPECT_EQ(report.garbage, 5U);
+  EXPECT_GE(report.trimmed_bytes, 30 * sizeof(kept_buffer));
+  EXPECT_EQ(phases.back(), "trimming");
+  expect_sound(s());
+  s().transact([&] { buffers.push_back(s().make<kept_buffer>()); });
+  reopen();
+}
+
 TEST_F(collecting_an_open_store, tells_what_refers_to_an_object) {
   kept_list& l = s().root<kept_list>("list");
   s().transact([&] {

@@ -27,8 +27,9 @@ struct collection_options {
   bool dry_run = false;  // only find out what is garbage
   program_roots roots = program_roots::all_memory;
   std::uint64_t objects_at_once =
-      4096;  // that a transaction destroys, at most; at least 1. Fewer if that takes over 1 ms
-  // Phases "marking", "sweeping"; called by the collector's thread. It may use the store, but must end its transactions; in the
+      4096;           // that a transaction destroys, at most; at least 1. Fewer if that takes over 1 ms
+  bool trim = false;  // in the end, as store::trim() does: the disk space of what is free goes back to the file system
+  // Phases "marking", "sweeping", "trimming"; called by the collector's thread. It may use the store, but must end its transactions; in the
   // end of marking, when done == total, the collector waits until no transaction is open.
   rvm::progress_callback on_progress = {};
 };
@@ -49,6 +50,7 @@ struct collect_report {
   bool was_copied = false;          // by a copy of the process; otherwise in the stop
   double stopped_seconds = 0;       // for how long all threads stood still
   double longest_transaction = 0;   // seconds
+  std::uint64_t trimmed_bytes = 0;  // of disk space
 };
 
 // What a store's databases have, in bytes.
@@ -67,6 +69,7 @@ struct space_report {
 struct automatic_collection {
   bool enabled = false;
   program_roots roots = program_roots::all_memory;
+  bool trim = false;  // each time; what was given back costs a sync when it is used again
   // When objects of so many bytes were made since the last time, and at least this part of what it left, in percent.
   std::uint64_t after_bytes = std::uint64_t{64} << 20;
   std::uint32_t after_percent = 50;

@@ -196,7 +196,7 @@ collect_report collector::run_cycle(const collection_options& how) {
   try {
     begin_cycle(now, how.roots);
     mark(now, how);
-    if (!how.dry_run) clear_weak_references(now);
+    if (!how.dry_run) clear_weak_references(now, how);
     sweep_all(now, how);
   } catch (...) {
     end_cycle(now);
@@ -295,9 +295,10 @@ void collector::end_cycle(cycle& in) noexcept {
   for (database_state* const d : in.databases) d->birth->with_lock([&] { d->birth->note_new(nullptr); });
 }
 
-void collector::clear_weak_references(cycle& in) {
+void collector::clear_weak_references(cycle& in, const collection_options& how) {
   weak_collection clearing(of_, *in.marks, [&](const void* object) { return in.keeps(object); });
   clearing.run([&] {
+    if (how.on_progress) how.on_progress({"clearing", clearing.cleared(), 0});
     while (at_gate_ != 0) std::this_thread::yield();
     require_going_on();
   });

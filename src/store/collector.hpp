@@ -91,7 +91,7 @@ class collector {
   void begin_cycle(cycle& in, program_roots which);
   void mark(cycle& in, const collection_options& how);
   void end_cycle(cycle& in) noexcept;
-  void clear_weak_references(cycle& in);
+  void clear_weak_references(cycle& in, const collection_options& how);
   void sweep_all(cycle& in, const collection_options& how);
   void sweep_transients(cycle& in);
   void require_going_on() const;

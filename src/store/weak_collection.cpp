@@ -9,7 +9,11 @@ using namespace heap;
 
 namespace {
 
+#ifdef TENURE_SMALL_GEOMETRY
+constexpr std::size_t cells_at_once = 2;
+#else
 constexpr std::size_t cells_at_once = 1024;
+#endif
 constexpr std::uint64_t followed_at_once = 64;
 
 }  // namespace
@@ -17,6 +21,7 @@ constexpr std::uint64_t followed_at_once = 64;
 template <class F>
 void weak_collection::in_transactions(const granules& of, const std::function<void()>& between, F&& f) {
   for (std::size_t done = 0; done < of.size();) {
+    between();
     const auto some = std::span(of).subspan(done).first(std::min(cells_at_once, of.size() - done));
     of_.begin();
     try {
@@ -33,7 +38,6 @@ void weak_collection::in_transactions(const granules& of, const std::function<vo
       throw;
     }
     done += some.size();
-    between();
   }
 }
 

@@ -23,7 +23,7 @@ class weak_collection {
   weak_collection(store_state& of, heap::marker& marks, weak_references::predicate is_kept)
       : of_(of), marks_(marks), is_kept_(std::move(is_kept)) {}
 
-  // In transactions of bounded size. `between` is called between them, and may throw. Marks what becomes a message.
+  // In transactions of bounded size. `between` is called before each, and may throw. Marks what becomes a message.
   void run(const std::function<void()>& between);
   // The objects whose weak references were cleared.
   [[nodiscard]] std::uint64_t cleared() const { return cleared_; }

@@ -40,9 +40,11 @@ struct node {
   tenure::hash_map<std::uint64_t, node*> hashed;
   tenure::std_map<std::uint64_t, node*> std_by_id;
   transient<node*> scratch;
+  weak<node> hint;
 };
 struct graph {
   tenure::vector<node*> entries;
+  finalization_queue<node> messages;
   char* bytes;
   std::uint64_t* inside;  // of an array
 };
@@ -354,17 +356,19 @@ shape shape_of(const graph& g) {
   return all;
 }
 
-// A graph in which much was cut off, closed.
-shape make_garbage(sim::disk& disk, std::uint64_t seed, std::size_t nodes) {
+// A graph in which much was cut off, closed. `watched`: one of so many nodes is; 0: none.
+shape make_garbage(sim::disk& disk, std::uint64_t seed, std::size_t nodes, std::size_t watched = 0) {
   store s("/store", options_on(disk));
   graph& g = s.root<graph>("graph");
   std::mt19937_64 draw(seed);
   std::uint64_t ids = 0;
+  std::vector<node*> all;
   for (int round = 0; round < 4; ++round)
     s.transact([&] {
       std::vector<node*> made;
       for (std::size_t n = 0; n < nodes; ++n) {
         made.push_back(s.make<node>());
+        all.push_back(made.back());
         node& one = *made.back();
         one.id = ++ids;
         if (draw() % 3 == 0) one.name = std::string(draw() % 90, 'n');
@@ -372,6 +376,8 @@ shape make_garbage(sim::disk& disk, std::uint64_t seed, std::size_t nodes) {
           if (draw() % 2 == 0) e = made[draw() % made.size()];
         for (std::uint64_t more = draw() % 4; more > 0; --more) one.row.push_back(made[draw() % made.size()]);
         if (draw() % 4 == 0) one.by_id[draw() % 100] = made[draw() % made.size()];
+        if (draw() % 3 == 0) one.hint = weak(all[draw() % all.size()]);
+        if (watched != 0 && draw() % watched == 0) g.messages.watch(&one);
         if (draw() % 5 == 0 && !g.entries.empty()) one.edges[0] = g.entries[draw() % g.entries.size()];
       }
       for (node* n : made)
@@ -434,11 +440,14 @@ TEST(collect_model, keeps_the_graph_whatever_it_is) {
 TEST(collect_model, a_crash_at_any_operation_leaves_the_graph) {
   std::uint64_t operations = 0;
   sim::disk made;
-  const shape expected = make_garbage(made, 3, 200);
+  const shape expected = make_garbage(made, 3, 200, 4);
   {
     const auto disk = made.crash(0, sim::policy::keep_all);
     const std::uint64_t before = disk->operations();
-    (void)collect("/store", collecting(*disk, 20));
+    const collect_report report = collect("/store", collecting(*disk, 20));
+    EXPECT_GT(report.weak_cleared, 3U);
+    EXPECT_GT(report.finalization_messages, 3U);
+    EXPECT_GT(report.garbage, 20U);
     operations = disk->operations() - before;
   }
   ASSERT_GT(operations, 20U);

@@ -271,9 +271,11 @@ TEST_F(weak_references_of_a_store, what_is_not_locked_in_time_is_gone) {
   s().transact([&] { h().one = weak(it); });
   drop_all();
   bool asked = false;
+  const detail::weak_cell* const cell = s().transact([&] { return detail::weak_cell_of(it); });
   s().collect({.roots = program_roots::handles, .on_progress = [&](const rvm::progress& p) {
-                 if (p.phase != std::string_view("sweeping") || asked) return;
+                 if (p.phase != std::string_view("clearing") || asked) return;
                  asked = true;
+                 EXPECT_NE(cell->hidden, 0U);
                  EXPECT_EQ(h().one.lock(), nullptr);
                }});
   EXPECT_TRUE(asked);

@@ -81,7 +81,7 @@ COLLECTION_MUTATIONS = [
      MODEL, "what was locked meanwhile is destroyed"),
     ("garbage_is_locked", "store/collector.cpp",
      [("if (!how.dry_run) decided_ = &in;", "")],
-     MODEL, "what is about to be destroyed is got hold of"),
+     WEAK, "what is about to be destroyed is got hold of"),
     ("garbage_cells_used_again", "store/weak_references.cpp",
      [("&& of_.collection.keep(known.cell) != nullptr)", ")")],
      WEAK, "a new weak reference loses its cell"),

@@ -52,7 +52,7 @@ class weak {
   explicit weak(Other to) : weak(static_cast<T*>(to)) {}
   weak(const weak&) noexcept = default;
   weak& operator=(const weak& other) noexcept {
-    change(*this).cell_ = other.cell_;
+    if (this != &other) change(cell_) = other.cell_;
     return *this;
   }
   weak& operator=(std::nullptr_t) noexcept { return *this = weak(); }

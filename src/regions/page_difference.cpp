@@ -89,8 +89,8 @@ bool pages_differ(const std::byte* now, const std::byte* then, std::size_t lengt
 
 bool page_difference::compare(const std::byte* now, const std::byte* then, std::size_t length) {
   const comparison differs = rvm::compare.load(std::memory_order_relaxed);
-  now_ = now;
   then_ = then;
+  now_after_then_ = reinterpret_cast<std::uintptr_t>(now) - reinterpret_cast<std::uintptr_t>(then);
   differ_.resize(length / word / 64);
   bool any = false;
   for (std::size_t base = 0; base < length; base += block)
@@ -100,8 +100,8 @@ bool page_difference::compare(const std::byte* now, const std::byte* then, std::
 
 bool page_difference::compare_cards(const std::byte* now, const std::byte* then, std::size_t length,
                                     std::uint64_t cards) {
-  now_ = now;
   then_ = then;
+  now_after_then_ = reinterpret_cast<std::uintptr_t>(now) - reinterpret_cast<std::uintptr_t>(then);
   differ_.assign(length / word / 64, 0);
   const std::size_t in_card = length / 64 / word;
   bool any = false;
@@ -117,7 +117,8 @@ bool page_difference::compare_cards(const std::byte* now, const std::byte* then,
 }
 
 bool page_difference::bytes_differ(std::uint32_t from, std::uint32_t to) const noexcept {
-  return std::memcmp(now_ + from, then_ + from, to - from) != 0;
+  const std::uintptr_t now = reinterpret_cast<std::uintptr_t>(then_) + now_after_then_;
+  return std::memcmp(reinterpret_cast<const std::byte*>(now) + from, then_ + from, to - from) != 0;
 }
 
 void page_difference::add_stretches(std::uint32_t from, std::uint32_t to, std::vector<stretch>& found) const {

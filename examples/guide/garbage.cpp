@@ -30,6 +30,20 @@ int main() {
     for (const auto& [type, objects, bytes] : report.types)
       if (type == "page") std::cout << (objects > 900 ? "most" : "few") << " pages were garbage\n";
     std::cout << bookmarks[0]->text << " and " << bookmarks[0]->next->text << " are there\n";
+
+    page*& first = store.root<page*>("to-read");
+    store.transact([&] {
+      for (int n = 0; n < 3; ++n) {
+        page* const added = store.make<page>();
+        added->next = first;
+        first = added;
+      }
+    });
+    store.transact([&] {
+      page* const taken = first;
+      first = taken->next;
+      taken->next = nullptr;  // what looks like a pointer to it keeps it alone
+    });
     store.close();
   } catch (const std::exception& e) {
     std::cerr << e.what() << '\n';

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "log/invariant.hpp"
+#include "os/cleared_memory.hpp"
 
 namespace tenure::rvm {
 
@@ -252,7 +253,7 @@ void log_files::write_durably(lsn at, std::span<const os::const_bytes> from) {
 }
 
 void log_files::make_durable(lsn from, lsn to) {
-  std::vector<std::byte> buffer(static_cast<std::size_t>(std::min<std::uint64_t>(to - from, 1 << 20)));
+  os::cleared_vector<std::byte> buffer(static_cast<std::size_t>(std::min<std::uint64_t>(to - from, 1 << 20)));
   while (from < to) {
     const auto part =
         os::bytes(buffer).first(static_cast<std::size_t>(std::min<std::uint64_t>(buffer.size(), to - from)));

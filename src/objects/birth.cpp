@@ -155,7 +155,7 @@ address birth::try_allocate_small(area& in, std::uint64_t size, std::uint64_t al
     at = up(in.next + sizeof(object_header), alignment);
   }
   // Space between objects is logged with them, so it is always zero.
-  if (!in.is_zeroed) std::memset(reinterpret_cast<void*>(in.next), 0, at + size - in.next);
+  if (!in.is_zeroed) std::memset(reinterpret_cast<void*>(address{in.next}), 0, at + size - in.next);
   in.next = at + size;
   if (inside)
     touch(*in.within);

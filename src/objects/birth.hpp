@@ -136,8 +136,8 @@ class birth {
   static constexpr std::uint8_t most_lanes = 8;
   struct area {
     // The block for objects with headers.
-    address next = 0, limit = 0;                     // free memory in it, or in a hole of it
-    std::vector<std::pair<address, address>> holes;  // the other holes, if it is filled again
+    unseen_address next, limit;                                    // free memory in it, or in a hole of it
+    std::vector<std::pair<unseen_address, unseen_address>> holes;  // the other holes, if it is filled again
     transient_block* within = nullptr;
     bool is_zeroed = false;
     // The block in which the next typed page will be.
@@ -153,7 +153,7 @@ class birth {
   // Where the next objects of one type and size are made: the free slots of a typed page. Each in a cache line of its own:
   // threads change those of their lanes at the same time.
   struct alignas(cache_line) cursor {
-    address next = 0, limit = 0;
+    unseen_address next, limit;
     transient_block* within = nullptr;
     bool is_zeroed = false;
     bool is_refilled = false;  // some slots are taken
@@ -168,7 +168,7 @@ class birth {
     bool is_used = false;
     cursor at_begin;
     std::uint64_t with_headers_at_begin = 0;
-    std::set<address> sparse_pages;  // may be worth filling again
+    std::set<unseen_address> sparse_pages;  // may be worth filling again
   };
 
   // Threads that meet at the lock of births make objects in lanes from then on (birth_lanes.cpp).

@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstring>
-#include <vector>
 
 #include "log/invariant.hpp"
 #include "os/cleared_memory.hpp"
@@ -41,8 +40,8 @@ class hidden_fields {
     std::byte* at;
     std::size_t length, saved;
   };
-  std::vector<field, os::clearing_allocator<field>> fields_;
-  std::vector<std::byte, os::clearing_allocator<std::byte>> saved_;
+  os::cleared_vector<field> fields_;
+  os::cleared_vector<std::byte> saved_;
 };
 
 }  // namespace tenure::heap

@@ -6,10 +6,9 @@
 #include <functional>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
-#include <vector>
 
+#include "objects/address_lists.hpp"
 #include "objects/database_set.hpp"
 #include "objects/references.hpp"
 
@@ -62,7 +61,7 @@ class reachable_objects {
   // be garbage, and refer to anything then [heap.garbage.opaque].
   [[nodiscard]] bool is_meant(address object) const { return contains(object) && !perhaps_.contains(object); }
   [[nodiscard]] std::size_t count() const { return order_.size(); }
-  [[nodiscard]] const std::vector<address>& in_order() const { return order_; }
+  [[nodiscard]] const address_list<address>& in_order() const { return order_; }
   // "root by-name -> tenure::map<...>.root_ -> ..."; empty if the object was not reached.
   [[nodiscard]] std::string path(address object) const;
 
@@ -78,10 +77,12 @@ class reachable_objects {
 
   const database_set& store_;
   const std::size_t most_;
-  std::unordered_map<address, step> seen_;
-  std::vector<address> order_;
-  std::vector<std::pair<address, step>> ends_;  // objects that words of unknown layout may mean the end of
-  std::unordered_set<address> perhaps_;         // reached by these only
+  std::unordered_map<address, step, std::hash<address>, std::equal_to<>,
+                     os::clearing_allocator<std::pair<const address, step>>>
+      seen_;
+  address_list<address> order_;
+  address_list<std::pair<address, step>> ends_;  // objects that words of unknown layout may mean the end of
+  address_set perhaps_;                          // reached by these only
 };
 
 // How the object can be reached: "root by-name -> map<...>.root_ -> ...". Empty if it cannot be reached, or if a search

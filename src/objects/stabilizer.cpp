@@ -82,10 +82,10 @@ void stabilizer::trace_changes(std::span<const rvm::memory_range> changes) {
 
 void stabilizer::trace_unchanged() {
   if (std::ranges::none_of(store_, [](const auto& d) { return d->birth->has_transients_in_reused_memory(); })) return;
-  for (const rvm::memory_range& page : tx_.written_pages()) {
+  tx_.for_each_written_page([&](const rvm::memory_range& page) {
     database_state* const in = store_.at(page.address);
     const auto from = reinterpret_cast<address>(page.address), to = from + page.length;
-    if (in == nullptr || from < in->home + zone_kinds_at) continue;
+    if (in == nullptr || from < in->home + zone_kinds_at) return;
     in->map->for_each_persistent_in(from, to, [&](address object) {
       if (!destroyed_.empty() && destroyed_.contains(object)) return;
       const object_facts facts = in->map->facts(object);
@@ -98,7 +98,7 @@ void stabilizer::trace_unchanged() {
                              follow_new(*in, static_cast<address>(byte_before(r.to)), if_nothing::ignore);
                          });
     });
-  }
+  });
 }
 
 void stabilizer::follow_new(database_state& from, address to, if_nothing behind) {

@@ -111,16 +111,16 @@ class stabilizer {
   std::vector<known_type*> described_;  // types that this commit has described
   std::vector<database_state*> grown_;  // databases whose type tables have new arrays, which must be promoted
   // Arrays of type tables that larger ones replace, and the sets of removed objects that they were added to.
-  std::vector<std::pair<address_set*, address>> replaced_;
+  address_list<std::pair<address_set*, address>> replaced_;
   std::vector<std::pair<database_state*, known_type*>> undescribed_;
-  std::vector<written> writes_;
-  std::vector<std::byte> saved_;
+  address_list<written> writes_;
+  os::cleared_vector<std::byte> saved_;
   std::vector<std::vector<std::uint64_t>> freed_;  // blocks from which objects were removed, for each database
   // Consecutive pages, and the bytes that will be written to them.
   struct {
     database_state* in = nullptr;
     address from = 0, to = 0;
-    std::vector<std::span<const std::byte>> pieces;
+    address_list<std::span<const std::byte>> pieces;
   } bulk_;
   address_set destroyed_;  // destroyed or retired in this transaction
   // What was promoted of a type.

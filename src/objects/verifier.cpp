@@ -285,7 +285,7 @@ class verifier {
   void check_vtables(const database_state& d, const known_type& type, const sound_object& object) {
     if (!type.words->has_vtables() || by_writer_) return;
     const auto* const bytes = reinterpret_cast<std::byte*>(object.at);
-    std::vector<std::byte> copy(bytes, bytes + object.size);
+    os::cleared_vector<std::byte> copy(bytes, bytes + object.size);
     if (d.types->canonicalize(type, copy.data(), object.size))
       say(object_text(store_, object.at) + " has a vtable pointer that means nothing in another process" +
           how_reached(object.at));

@@ -383,7 +383,7 @@ void make_private(void* at) noexcept {
 #endif
 }
 
-void append_page(std::vector<page_run>& runs, std::byte* page, std::size_t length) {
+void append_page(page_runs& runs, std::byte* page, std::size_t length) {
   if (!runs.empty() && runs.back().address + runs.back().length == page)
     runs.back().length += length;
   else

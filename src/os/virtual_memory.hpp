@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "os/access.hpp"
+#include "os/cleared_memory.hpp"
 
 namespace tenure::os {
 
@@ -77,8 +78,9 @@ struct page_run {
   std::byte* address;
   std::size_t length;  // bytes
 };
+using page_runs = cleared_vector<page_run>;
 // Extends the last run if the page follows it: a call for a run costs hardly more than a call for a page.
-void append_page(std::vector<page_run>& runs, std::byte* page, std::size_t length);
+void append_page(page_runs& runs, std::byte* page, std::size_t length);
 // Gives private copies back to the kernel. The next read sees the mapped file again. Batched if the kernel allows it
 // (process_madvise on self, Linux 6.13); otherwise one madvise for each run.
 void drop_private_copies(std::span<const page_run> runs);

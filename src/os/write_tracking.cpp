@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <span>
 
@@ -87,23 +88,25 @@ void write_tracking::stop() noexcept {
   userfaultfd_ = pagemap_ = -1;
 }
 
-bool write_tracking::reset(std::vector<page_run>& written) {
+bool write_tracking::reset(page_runs& written) {
   auto how = arguments(base_, length_, found_);
   how.flags = scan_resets_written | scan_needs_tracking;
   how.category_mask = how.return_mask = page_is_written;
   while (how.start < how.end) {
     const int count = scan(how);
     if (count < 0) return false;
-    for (const page_region& r : std::span(found_).first(static_cast<std::size_t>(count)))
+    const auto found = std::span(found_).first(static_cast<std::size_t>(count));
+    for (const page_region& r : found)
       written.push_back({base_ + (r.start - reinterpret_cast<std::uint64_t>(base_)), r.end - r.start});
+    std::ranges::fill(found, page_region{});  // or these addresses look like pointers
     if (how.walk_end <= how.start) return false;
     how.start = how.walk_end;
   }
   return true;
 }
 
-bool write_tracking::collect(std::vector<page_run>& written) {
-  std::vector<page_run> candidates;
+bool write_tracking::collect(page_runs& written) {
+  page_runs candidates;
   if (!reset(candidates)) return false;
   // Pages that were read for the first time count as written, too. They are filtered out here. If the first scan did
   // that, it would look up the owner of every page in memory: 30 ns for each page instead of 2.
@@ -113,13 +116,15 @@ bool write_tracking::collect(std::vector<page_run>& written) {
     while (classify.start < classify.end) {
       const int count = scan(classify);
       if (count < 0) return false;
-      for (const page_region& r : std::span(found_).first(static_cast<std::size_t>(count))) {
+      const auto found = std::span(found_).first(static_cast<std::size_t>(count));
+      for (const page_region& r : found) {
         std::byte* const at = base_ + (r.start - reinterpret_cast<std::uint64_t>(base_));
         if (!written.empty() && written.back().address + written.back().length == at)
           written.back().length += r.end - r.start;
         else
           written.push_back({at, r.end - r.start});
       }
+      std::ranges::fill(found, page_region{});
       if (classify.walk_end <= classify.start) return false;
       classify.start = classify.walk_end;
     }
@@ -135,8 +140,9 @@ std::uint64_t write_tracking::count_present(std::byte* base, std::size_t length,
   while (count.start < count.end && pages < most) {
     const int regions = scan(count);
     if (regions < 0) return ~std::uint64_t{0};
-    for (const page_region& r : std::span(found_).first(static_cast<std::size_t>(regions)))
-      pages += (r.end - r.start) / page_size();
+    const auto found = std::span(found_).first(static_cast<std::size_t>(regions));
+    for (const page_region& r : found) pages += (r.end - r.start) / page_size();
+    std::ranges::fill(found, page_region{});
     if (count.walk_end <= count.start) break;
     count.start = count.walk_end;
   }

@@ -37,7 +37,7 @@ class write_tracking {
 
   // Adds the pages that were written since the last call to `written`, as runs in ascending order, if the process has
   // its own copy of them. Returns false if the kernel refuses what it allowed before; then nothing is known.
-  bool collect(std::vector<page_run>& written);
+  bool collect(page_runs& written);
 
   // The number of pages of the mapping that are in memory. Stops counting at `most`. ~0 if the kernel cannot tell.
   // Async-signal-safe.
@@ -46,7 +46,7 @@ class write_tracking {
  private:
   bool open_pagemap() noexcept;
   [[nodiscard]] int scan(pm_scan_arg& how) noexcept;
-  bool reset(std::vector<page_run>& written);
+  bool reset(page_runs& written);
 
   int userfaultfd_ = -1, pagemap_ = -1;
   std::byte* base_ = nullptr;

@@ -205,6 +205,7 @@ archive_writer::stretch archive_writer::take(const readable_log& log, lsn from, 
   header.stretch_plain = static_cast<std::uint32_t>(at - from);
   header.stretch_length =
       static_cast<std::uint32_t>(compress(os::const_bytes(buffer_).first(at - from), header.index_length));
+  os::clear_all_of(buffer_);
   header.index_checksum = crc32c(std::span(content_).first(header.index_length));
   header.stretch_checksum = crc32c(std::span(content_).subspan(header.index_length));
   content_.resize(round_up(content_.size(), 8));

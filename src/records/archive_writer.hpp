@@ -12,6 +12,7 @@
 
 #include "log/counters.hpp"
 #include "log/durable_log.hpp"
+#include "os/cleared_memory.hpp"
 #include "records/archive_format.hpp"
 
 struct ZSTD_CCtx_s;
@@ -60,7 +61,8 @@ class archive_writer {
   lsn end_ = 0;
 
   std::unique_ptr<ZSTD_CCtx_s, std::size_t (*)(ZSTD_CCtx_s*)> compressor_;
-  std::vector<std::byte> buffer_, content_;
+  os::cleared_vector<std::byte> buffer_;
+  std::vector<std::byte> content_;
 };
 
 }  // namespace tenure::rvm

@@ -5,6 +5,8 @@
 #include <cassert>
 #include <cstring>
 
+#include "os/cleared_memory.hpp"
+
 namespace tenure::rvm {
 
 namespace {
@@ -50,7 +52,7 @@ class prober {
   const readable_log& log_;
   const std::size_t at_once_;
   std::uint64_t id_;
-  std::vector<std::byte> buffer_;
+  os::cleared_vector<std::byte> buffer_;
   lsn start_ = 0;
 };
 
@@ -179,8 +181,8 @@ void read_backwards(const readable_log& log, const log_part& part,
   const std::uint64_t id = short_log_id(log.id());
   // `buffer` holds [start, end). If a group begins before `start`, its end is kept when the part before it is read.
   // Both buffers are allocated once, because new memory costs a page fault for every page.
-  std::vector<std::byte> buffer(static_cast<std::size_t>(std::min<std::uint64_t>(read_size, to - from)));
-  std::vector<std::byte> more(buffer.size());
+  os::cleared_vector<std::byte> buffer(static_cast<std::size_t>(std::min<std::uint64_t>(read_size, to - from)));
+  os::cleared_vector<std::byte> more(buffer.size());
   lsn start = to, at = part.last_group, end = to;
   while (end > from) {
     if (at < from || at >= end || end - at > max_group) damaged(log, from, "the groups behind it do not lead to it");

@@ -15,7 +15,7 @@ constexpr std::uint64_t two_noted_scans = 6;  // once the kernel notes its write
 
 bool kernel_notes::find(std::vector<page_number>& written) {
   ++count_.scans;
-  std::vector<os::page_run> runs;
+  os::page_runs runs;
   if (!notes_.collect(runs)) return false;
   const std::size_t before = found_.size();
   for (const os::page_run& run : runs) {

@@ -45,7 +45,7 @@ bool page_backing::is_as_in_file(std::size_t from, std::size_t to, std::span<con
 }
 
 void page_backing::drop(const protection_guard& lock, std::span<const page_number> pages) {
-  std::vector<os::page_run> runs;
+  os::page_runs runs;
   for (std::size_t i = 0; i < pages.size(); ++i) {
     const std::size_t at = std::size_t{pages[i]} * pages_.page_size;
     if (!anonymous_.contains(at)) {

@@ -88,31 +88,39 @@ bool pages_differ(const std::byte* now, const std::byte* then, std::size_t lengt
   return std::memcmp(now, then, length) != 0;
 }
 
-bool page_difference::compare(const std::byte* now, const std::byte* then, std::size_t length) {
-  now_ = now;
+void page_difference::remember(const std::byte* now, const std::byte* then) noexcept {
   then_ = then;
+  now_after_then_ = reinterpret_cast<std::uintptr_t>(now) - reinterpret_cast<std::uintptr_t>(then);
+}
+
+const std::byte* page_difference::now() const noexcept {
+  return reinterpret_cast<const std::byte*>(reinterpret_cast<std::uintptr_t>(then_) + now_after_then_);
+}
+
+bool page_difference::compare(const std::byte* now, const std::byte* then, std::size_t length) {
+  remember(now, then);
   differ_.resize(length / set_length);
   return rvm::compare.load(std::memory_order_relaxed)(now, then, differ_.size(), differ_.data());
 }
 
 void page_difference::begin_parts(const std::byte* now, const std::byte* then, std::size_t length) {
-  now_ = now;
-  then_ = then;
+  remember(now, then);
   differ_.assign(length / set_length, 0);
 }
 
 bool page_difference::compare_part(std::size_t from, std::size_t to) {
   bool any = false;
+  const std::byte* const now = this->now();
   const auto word_by_word = [&](std::size_t end) {
     for (; from < end; from += word) {
-      const std::uint64_t differs = load(now_ + from) != load(then_ + from);
+      const std::uint64_t differs = load(now + from) != load(then_ + from);
       differ_[from / set_length] |= differs << from / word % 64;
       any |= differs != 0;
     }
   };
   word_by_word(std::min(to, (from + set_length - 1) / set_length * set_length));
   if (const std::size_t sets = (to - from) / set_length; sets != 0) {
-    any |= rvm::compare.load(std::memory_order_relaxed)(now_ + from, then_ + from, sets, &differ_[from / set_length]);
+    any |= rvm::compare.load(std::memory_order_relaxed)(now + from, then_ + from, sets, &differ_[from / set_length]);
     from += sets * set_length;
   }
   word_by_word(to);
@@ -120,7 +128,7 @@ bool page_difference::compare_part(std::size_t from, std::size_t to) {
 }
 
 bool page_difference::bytes_differ(std::uint32_t from, std::uint32_t to) const noexcept {
-  return std::memcmp(now_ + from, then_ + from, to - from) != 0;
+  return std::memcmp(now() + from, then_ + from, to - from) != 0;
 }
 
 void page_difference::add_stretches(std::uint32_t from, std::uint32_t to, std::vector<stretch>& found) const {

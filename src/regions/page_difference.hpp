@@ -30,9 +30,12 @@ class page_difference {
   void add_stretches(std::uint32_t from, std::uint32_t to, std::vector<stretch>& found) const;
 
  private:
+  void remember(const std::byte* now, const std::byte* then) noexcept;
+  [[nodiscard]] const std::byte* now() const noexcept;
   [[nodiscard]] bool bytes_differ(std::uint32_t from, std::uint32_t to) const noexcept;
 
-  const std::byte *now_ = nullptr, *then_ = nullptr;
+  const std::byte* then_ = nullptr;
+  std::uintptr_t now_after_then_ = 0;  // bytes; the page's address would keep an object [heap.collection.addresses]
   std::vector<std::uint64_t> differ_;  // a bit for each word
 };
 

@@ -92,7 +92,7 @@ void region_mapper::drop_private_copies(const std::vector<dirty_page>& pages) {
     } const reserved(some);
     if (!os::heavy_fence()) return;
     const page_set referenced = writing_->users.referenced_pages();
-    std::vector<os::page_run> runs;
+    os::page_runs runs;
     std::size_t dropped = 0;
     for (std::size_t i = 0; i < some.size(); ++i) {
       if (!some[i].is_quiet(referenced, writing_->queue)) continue;
@@ -138,7 +138,7 @@ std::size_t region_mapper::drop_equal(region_state& what, std::size_t from, std:
   const reservation reserved(what, from, to);
   if (!os::heavy_fence()) return 0;
   const page_set referenced = writing_->users.referenced_pages();
-  std::vector<os::page_run> equal;
+  os::page_runs equal;
   std::size_t bytes = 0;
   for (std::size_t at = from; at < to; at += page) {
     bool written = true;

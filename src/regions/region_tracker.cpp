@@ -102,7 +102,6 @@ bool region_tracker::recoverable_differences(page_number page, compared which) {
     return false;
   }
   if (change_filter* const filter = filter_) {
-    parts_.clear();
     filter->recoverable_parts(pages_.range_of(page), parts_);
     all_counts_ = parts_.size() == 1 && parts_.front().length == pages_.page_size;
     // All of such a page is remembered: an unseen store on it would never be found.
@@ -110,6 +109,7 @@ bool region_tracker::recoverable_differences(page_number page, compared which) {
     for (const memory_range& part : parts_)
       difference_.add_stretches(static_cast<std::uint32_t>(part.address - now),
                                 static_cast<std::uint32_t>(part.end() - now), stretches_);
+    os::clear_all_of(parts_);
   } else {
     difference_.add_stretches(0, static_cast<std::uint32_t>(pages_.page_size), stretches_);
   }
@@ -241,7 +241,7 @@ void region_tracker::prefetch_announced_cards() const noexcept {
       }
 }
 
-void region_tracker::collect(std::vector<memory_range>& changes) {
+void region_tracker::collect(os::cleared_vector<memory_range>& changes) {
   candidates_.clear();
   as_is_.clear();
   in_bulk_.clear();
@@ -276,10 +276,6 @@ void region_tracker::collect(std::vector<memory_range>& changes) {
   committed_.reserve(new_images_);
   dropping_.reserve(gathered_.size());
   noted_.reserve(gathered_.size());
-}
-
-void region_tracker::add_collected(std::vector<memory_range>& pages) const {
-  for (const candidate& c : candidates_) pages.push_back(pages_.range_of(c.page));
 }
 
 void region_tracker::read_committed(const std::byte* from, std::size_t length, std::byte* into) const noexcept {
@@ -370,10 +366,10 @@ void region_tracker::restore(page_number page) {
   if (!committed_.differs(page)) return;
   const memory_range memory = pages_.range_of(page);
   if (change_filter* const filter = filter_) {
-    parts_.clear();
     filter->restorable_parts(memory, parts_);
     for (const memory_range& part : parts_)
       std::memcpy(part.address, committed_.of(page) + (part.address - memory.address), part.length);
+    os::clear_all_of(parts_);
     // What is left is not recoverable now, but may lie on a page that is as a whole when the next transaction begins.
     if (committed_.differs(page)) {
       committed_.reserve(1);

@@ -14,6 +14,7 @@
 #include <tenure/rvm/region.hpp>
 
 #include "log/counters.hpp"
+#include "os/cleared_memory.hpp"
 #include "os/fault.hpp"
 #include "records/page_queue.hpp"
 #include "records/thresholds.hpp"
@@ -71,9 +72,12 @@ class region_tracker final : public os::write_trap, private store_listener {
   // These pages have been written to the segment without the log. With the right, after collect().
   void written_in_bulk(std::byte* from, std::size_t length);
   // Finds what has changed, and adds it to `changes`, in ascending order. May be repeated. With the right.
-  void collect(std::vector<memory_range>& changes);
-  // Adds the pages that were compared for that. With the right, after collect().
-  void add_collected(std::vector<memory_range>& pages) const;
+  void collect(os::cleared_vector<memory_range>& changes);
+  // Calls f with each page that was compared for that. With the right, after collect().
+  template <class F>
+  void for_each_collected_page(const F& f) const {
+    for (const candidate& c : candidates_) f(pages_.range_of(c.page));
+  }
   // What was collected is committed, or given up: the committed image becomes memory, or memory the committed image. Pages
   // are closed, or stay open because they are hot. With the right.
   void committed(std::span<const memory_range> changes) noexcept;

@@ -23,12 +23,6 @@ void tracked_regions::begin() {
                     "the place in the program)");
 }
 
-std::vector<memory_range> tracked_regions::collected_pages() const {
-  std::vector<memory_range> pages;
-  for_each([&](region_state&, region_tracker& tracker) { tracker.add_collected(pages); });
-  return pages;
-}
-
 bool tracked_regions::committed(std::span<const memory_range> changes) noexcept {
   std::size_t before_images = 0;
   for_each([&](region_state&, region_tracker& tracker) {

@@ -34,15 +34,18 @@ class tracked_regions {
   void begun() noexcept { host_.in_transaction.store(true, std::memory_order_release); }
   // Calls f(region, ranges) with what has changed in each, in ascending order; `changes` gets all of it. With the right.
   template <class F>
-  void collect(std::vector<memory_range>& changes, F&& f) {
+  void collect(os::cleared_vector<memory_range>& changes, F&& f) {
     for_each([&](region_state& r, region_tracker& tracker) {
       const std::size_t before = changes.size();
       tracker.collect(changes);
       f(r, std::span<const memory_range>(changes).subspan(before));
     });
   }
-  // The pages that were compared for that. With the right.
-  [[nodiscard]] std::vector<memory_range> collected_pages() const;
+  // Calls f with each page that was compared for that. With the right.
+  template <class F>
+  void for_each_collected_page(const F& f) const {
+    for_each([&](region_state&, region_tracker& tracker) { tracker.for_each_collected_page(f); });
+  }
   // The values are captured: memory is the committed image, and the next automatic transaction may begin. Gives the right
   // back. True if there are so many before-images that truncation should make them superfluous.
   [[nodiscard]] bool committed(std::span<const memory_range> changes) noexcept;

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "log/checksum.hpp"
+#include "os/cleared_memory.hpp"
 
 namespace tenure::rvm {
 
@@ -55,7 +56,7 @@ void copied_segment::open(const identity& log, const std::string& log_path, lsn 
   target_.reset();
   opened_ = std::make_unique<segment>(disk_, to_, logged_, os::access::read_write, raw_);
   if (raw_ || again_.empty()) return;
-  std::vector<std::byte> buffer(1 << 20);
+  os::cleared_vector<std::byte> buffer(1 << 20);
   for (const auto& [offset, length] : again_)
     for (std::uint64_t done = 0; done < length; done += buffer.size()) {
       const auto part =
@@ -71,7 +72,7 @@ segment_header copied_segment::read_header() {
 }
 
 void copied_segment::copy(std::uint64_t at, std::uint64_t length, const std::function<void(std::uint64_t)>& on_copied) {
-  std::vector<std::byte> buffer(static_cast<std::size_t>(std::min<std::uint64_t>(length, 1 << 20)));
+  os::cleared_vector<std::byte> buffer(static_cast<std::size_t>(std::min<std::uint64_t>(length, 1 << 20)));
   for (const std::uint64_t end = at + length; at < end;) {
     const auto part =
         os::bytes(buffer).first(static_cast<std::size_t>(std::min<std::uint64_t>(buffer.size(), end - at)));

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "log/checksum.hpp"
+#include "os/cleared_memory.hpp"
 #include "records/log_reader.hpp"
 
 namespace tenure::rvm {
@@ -109,7 +110,7 @@ std::vector<page_ref> redo::damaged_pages() const {
   std::ranges::sort(order, {}, [this](const check& c) { return nodes_[c.node].key.packed(); });
   const auto key = [&](std::size_t i) { return nodes_[order[i].node].key; };
   constexpr std::size_t longest_run = 256;  // pages a read: 1 MiB
-  std::vector<std::byte> buffer(longest_run * redo_page);
+  os::cleared_vector<std::byte> buffer(longest_run * redo_page);
   std::vector<page_ref> damaged;
   for (std::size_t i = 0, run; i < order.size(); i += run) {
     for (run = 1; i + run < order.size() && run < longest_run && key(i + run).packed() == key(i).packed() + run;
@@ -198,6 +199,7 @@ const std::byte* redo::keep(const std::byte* value, std::size_t length) {
       arena_.reserve(arena_.size() + 1);
       void* const made = arena_.empty() ? os::map_anonymous(nullptr, size) : os::map_anonymous_huge(size);
       arena_.emplace_back(static_cast<std::byte*>(made), unmap{size});
+      os::exclude_from_fork(made, size);  // values that were logged are no pointers of the program
     }
     ++blocks_used_;
     block_at_ = 0;
@@ -269,7 +271,7 @@ std::vector<std::uint64_t> redo::mark_damaged_pages(std::span<const node* const>
 
 void redo::write(std::vector<recovery_report::segment>& report, std::set<segment*>& written) {
   constexpr std::size_t longest_run = 256;  // pages a write: 1 MiB
-  std::vector<std::byte> buffer(longest_run * redo_page);
+  os::cleared_vector<std::byte> buffer(longest_run * redo_page);
   const auto order = in_order();
   const auto for_each_run = [&](auto&& f) {
     for (std::size_t i = 0, run; i < order.size(); i += run) {

@@ -5,6 +5,7 @@
 #include <cassert>
 #include <utility>
 
+#include "os/cleared_memory.hpp"
 #include "records/log_reader.hpp"
 #include "segments/segment.hpp"
 
@@ -262,6 +263,7 @@ void truncator::run(const std::stop_token& stop) {
     } catch (...) {
       // See wake_if_due(); or a simulated crash of the storage.
     }
+    os::clear_unused_stack();
   }
 }
 

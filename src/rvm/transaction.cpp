@@ -101,7 +101,9 @@ std::uint64_t transaction::id() const { return require_open(state_).id(); }
 void transaction::label(std::string_view name) { require_open(state_).set_label(name); }
 std::span<const memory_range> transaction::changes() const { return require_open(state_).changes(); }
 std::span<const memory_range> transaction::collect_changes() { return require_open(state_).collect_changes(); }
-std::vector<memory_range> transaction::written_pages() const { return require_open(state_).written_pages(); }
+void transaction::for_each_written_page(const callback<void(const memory_range&)>& f) const {
+  require_open(state_).for_each_written_page(f);
+}
 
 void transaction::read_committed(const void* address, std::size_t length, void* into) const {
   require_open(state_).read_committed(static_cast<const std::byte*>(address), length, static_cast<std::byte*>(into));

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "log/checksum.hpp"
+#include "os/cleared_memory.hpp"
 #include "segments/segment.hpp"
 
 namespace tenure::rvm {
@@ -64,7 +65,7 @@ void segment::repair_checksums() {
     notes = unlogged_bulk_;
   }
   constexpr std::uint64_t at_once = 256;  // pages: 1 MiB
-  std::vector<std::byte> buffer(at_once * redo_page);
+  os::cleared_vector<std::byte> buffer(at_once * redo_page);
   for (const bulk_note& note : notes)
     for (std::uint64_t page = note.page, end = page + note.pages; page < end; page += at_once) {
       const auto bytes = os::bytes(buffer).first(std::min(at_once, end - page) * redo_page);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "log/checksum.hpp"
+#include "os/cleared_memory.hpp"
 #include "os/process.hpp"
 #include "os/virtual_memory.hpp"
 
@@ -564,7 +565,7 @@ std::vector<std::uint64_t> segment::verify(const progress_callback& progress) {
   std::vector<std::uint64_t> bad;
   if (raw_) return bad;
   const std::uint64_t length = this->length();
-  std::vector<std::byte> data(
+  os::cleared_vector<std::byte> data(
       static_cast<std::size_t>(std::min<std::uint64_t>(checksums_per_block * redo_page, length)));
   for (std::uint64_t at = 0, read_now; at < length; at += read_now) {
     if (progress) progress({"verifying", at, length});

@@ -10,6 +10,7 @@
 #include <tenure/error.hpp>
 
 #include "objects/references.hpp"
+#include "os/cleared_memory.hpp"
 #include "os/process.hpp"
 #include "os/unsynchronized_reads.hpp"
 #include "store/store_state.hpp"
@@ -24,6 +25,14 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 double seconds_since(clock::time_point began) { return std::chrono::duration<double>(clock::now() - began).count(); }
+
+template <class What>
+void tell(const callback<void(const What&)>& whom, const What& what) noexcept {
+  try {
+    if (whom) whom(what);
+  } catch (...) {  // of the program
+  }
+}
 
 // No transaction is open.
 class exclusive_access {
@@ -156,6 +165,7 @@ void collector::run() {
     lock.unlock();
     std::optional<collect_report> done;
     std::exception_ptr failed;
+    os::clear_unused_stack();  // of what the last cycle has left
     try {
       require_going_on();
       const std::uint64_t made_before = made_.exchange(0);
@@ -163,10 +173,10 @@ void collector::run() {
                                         : collection_options{.roots = automatic.roots, .trim = automatic.trim});
       wasted_ = made_before == 0 ? 0 : std::min<std::uint64_t>(1000, 1000 * done->garbage_bytes / made_before);
       due_at_ = std::max(automatic.after_bytes, done->kept_bytes / 100 * automatic.after_percent);
-      if (automatic.on_collected && automatic.enabled) automatic.on_collected(*done);
+      if (automatic.enabled) tell(automatic.on_collected, *done);
     } catch (const error& e) {
       failed = e.code() == errc::closed ? std::make_exception_ptr(is_being_closed()) : std::current_exception();
-      if (asked == nullptr && automatic.on_put_off) automatic.on_put_off(e);
+      if (asked == nullptr && e.code() != errc::closed) tell(automatic.on_put_off, e);
     } catch (...) {
       failed = std::current_exception();
     }

@@ -1,7 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 #include "transactions/automatic_transaction.hpp"
 
-#include "os/cleared_memory.hpp"
 #include "regions/tracked_regions.hpp"
 #include "replay/truncator.hpp"
 #include "transactions/transaction_table.hpp"
@@ -51,8 +50,8 @@ std::span<const memory_range> automatic_transaction::collect_changes() {
   return changes_;
 }
 
-std::vector<memory_range> automatic_transaction::written_pages() const {
-  return owner().parts().tracked.collected_pages();
+void automatic_transaction::for_each_written_page(const callback<void(const memory_range&)>& f) const {
+  owner().parts().tracked.for_each_collected_page(f);
 }
 
 void automatic_transaction::read_committed(const std::byte* from, std::size_t length, std::byte* into) const {

@@ -13,7 +13,7 @@ class automatic_transaction final : public transaction_state {
   using transaction_state::transaction_state;
 
   std::span<const memory_range> collect_changes() override;
-  [[nodiscard]] std::vector<memory_range> written_pages() const override;
+  void for_each_written_page(const callback<void(const memory_range&)>& f) const override;
   void read_committed(const std::byte* from, std::size_t length, std::byte* into) const override;
   void discard_changes() noexcept override;
   [[nodiscard]] std::span<const memory_range> changes() const override { return changes_; }
@@ -34,8 +34,8 @@ class automatic_transaction final : public transaction_state {
   void forget() noexcept;
 
   bool captured_ = false;
-  bool collected_ = false;             // the changes were found; commit does not look for them again
-  std::vector<memory_range> changes_;  // the changes that commit has found
+  bool collected_ = false;                    // the changes were found; commit does not look for them again
+  os::cleared_vector<memory_range> changes_;  // the changes that commit has found
 };
 
 }  // namespace tenure::rvm

@@ -128,7 +128,11 @@ void transaction_state::merge() {
   const auto middle = ranges_.begin() + static_cast<std::ptrdiff_t>(merged_);
   const auto by_address = [](const declared& a, const declared& b) { return std::less<>{}(a.from, b.from); };
   std::sort(middle, ranges_.end(), by_address);
-  if (merged_ != 0) std::inplace_merge(ranges_.begin(), middle, ranges_.end(), by_address);
+  if (merged_ != 0) {
+    decltype(ranges_) both(ranges_.size());  // std::inplace_merge would leave addresses behind
+    std::merge(ranges_.begin(), middle, middle, ranges_.end(), both.begin(), by_address);
+    ranges_.swap(both);
+  }
   std::size_t last = 0;
   for (std::size_t i = 1; i < ranges_.size(); ++i) {
     if (ranges_[i].from <= ranges_[last].end() && ranges_[i].in == ranges_[last].in)
@@ -137,7 +141,7 @@ void transaction_state::merge() {
     else
       ranges_[++last] = ranges_[i];
   }
-  if (!ranges_.empty()) ranges_.resize(last + 1);
+  os::shorten(ranges_, last + 1);
   merged_ = ranges_.size();
 }
 
@@ -163,7 +167,8 @@ void transaction_state::refer_to_pages(region_state& in, const std::byte* from, 
 void transaction_state::forget_tracked_ranges() noexcept {
   if (ranges_.empty()) return;
   // The remaining ranges are as sorted as before. Merging them again does no harm.
-  std::erase_if(ranges_, [](const declared& range) { return range.in->tracker != nullptr; });
+  const auto rest = std::ranges::remove_if(ranges_, [](const declared& range) { return range.in->tracker != nullptr; });
+  os::shorten(ranges_, ranges_.size() - rest.size());
   merged_ = 0;
 }
 
@@ -270,8 +275,8 @@ void transaction_state::undo_prepare() noexcept {
   while (prepared_ != 0) participants_[--prepared_]->undo_prepare(scope);
   // Participants restore what they share with other transactions themselves. An abort must not put it back over later
   // commits.
-  if (undo_before_prepare_ < undo_.size()) undo_.resize(undo_before_prepare_);
-  if (saved_before_prepare_ < saved_.size()) saved_.resize(saved_before_prepare_);
+  os::shorten(undo_, undo_before_prepare_);
+  os::shorten(saved_, saved_before_prepare_);
   undo_before_prepare_ = saved_before_prepare_ = not_prepared;
 }
 
@@ -310,10 +315,10 @@ void transaction_state::reset() {
   }
   first_region_.store(nullptr, std::memory_order_release);
   merged_ = 0;
-  undo_.clear();
+  os::clear_all_of(undo_);
   // The buffers of a large transaction are not kept for the next one.
-  if (saved_.capacity() > (1 << 20)) std::vector<std::byte>().swap(saved_);
-  saved_.clear();
+  if (saved_.capacity() > (1 << 20)) decltype(saved_)().swap(saved_);
+  os::clear_all_of(saved_);
   last_region_ = nullptr;
   participants_.clear();
   prepared_ = 0;

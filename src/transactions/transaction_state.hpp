@@ -14,6 +14,7 @@
 #include <tenure/rvm/transaction.hpp>
 
 #include "log/counters.hpp"
+#include "os/cleared_memory.hpp"
 #include "records/log_writer.hpp"
 #include "records/page_references.hpp"
 #include "regions/region.hpp"
@@ -34,8 +35,8 @@ class transaction_state : public commit_source {
   // Pages that will be written straight to the segment.
   struct bulk_write {
     region_state* in;
-    std::size_t offset, length;         // in the region, bytes
-    std::vector<os::const_bytes> from;  // none: the pages are cleared
+    std::size_t offset, length;                // in the region, bytes
+    os::cleared_vector<os::const_bytes> from;  // none: the pages are cleared
   };
 
   explicit transaction_state(transaction_table& of) : owner_(of) {}
@@ -68,7 +69,7 @@ class transaction_state : public commit_source {
   void drop() noexcept;
   // Finds the changes in tracked regions before the commit. Only automatic transactions do that.
   virtual std::span<const memory_range> collect_changes() = 0;
-  [[nodiscard]] virtual std::vector<memory_range> written_pages() const { return {}; }
+  virtual void for_each_written_page(const callback<void(const memory_range&)>&) const {}
   // What bytes of a tracked region were before the transaction, which has collected its changes.
   virtual void read_committed(const std::byte* from, std::size_t length, std::byte* into) const;
   // Undoes collect_changes(), and forgets what was to be written in bulk.
@@ -169,10 +170,11 @@ class transaction_state : public commit_source {
   std::string label_;  // changed under the list's lock
   // Declared ranges. The first merged_ of them are sorted, disjoint and not adjacent. The others are in the order of
   // declaration.
-  std::vector<declared> ranges_;
+  os::cleared_vector<declared> ranges_;
   std::size_t merged_ = 0;
-  std::vector<old_value> undo_;  // in the order of declaration; put back last to first [rvm.transaction.undo-order]
-  std::vector<std::byte> saved_;
+  os::cleared_vector<old_value>
+      undo_;  // in the order of declaration; put back last to first [rvm.transaction.undo-order]
+  os::cleared_vector<std::byte> saved_;
   page_references touched_;
   // The regions of the ranges. Mostly there is one.
   std::atomic<region_state*> first_region_{nullptr};
@@ -183,8 +185,8 @@ class transaction_state : public commit_source {
   bool preparing_ = false;    // the participants' prepare() is running
   // The lengths of the undo lists before prepare(), until the values are captured or given up.
   std::size_t undo_before_prepare_ = not_prepared, saved_before_prepare_ = not_prepared;
-  std::vector<new_value> values_;  // while committing
-  std::vector<bulk_write> bulk_;   // in checking mode changed under the list's lock
+  os::cleared_vector<new_value> values_;  // while committing
+  std::vector<bulk_write> bulk_;          // in checking mode changed under the list's lock
   std::vector<bulk_run> bulk_runs_;
   std::optional<bool> bulk_logged_;
   single_writer_counter ranges_declared_, bytes_declared_;

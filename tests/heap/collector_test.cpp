@@ -1,6 +1,8 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
 // Garbage collection of open stores: what goes and what stays, misuse, many threads, collections by themselves.
+#include <signal.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -161,6 +163,7 @@ TEST_F(ambiguous_roots, keeps_what_handles_refer_to) {
     {
       handle<kept_node> h = shown(kept);
       const handle<kept_node> other = h;
+      const handle<void> untyped = other.get();
       h = nullptr;
       s().collect({.roots = roots});
       EXPECT_TRUE(is_there(kept));
@@ -469,6 +472,40 @@ TEST_F(ambiguous_roots, happens_by_itself) {
     });
   EXPECT_GT(garbage, 500U);
   EXPECT_EQ(l.all.size(), 500U);
+}
+
+TEST_F(ambiguous_roots, goes_on_whatever_its_callbacks_throw) {
+  s().close();
+  std::atomic<int> put_off{0}, cycles{0};
+  how.collection.enabled = true;
+  how.collection.after_bytes = 10'000;
+  how.collection.on_collected = [&](const collect_report&) {
+    ++cycles;
+    throw std::runtime_error("on_collected");
+  };
+  how.collection.on_put_off = [&](const error&) {
+    ++put_off;
+    throw std::runtime_error("on_put_off");
+  };
+  open();
+  kept_list& l = s().root<kept_list>("list");
+  const auto make_some = [&] {
+    s().transact([&] {
+      l.all.clear();
+      for (int n = 0; n < 100; ++n) l.all.push_back(s().make<kept_node>());
+    });
+  };
+  {
+    const std::jthread blocking([&](const std::stop_token& stop) {
+      sigset_t all;
+      sigfillset(&all);
+      pthread_sigmask(SIG_BLOCK, &all, nullptr);
+      while (!stop.stop_requested()) std::this_thread::yield();
+    });
+    while (put_off == 0) make_some();
+  }
+  while (cycles < 2) make_some();
+  s().collect();
 }
 
 }  // namespace

@@ -269,7 +269,7 @@ HEAP_MUTATIONS = [
      [("if (map.header().trims != 0) spaceless_.add(0, unused_from_);", "")],
      "heap_test *trim*", "the same, after the store was opened again"),
     ("trimmed_while_changes_wait", "store/trim.cpp",
-     [("s.memory->truncate();", "")],
+     [("memory->truncate();", "")],
      "heap_test *trim*", "recovery needs space for what was trimmed"),
     ("blocks_not_taken_for_a_trim", "objects/birth_trim.cpp",
      [("free_.take_at(first, length); in_hand_.push_back({first, length});", ""),

@@ -207,7 +207,7 @@ TEST(kernel_without_batches, drops_run_by_run) {
   file->write_at(0, as_bytes(std::string(10 * page, 'a')));
   auto* const memory = static_cast<std::byte*>(file->map_private(nullptr, 0, 10 * page, os::access::read_write));
   const bool refused = without_calls({SYS_process_madvise, SYS_ioctl}, EPERM, [&] {
-    std::vector<page_run> runs;
+    page_runs runs;
     for (std::size_t p = 0; p < 10; p += 2) {
       std::memset(memory + p * page, 'x', page);
       runs.push_back({memory + p * page, page});

@@ -274,7 +274,7 @@ TEST_P(private_copies, show_the_file_again_when_dropped) {
 TEST_P(private_copies, are_dropped_in_any_number_of_runs) {
   drop_private_copies({});
   for (const std::size_t count : {1ul, 3ul, 4ul, 5ul, 1023ul, 1024ul, 1025ul, 2200ul}) {
-    std::vector<page_run> runs;
+    page_runs runs;
     for (std::size_t p = 0; p < 2 * count; ++p) write(p);
     for (std::size_t p = 0; p < 2 * count; p += 2) {
       runs.push_back(run_of(p, 1));
@@ -342,7 +342,7 @@ TEST_P(private_copies, agree_with_a_model) {
         }
         break;
       case 2: {
-        std::vector<page_run> runs;
+        page_runs runs;
         for (std::size_t p = first; p < last; p += 5) {
           const std::size_t count = std::min(last - p, 1 + below(4));
           runs.push_back(run_of(p, count));

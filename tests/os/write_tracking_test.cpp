@@ -39,7 +39,7 @@ struct mapped_file {
 };
 
 std::set<std::size_t> collected(write_tracking& notes, const mapped_file& in) {
-  std::vector<page_run> runs;
+  page_runs runs;
   EXPECT_TRUE(notes.collect(runs));
   std::set<std::size_t> pages;
   for (const page_run& run : runs)

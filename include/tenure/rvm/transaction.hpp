@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <vector>
 
+#include <tenure/callback.hpp>
 #include <tenure/rvm/commit.hpp>
 #include <tenure/rvm/map_options.hpp>
 #include <tenure/rvm/region.hpp>
@@ -98,9 +99,9 @@ class transaction {
   // After a commit that throws, or discard_changes(), everything is as before.
   std::span<const memory_range> collect_changes();
   void discard_changes() noexcept;
-  // After collect_changes(): the pages that it has compared. All that the program may have written to lies there, also
-  // where it has written what was there before.
-  [[nodiscard]] std::vector<memory_range> written_pages() const;
+  // After collect_changes(): calls f with each page that it has compared. All that the program may have written to lies
+  // there, also where it has written what was there before.
+  void for_each_written_page(const callback<void(const memory_range&)>& f) const;
   // After collect_changes(): what [address, address+length), in an automatically tracked region, was before the transaction.
   void read_committed(const void* address, std::size_t length, void* into) const;
   // What collect_changes() has found.

@@ -70,12 +70,14 @@ struct automatic_collection {
   bool enabled = false;
   program_roots roots = program_roots::all_memory;
   bool trim = false;  // each time; what was given back costs a sync when it is used again
-  // When objects of so many bytes were made since the last time, and at least this part of what it left, in percent.
+  // When objects of so many bytes became persistent since the last time, and at least this part of what it left, in percent.
+  // Objects that never persist do not count: who makes many of them calls store::collect().
   std::uint64_t after_bytes = std::uint64_t{64} << 20;
   std::uint32_t after_percent = 50;
-  // Called by the collector's thread, which waits.
+  // Called by the collector's thread, which waits. What they throw is ignored.
   callback<void(const collect_report&)> on_collected = {};
-  callback<void(const error&)> on_put_off = {};  // it could not be done; it will be tried again
+  // It could not be done, and will be tried again. Not called because of close().
+  callback<void(const error&)> on_put_off = {};
 };
 
 }  // namespace tenure

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <type_traits>
 #include <utility>
 
 namespace tenure {
@@ -53,7 +54,7 @@ class handle : private detail::handle_base {
   }
 
   [[nodiscard]] T* get() const noexcept { return static_cast<T*>(handle_base::get()); }
-  [[nodiscard]] T& operator*() const noexcept { return *get(); }
+  [[nodiscard]] std::add_lvalue_reference_t<T> operator*() const noexcept { return *get(); }  // T may be void
   T* operator->() const noexcept { return get(); }
   [[nodiscard]] explicit operator bool() const noexcept { return get() != nullptr; }
   friend bool operator==(const handle& a, const handle& b) noexcept { return a.get() == b.get(); }

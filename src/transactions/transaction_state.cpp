@@ -167,8 +167,9 @@ void transaction_state::refer_to_pages(region_state& in, const std::byte* from, 
 void transaction_state::forget_tracked_ranges() noexcept {
   if (ranges_.empty()) return;
   // The remaining ranges are as sorted as before. Merging them again does no harm.
-  const auto rest = std::ranges::remove_if(ranges_, [](const declared& range) { return range.in->tracker != nullptr; });
-  os::shorten(ranges_, ranges_.size() - rest.size());
+  const auto rest = std::remove_if(ranges_.begin(), ranges_.end(),
+                                   [](const declared& range) { return range.in->tracker != nullptr; });
+  os::shorten(ranges_, static_cast<std::size_t>(rest - ranges_.begin()));
   merged_ = 0;
 }
 

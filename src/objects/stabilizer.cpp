@@ -147,6 +147,7 @@ void stabilizer::promote(database_state& in, transient_block& y, address object,
   ++sum.objects;
   sum.bytes += facts.end - facts.begin;
   if (sum.may_refer) pending_.push_back({&in, sum.of, object, facts.size, how});
+  if (sum.of->cell != cell_kind::none) cells_.push_back(object);
 }
 
 void stabilizer::turn_to(database_state& in, std::uint32_t type) {

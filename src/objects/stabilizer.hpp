@@ -39,6 +39,8 @@ class stabilizer {
   void committed(store_statistics& counts);
   // That were promoted.
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+  // Cells of weak references (weak_cells.hpp) that become persistent, from trace() on.
+  [[nodiscard]] std::span<const address> cells() const { return cells_; }
 
  private:
   struct reference {
@@ -108,6 +110,7 @@ class stabilizer {
     if_nothing how;
   };
   address_list<pending> pending_;
+  address_list<address> cells_;
   std::vector<known_type*> described_;  // types that this commit has described
   std::vector<database_state*> grown_;  // databases whose type tables have new arrays, which must be promoted
   // Arrays of type tables that larger ones replace, and the sets of removed objects that they were added to.

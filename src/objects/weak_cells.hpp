@@ -45,9 +45,24 @@ struct found_cell {
 template <class F>
 void for_each_persistent_cell(const database_state& in, F&& f) {
   if (!may_have_cells(in)) return;
-  in.map->for_each_persistent(0, in.header().blocks_end, [&](address object) {
+  const auto look_at = [&](address object) {
     if (const found_cell cell = found_cell_of(in, {object, true, nullptr})) f(cell);
-  });
+  };
+  for (std::uint64_t block = 0; block < in.header().blocks_end; ++block) {
+    if (!has_blocks(in.map->kind_of_zone(block / blocks_in_zone))) continue;
+    const record_view r = in.map->record(block);
+    if (r.entry.kind != block_kind::typed) {
+      in.map->for_each_persistent(block, block + 1, look_at);
+      continue;
+    }
+    // The type of a page says it of all its objects.
+    for (std::size_t page = 0; page < pages_in_block; ++page) {
+      const known_type* const type = r.pages[page].is_typed() ? in.types->find(r.pages[page].type()) : nullptr;
+      if (type == nullptr || type->cell == cell_kind::none) continue;
+      r.starts.for_each_in_page(page,
+                                [&](std::uint64_t g) { look_at(object_of_bit(in.map->start_of(block), r.pages, g)); });
+    }
+  }
 }
 
 }  // namespace tenure::heap

@@ -36,9 +36,9 @@ weak_references::located weak_references::require_target(void* target) const {
   const located found = find(target);
   if (found.in == nullptr) refuse(describe_address(target) + "it is not in the store " + of_.directory);
   if (!found.object) refuse(describe_address(target) + "no object is there, or it was destroyed");
-  const known_type& type = found.in->types->at(found.in->describe(reinterpret_cast<void*>(found.object.at)).type);
-  if (type.of->tolerates_stale ||
-      found.in->describe(reinterpret_cast<void*>(found.object.at)).size > std::max<std::uint64_t>(type.of->size, 1))
+  const object_facts facts = found.in->describe(reinterpret_cast<void*>(found.object.at));
+  const type& is = *found.in->types->at(facts.type).of;
+  if (is.tolerates_stale || facts.size > std::max<std::uint64_t>(is.size, 1))
     refuse("it lies in " + object_text(*of_.databases, found.object.at) +
            ", which belongs to a container: make the element with make(), and put a pointer to it in the container");
   return found;
@@ -66,6 +66,13 @@ weak_references::cells_by_target& weak_references::index() {
   return *index_;
 }
 
+void weak_references::note_made(address target, const void* cell) {
+  index().emplace(~target, hide(cell));
+  transient_.insert(hide(cell));
+  made_.push_back(hide(cell));
+  has_cells_ = has_made_any_ = true;
+}
+
 weak_cell* weak_references::cell_of(void* target) {
   const located found = require_target(target);
   const auto [first, last] = index().equal_range(~found.object.at);
@@ -79,9 +86,7 @@ weak_cell* weak_references::cell_of(void* target) {
   auto* const made =
       reinterpret_cast<weak_cell*>(found.in->make(type_of<weak_cell>(), sizeof(weak_cell), maker::writer));
   made->hidden = hide(target);
-  index_->emplace(~found.object.at, hide(made));
-  transient_.push_back(hide(made));
-  has_cells_ = has_made_any_ = true;
+  note_made(found.object.at, made);
   return made;
 }
 
@@ -92,14 +97,11 @@ finalization_entry* weak_references::watch(finalization_list& queue, void* targe
     throw error(errc::bad_weak_reference, "a finalization queue at " + os::hexadecimal(&queue) +
                                               " is not in the store " + of_.directory +
                                               " of the object that it is to watch: make it there");
-  cells_by_target& known = index();
   auto* const made = reinterpret_cast<finalization_entry*>(
       in->make(type_of<finalization_entry>(), sizeof(finalization_entry), maker::writer));
   made->watched.hidden = hide(target);
   made->of = &queue;
-  known.emplace(~found.object.at, hide(made));
-  transient_.push_back(hide(made));
-  has_cells_ = has_made_any_ = true;
+  note_made(found.object.at, made);
   return made;
 }
 
@@ -159,21 +161,19 @@ bool weak_references::persists_now(const void* object) const {
   return y.promoted.test((found.object.at - found.in->map->start_of(y.first)) / granule);
 }
 
-void weak_references::clear_left_behind() {
-  for (const std::uint64_t each : transient_) {
-    const found_cell cell = cell_at(each);
-    if (!cell || cell.cell->hidden == 0 || !persists_now(cell.cell) || persists_now(shown(cell.cell->hidden))) continue;
-    cleared_.push_back({each, cell.cell->hidden});
-    cell.cell->hidden = 0;
+void weak_references::clear_left_behind(std::span<const address> promoted) {
+  for (const address each : promoted) {
+    weak_cell& cell = *reinterpret_cast<weak_cell*>(each);
+    if (cell.hidden == 0 || persists_now(shown(cell.hidden))) continue;
+    cleared_.push_back({~each, cell.hidden});
+    cell.hidden = 0;
   }
 }
 
-void weak_references::committed() {
+void weak_references::committed(std::span<const address> promoted) {
+  for (const address each : promoted) transient_.erase(~each);
   cleared_.clear();
-  std::erase_if(transient_, [&](std::uint64_t each) {
-    const found_cell cell = cell_at(each);
-    return !cell || cell.is_persistent;
-  });
+  made_.clear();
 }
 
 void weak_references::commit_failed() noexcept {
@@ -184,7 +184,9 @@ void weak_references::commit_failed() noexcept {
 
 void weak_references::aborted() noexcept {
   commit_failed();
-  std::erase_if(transient_, [&](std::uint64_t each) { return !cell_at(each); });
+  for (const std::uint64_t each : made_)
+    if (!cell_at(each)) transient_.erase(each);
+  made_.clear();
 }
 
 std::uint64_t weak_references::clear_transient(const predicate& is_kept) {

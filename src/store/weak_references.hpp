@@ -8,7 +8,9 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include <tenure/store/finalization_queue.hpp>
@@ -36,10 +38,10 @@ class weak_references {
   // In the order of a commit:
   // Before its changes are collected: clears what leads to objects that the transaction has destroyed.
   void clear_destroyed();
-  // When it is known what it makes persistent, and nothing was written yet: clears cells that become persistent, but lead to
-  // objects that do not.
-  void clear_left_behind();
-  void committed();
+  // When it is known which cells it makes persistent, and nothing was written yet: clears those of them that lead to objects
+  // that do not become persistent.
+  void clear_left_behind(std::span<const heap::address> promoted);
+  void committed(std::span<const heap::address> promoted);
   // Instead of that: what was cleared in transient cells is put back.
   void commit_failed() noexcept;
   void aborted() noexcept;
@@ -68,13 +70,16 @@ class weak_references {
   using cells_by_target = std::unordered_multimap<std::uint64_t, std::uint64_t>;
   cells_by_target& index();
   [[nodiscard]] bool has_cells();
+  void note_made(heap::address target, const void* cell);
   void clear_cells_of(const database_state& in, heap::address object);
   void clear(database_state& in, const heap::found_cell& cell);
   [[nodiscard]] heap::found_cell cell_at(std::uint64_t hidden) const;
 
   store_state& of_;
   std::optional<cells_by_target> index_;
-  std::vector<std::uint64_t> transient_;  // hidden cells that were made by this process, and are not persistent
+  // Hidden cells that were made by this process, and are not persistent; and those of them that the open transaction has made.
+  std::unordered_set<std::uint64_t> transient_;
+  std::vector<std::uint64_t> made_;
   struct cleared_cell {
     std::uint64_t cell, target;  // hidden
   };

@@ -68,7 +68,7 @@ ticket store_state::finish(access_after then) {
     gate = collection.pass_gate();
     if (gate) collection.note_overwritten(tx, changes);
     work.trace(changes);
-    weak.clear_left_behind();
+    weak.clear_left_behind(work.cells());
     work.write();
     if (!label.empty()) tx.label(label);
     done = tx.commit(rvm::commit_mode::no_flush);
@@ -84,7 +84,7 @@ ticket store_state::finish(access_after then) {
     work.committed(counts);
     ++counts.commits;
   }
-  weak.committed();
+  weak.committed(work.cells());
   if (gate) gate.unlock();
   collection.made(work.bytes());
   ended();

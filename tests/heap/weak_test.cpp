@@ -208,7 +208,7 @@ TEST_F(weak_references_of_a_store, are_cleared_by_the_commit_that_leaves_their_o
 }
 
 TEST_F(weak_references_of_a_store, and_bases_and_other_databases) {
-  database other = s().create_database("other");
+  database other = s().create_database("other", {.reservation = 1 << 28, .home = next_home(1 << 28)});
   auto& far = other.root<holder>("far");
   s().transact([&] {
     derived_named* const made = s().make<derived_named>();

@@ -16,15 +16,8 @@
 #include "harness/program.hpp"
 #include "harness/report.hpp"
 #include "harness/rounds.hpp"
+#include "stores/list.hpp"
 #include "stores/loop.hpp"
-
-namespace tenure::bench::stores {
-
-struct list {
-  tenure::vector<item*> all;
-};
-
-}  // namespace tenure::bench::stores
 
 namespace {
 

@@ -28,16 +28,9 @@
 #include "harness/program.hpp"
 #include "harness/report.hpp"
 #include "harness/rounds.hpp"
+#include "stores/list.hpp"
 #include "stores/loop.hpp"
 #include "worlds/ways.hpp"
-
-namespace tenure::bench::stores {
-
-struct list {
-  tenure::vector<item*> all;
-};
-
-}  // namespace tenure::bench::stores
 
 namespace {
 

@@ -71,7 +71,7 @@ COLLECTION_MUTATIONS = [
      [("weak.clear_destroyed();", "")],
      WEAK, "a weak reference leads to an object that was destroyed"),
     ("cells_without_their_objects", "store/write_transaction.cpp",
-     [("weak.clear_left_behind();", "")],
+     [("weak.clear_left_behind(work.cells());", "")],
      WEAK, "a weak reference leads to an object that only the process before had"),
     ("cleared_cells_not_put_back", "store/weak_references.cpp",
      [("if (const found_cell cell = cell_at(each.cell)) cell.cell->hidden = each.target;", "")],

@@ -29,8 +29,8 @@ struct collection_options {
   std::uint64_t objects_at_once =
       4096;           // that a transaction destroys, at most; at least 1. Fewer if that takes over 1 ms
   bool trim = false;  // in the end, as store::trim() does: the disk space of what is free goes back to the file system
-  // Phases "marking", "clearing" (weak references), "sweeping", "trimming"; called by the collector's thread. It may use the store, but must end its transactions; in the
-  // end of marking, when done == total, the collector waits until no transaction is open.
+  // Phases "marking", "clearing" (weak references), "sweeping", "trimming"; called by the collector's thread. It may use the store,
+  // but must end its transactions; in the end of marking, when done == total, the collector waits until no transaction is open.
   rvm::progress_callback on_progress = {};
 };
 

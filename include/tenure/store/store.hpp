@@ -149,8 +149,9 @@ class store {
   //
   // First all threads of the process stand still for a moment, which a real-time signal makes them do; so system calls that the
   // kernel does not restart return EINTR. A copy of the process looks for pointers then. Marking goes on beside transactions,
-  // which wait for slices of some microseconds (docs/benchmarks.md says what that costs). In the end transactions of bounded size destroy what was found. What becomes garbage
-  // meanwhile, the next collection finds. Objects that were never persistent are collected, too.
+  // which wait for slices of some microseconds (docs/benchmarks.md says what that costs). Then weak references to what was found are
+  // cleared (weak.hpp), and transactions of bounded size destroy it. What becomes garbage meanwhile, the next collection finds.
+  // Objects that were never persistent are collected, too.
   //
   // Waits until it is done. Any thread that has no transaction of this store (errc::bad_transaction). Throws errc::not_stopped,
   // and has changed nothing, if a thread cannot be stopped: one that blocks the signal. Throws errc::damaged. Should it fail

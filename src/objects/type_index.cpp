@@ -7,9 +7,7 @@
 #include <utility>
 
 #include <tenure/error.hpp>
-#include <tenure/fields.hpp>
 #include <tenure/registry.hpp>
-#include <tenure/store/weak_cell.hpp>
 
 #include "log/invariant.hpp"
 #include "os/virtual_memory.hpp"
@@ -29,9 +27,9 @@ std::uint32_t slots_of(const type& program) {
 }
 
 cell_kind cell_kind_of(const type& of) {
-  static const std::string &weak = type_of<tenure::detail::weak_cell>().name,
-                           &finalization = type_of<tenure::detail::finalization_entry>().name;
-  return of.name == weak ? cell_kind::weak : of.name == finalization ? cell_kind::finalization : cell_kind::none;
+  return of.name == "tenure::detail::weak_cell"            ? cell_kind::weak
+         : of.name == "tenure::detail::finalization_entry" ? cell_kind::finalization
+                                                           : cell_kind::none;
 }
 
 std::size_t table_length() {

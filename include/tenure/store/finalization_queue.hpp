@@ -33,9 +33,9 @@ class finalization_queue {
   // that destroy() ends there is no message, nor is one left. Throws errc::bad_weak_reference as weak(T*) does, or if the queue is in no store
   // or in another one; and what store::make() throws.
   void watch(T* object) { list_.watch(object); }
-  // The next message, which the queue forgets; nullptr: there is none.
+  // The next message, which the queue forgets; nullptr: there is none. It is of no object that this transaction has destroyed.
   [[nodiscard]] T* take() { return static_cast<T*>(list_.take()); }
-  // The number of messages. In any transaction.
+  // The number of messages. In any transaction. One of an object that the open transaction has destroyed counts until the commit.
   [[nodiscard]] std::uint64_t size() const noexcept { return list_.size(); }
   [[nodiscard]] bool empty() const noexcept { return size() == 0; }
 

@@ -606,6 +606,7 @@ TEST_F(weak_references_of_a_store, a_map_has_entries_of_what_is_there) {
     EXPECT_EQ(n()[h().strong[42]], "note 42");
     EXPECT_TRUE(n().erase(h().strong[42]));
     EXPECT_FALSE(n().erase(h().strong[42]));
+    expect_error(errc::bad_weak_reference, {"nullptr"}, [&] { (void)n()[nullptr]; });
     h().strong.resize(many / 2);
   });
   EXPECT_FALSE(n().contains(h().strong[42]));

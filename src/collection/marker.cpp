@@ -102,10 +102,18 @@ sound_object marker::persistent_at(address at) const {
   return object != 0 ? sound_at(in, object) : sound_object{};
 }
 
+bool marker::is_revived(address at) const {
+  if (!is_reviving_) return false;
+  const std::size_t n = number_of(at);
+  const address object = n != npos ? databases_[n].of->map->find_persistent(at) : 0;
+  return object != 0 && databases_[n].revived.test(object);
+}
+
 void marker::mark(std::size_t database, address object) {
   granule_bits& marks = databases_[database].marks;
   if (marks.test(object) || !marks.covers(object)) return;
   marks.set(object);
+  if (is_reviving_) databases_[database].revived.set(object);
   ++marked_;
   __builtin_prefetch(reinterpret_cast<const void*>(object));
   grey_.push(database, object);

@@ -76,7 +76,9 @@ class marker {
   [[nodiscard]] std::span<const address> next() const { return grey_.last(most_next); }
 
   // From now on what is marked is garbage that somebody asks for once more: it may refer to anything.
-  void expect_garbage() { is_among_garbage_ = true; }
+  void expect_garbage() { is_among_garbage_ = is_reviving_ = true; }
+  // Whether the persistent object in which the address lies was marked after that.
+  [[nodiscard]] bool is_revived(address at) const;
   // Calls f(granule) for each cell of weak references (objects/weak_cells.hpp) that was followed.
   template <class F>
   void for_each_cell(F&& f) const {
@@ -98,9 +100,10 @@ class marker {
           marks(database.home, blocks),
           has_transient_references(database.home, blocks),
           ends(database.home, blocks),
-          cells(database.home, blocks) {}
+          cells(database.home, blocks),
+          revived(database.home, blocks) {}
     const database_state* of;
-    granule_bits marks, has_transient_references, ends, cells;  // ends: of mark_end()
+    granule_bits marks, has_transient_references, ends, cells, revived;  // ends: of mark_end()
   };
   // npos: none.
   static constexpr std::size_t npos = ~std::size_t{0};
@@ -131,7 +134,7 @@ class marker {
   grey_objects grey_;
   std::span<const transient_reference> transient_references_;
   std::uint64_t marked_ = 0;
-  bool has_ends_ = false, is_among_garbage_ = false;
+  bool has_ends_ = false, is_among_garbage_ = false, is_reviving_ = false;
   static constexpr std::uint64_t bytes_of_an_object = 128, most_at_once = 4096;
   rest_of_object rest_of_large_;
   mutable std::size_t last_ = 0;  // database that an address was in

@@ -41,20 +41,26 @@ void weak_collection::in_transactions(const granules& of, const std::function<vo
   }
 }
 
-// What a message keeps may have weak references to other garbage, and even queues. So it is looked at once more.
+// What a message keeps may have weak references to other garbage, also to such as messages keep, and even queues. So it is looked
+// at once more, before anybody can read the messages.
 void weak_collection::run(const std::function<void()>& between) {
   do {
     granules all;
     marks_.for_each_cell([&](address granule_of) { all.push_back(granule_of); });
-    watched_.clear();
     garbage_.clear();
     in_transactions(all, between, [this](const found_cell& cell) { clear(cell); });
+    clear_transient();
     keep_garbage(between);
-    in_transactions(watched_, between, [this](const found_cell& cell) { post(cell); });
-  } while (!watched_.empty());
+  } while (!garbage_.empty());
+  in_transactions(watched_, between, [this](const found_cell& cell) { post(cell); });
+}
+
+void weak_collection::clear_transient() {
   if (!of_.weak.has_made_any()) return;
   of_.begin();
   cleared_ += of_.weak.clear_transient(is_kept_);
+  // What garbage refers to may yet be kept.
+  if (garbage_.empty()) of_.weak.forget_transient(is_kept_);
   (void)of_.commit();
 }
 
@@ -74,7 +80,7 @@ void weak_collection::keep_garbage(const std::function<void()>& between) {
 
 void weak_collection::clear(const found_cell& cell) {
   const void* const object = cell.target();
-  if (object != nullptr && is_kept_(object)) return;
+  if (object != nullptr && is_kept_(object) && !(cell.kind == cell_kind::weak && is_revived(object))) return;
   if (cell.kind == cell_kind::weak) {
     if (object == nullptr) return;
     change(*cell.cell).hidden = 0;
@@ -90,7 +96,8 @@ void weak_collection::clear(const found_cell& cell) {
 }
 
 void weak_collection::post(const found_cell& cell) {
-  if (cell.kind != cell_kind::finalization || cell.cell->hidden == 0) return;
+  // Another entry may have come there meanwhile.
+  if (cell.kind != cell_kind::finalization || cell.cell->hidden == 0 || !is_revived(cell.target())) return;
   cell.entry().of->post(cell.entry());
   ++messages_;
 }

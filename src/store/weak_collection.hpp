@@ -35,8 +35,13 @@ class weak_collection {
   template <class F>
   void in_transactions(const granules& of, const std::function<void()>& between, F&& f);
   void clear(const heap::found_cell& cell);
+  void clear_transient();
   void keep_garbage(const std::function<void()>& between);
   void post(const heap::found_cell& cell);
+  // Whether only messages keep the object.
+  [[nodiscard]] bool is_revived(const void* object) const {
+    return marks_.is_revived(reinterpret_cast<heap::address>(object));
+  }
 
   store_state& of_;
   heap::marker& marks_;

@@ -191,17 +191,21 @@ void weak_references::aborted() noexcept {
 
 std::uint64_t weak_references::clear_transient(const predicate& is_kept) {
   std::uint64_t cleared = 0;
+  for (const std::uint64_t each : transient_) {
+    const found_cell cell = cell_at(each);
+    if (!cell || cell.is_persistent || cell.cell->hidden == 0 || is_kept(shown(cell.cell->hidden))) continue;
+    cell.cell->hidden = 0;
+    ++cleared;
+  }
+  return cleared;
+}
+
+void weak_references::forget_transient(const predicate& is_kept) {
   index_.reset();  // the cycle ends cells without a word
   std::erase_if(transient_, [&](std::uint64_t each) {
     const found_cell cell = cell_at(each);
-    if (!cell || cell.is_persistent || !is_kept(cell.cell)) return true;
-    if (cell.cell->hidden != 0 && !is_kept(shown(cell.cell->hidden))) {
-      cell.cell->hidden = 0;
-      ++cleared;
-    }
-    return false;
+    return !cell || cell.is_persistent || !is_kept(cell.cell);
   });
-  return cleared;
 }
 
 // --- Finalization queues --------------------------------------------------------------------------------------------------
@@ -268,12 +272,15 @@ void finalization_list::post(finalization_entry& of) {
 
 void* finalization_list::take() {
   if (first_ == nullptr) return nullptr;
-  store_of(this).require_transaction("take a message of a finalization queue");
-  finalization_entry* const taken = first_;
-  void* const object = taken->object;
-  unlink(*taken);
-  deallocate(taken);
-  return object;
+  const store_state& store = store_of(this);
+  store.require_transaction("take a message of a finalization queue");
+  while (finalization_entry* const taken = first_) {
+    void* const object = taken->object;
+    unlink(*taken);
+    deallocate(taken);
+    if (store.weak.is_there(object)) return object;
+  }
+  return nullptr;
 }
 
 }  // namespace detail

@@ -49,10 +49,14 @@ class weak_references {
   void expect_none_destroyed() { expects_none_ = true; }
   void ended() noexcept { expects_none_ = false; }
 
-  // Clears transient cells of which `is_kept` does not keep the object, and forgets those that it does not keep.
+  // Whether an object of the open store is there, or a part of one, that the open transaction has not destroyed.
+  [[nodiscard]] bool is_there(const void* object) const { return static_cast<bool>(find(object).object); }
+
   using predicate = std::function<bool(const void*)>;
-  // Returns how many were cleared.
+  // Clears transient cells of which `is_kept` does not keep the object. Returns how many were cleared.
   std::uint64_t clear_transient(const predicate& is_kept);
+  // Forgets the cells that it does not keep.
+  void forget_transient(const predicate& is_kept);
   // Whether this process has made any. Any thread.
   [[nodiscard]] bool has_made_any() const { return has_made_any_; }
 

@@ -38,6 +38,10 @@ struct holder {
   weak<std::uint64_t> inside;
 };
 using queue = finalization_queue<named>;
+struct observed {
+  observed* next;
+  weak<observed> itself, other;
+};
 struct with_queue {
   queue messages;
 };
@@ -506,6 +510,85 @@ TEST_F(weak_references_of_a_store, a_message_of_what_was_destroyed_is_gone) {
   });
 }
 
+TEST_F(weak_references_of_a_store, no_message_is_read_of_what_this_transaction_destroyed) {
+  named* const first = make_kept(1);
+  named* const second = make_kept(2);
+  s().transact([&] {
+    q().watch(second);
+    q().watch(first);
+  });
+  drop_all();
+  EXPECT_EQ(collect().finalization_messages, 2U);
+  {
+    transaction tx = s().begin();
+    s().destroy(first);
+    EXPECT_EQ(q().take(), second);
+    EXPECT_EQ(q().take(), nullptr);
+    tx.abort();
+  }
+  EXPECT_EQ(q().size(), 2U);
+  s().transact([&] {
+    s().destroy(second);
+    EXPECT_EQ(q().take(), first);
+    EXPECT_EQ(q().take(), nullptr);
+  });
+  expect_sound(s());
+  EXPECT_TRUE(q().empty());
+}
+
+// The references are garbage themselves, until messages keep them.
+TEST_F(weak_references_of_a_store, of_what_a_message_keeps_to_what_messages_keep_are_cleared) {
+  for (const bool is_open : {true, false}) {
+    auto& watched = s().root<finalization_queue<observed>>("watched");
+    observed*& kept = s().root<observed*>("kept");
+    s().transact([&] {
+      auto* const a = s().make<observed>();
+      a->next = s().make<observed>();
+      a->next->other = weak(a);
+      a->next->itself = weak(a->next);
+      a->other = weak(kept = s().make<observed>());
+      a->itself = weak(a);
+      watched.watch(a);
+      s().root<observed*>("gone") = a;
+    });
+    s().transact([&] { s().root<observed*>("gone") = nullptr; });
+    if (is_open) {
+      EXPECT_EQ(collect().finalization_messages, 1U);
+      reopen();
+    } else {
+      s().close();
+      opened.reset();
+      EXPECT_EQ(tenure::collect(path).finalization_messages, 1U);
+      open();
+    }
+    s().transact([&] {
+      observed* const got = s().root<finalization_queue<observed>>("watched").take();
+      ASSERT_NE(got, nullptr);
+      EXPECT_TRUE(got->itself.expired());
+      EXPECT_TRUE(got->next->itself.expired());
+      EXPECT_TRUE(got->next->other.expired());
+      EXPECT_EQ(got->other.lock(), s().root<observed*>("kept"));
+    });
+  }
+}
+
+TEST_F(weak_references_of_a_store, of_transient_objects_to_what_a_message_keeps_are_cleared) {
+  const handle<holder> transient = s().make<holder>();
+  named* const it = make_kept(7);
+  s().transact([&] {
+    q().watch(it);
+    transient->one = weak(it);
+    transient->inside = weak(&it->next->id);
+  });
+  drop_all();
+  const collect_report report = collect();
+  EXPECT_EQ(report.finalization_messages, 1U);
+  EXPECT_EQ(report.weak_cleared, 2U);
+  EXPECT_TRUE(transient->one.expired());
+  EXPECT_TRUE(transient->inside.expired());
+  s().transact([&] { EXPECT_EQ(q().take(), it); });
+}
+
 // --- Weak maps ------------------------------------------------------------------------------------------------------------
 
 TEST_F(weak_references_of_a_store, a_map_has_entries_of_what_is_there) {
@@ -523,6 +606,7 @@ TEST_F(weak_references_of_a_store, a_map_has_entries_of_what_is_there) {
     EXPECT_EQ(n()[h().strong[42]], "note 42");
     EXPECT_TRUE(n().erase(h().strong[42]));
     EXPECT_FALSE(n().erase(h().strong[42]));
+    expect_error(errc::bad_weak_reference, {"nullptr"}, [&] { (void)n()[nullptr]; });
     h().strong.resize(many / 2);
   });
   EXPECT_FALSE(n().contains(h().strong[42]));

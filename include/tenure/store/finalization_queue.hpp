@@ -20,41 +20,6 @@
 
 namespace tenure {
 
-namespace detail {
-
-#pragma GCC visibility push(default)  // libtenure.so exports it
-
-// The entries of a queue, in two lists.
-class finalization_list {
- public:
-  finalization_list() = default;
-  finalization_list(const finalization_list&) = delete;
-  finalization_list& operator=(const finalization_list&) = delete;
-  ~finalization_list();
-
-  void watch(void* object);
-  [[nodiscard]] void* take();
-  [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
-
-  // What the entry watches becomes a message.
-  void post(finalization_entry& of);
-  // The entry leaves its list.
-  void unlink(finalization_entry& of);
-
- private:
-  finalization_entry* watched_ = nullptr;                  // the first
-  finalization_entry *first_ = nullptr, *last_ = nullptr;  // messages
-  std::uint64_t size_ = 0;                                 // of these
-
- public:
-  static constexpr auto persistent = members<&finalization_list::watched_, &finalization_list::first_,
-                                             &finalization_list::last_, &finalization_list::size_>{};
-};
-
-#pragma GCC visibility pop
-
-}  // namespace detail
-
 // A queue of messages about objects that it watches. It is an object of a store, or a member of one; it cannot be copied or
 // moved. All calls need a write transaction (errc::bad_transaction), save where a comment says otherwise.
 template <class T>
@@ -68,9 +33,9 @@ class finalization_queue {
   // that destroy() ends there is no message, nor is one left. Throws errc::bad_weak_reference as weak(T*) does, or if the queue is
   // in no store or in another one; and what store::make() throws.
   void watch(T* object) { list_.watch(object); }
-  // The next message, which the queue forgets; nullptr: there is none.
+  // The next message, which the queue forgets; nullptr: there is none. It is of no object that this transaction has destroyed.
   [[nodiscard]] T* take() { return static_cast<T*>(list_.take()); }
-  // The number of messages. In any transaction.
+  // The number of messages. In any transaction. One of an object that the open transaction has destroyed counts until the commit.
   [[nodiscard]] std::uint64_t size() const noexcept { return list_.size(); }
   [[nodiscard]] bool empty() const noexcept { return size() == 0; }
 

@@ -60,7 +60,7 @@ class weak {
 
   // The object; nullptr if it is gone, or was destroyed by this thread's open transaction. While a collection goes on: if it is
   // kept. Whoever has got it may keep it like any pointer. Inside a transaction of the thread it takes some nanoseconds;
-  // outside of one it waits for the end of another thread's write transaction.
+  // outside of one it waits for the end of another thread's write transaction. Throws errc::closed if its store is not open.
   [[nodiscard]] T* lock() const { return static_cast<T*>(detail::lock(cell_)); }
   [[nodiscard]] bool expired() const { return lock() == nullptr; }
 

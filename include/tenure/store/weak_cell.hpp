@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include <tenure/persist.hpp>
+
 namespace tenure::detail {
 
 // Where a weak reference leads. All weak references to one object share it.
@@ -20,7 +22,38 @@ struct weak_cell {
   return hidden == 0 ? nullptr : reinterpret_cast<void*>(~hidden);
 }
 
-class [[gnu::visibility("default")]] finalization_list;  // libtenure.so exports it
+struct finalization_entry;
+
+#pragma GCC visibility push(default)  // libtenure.so exports it
+
+// The entries of a queue, in two lists.
+class finalization_list {
+ public:
+  finalization_list() = default;
+  finalization_list(const finalization_list&) = delete;
+  finalization_list& operator=(const finalization_list&) = delete;
+  ~finalization_list();
+
+  void watch(void* object);
+  [[nodiscard]] void* take();
+  [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
+
+  // What the entry watches becomes a message.
+  void post(finalization_entry& of);
+  // The entry leaves its list.
+  void unlink(finalization_entry& of);
+
+ private:
+  finalization_entry* watched_ = nullptr;                  // the first
+  finalization_entry *first_ = nullptr, *last_ = nullptr;  // messages
+  std::uint64_t size_ = 0;                                 // of these
+
+ public:
+  static constexpr auto persistent = members<&finalization_list::watched_, &finalization_list::first_,
+                                             &finalization_list::last_, &finalization_list::size_>{};
+};
+
+#pragma GCC visibility pop
 
 // An object that a queue watches, or has a message of.
 struct finalization_entry {

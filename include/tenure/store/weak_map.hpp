@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <tenure/containers/hash_map.hpp>
+#include <tenure/error.hpp>
 #include <tenure/store/weak.hpp>
 
 namespace tenure {
@@ -32,8 +33,9 @@ class weak_map {
   using entry = detail::weak_map_entry<K, V>;
 
  public:
-  // The value of the object, made as V() if there is none.
+  // The value of the object, made as V() if there is none. Throws errc::bad_weak_reference for nullptr, too.
   V& operator[](K* key) {
+    if (key == nullptr) throw error(errc::bad_weak_reference, "a weak map has no values for nullptr");
     if (V* const known = find(key)) return *known;
     weak<K> made(key);
     if (entries_.size() == entries_.capacity()) purge();

@@ -31,7 +31,7 @@ struct collect_options {
 // Destroys all objects of the store in `directory` that no root of any of its databases leads to, in transactions of bounded
 // size. Nobody may have the store open (errc::in_use). No destructors run. Pointers into objects, and words of types of unknown
 // layout that could be pointers, keep their objects. Pointers that no type shows keep nothing: those in integers, compressed or
-// combined with others, in transient fields, in other stores or files. Needs at most 4 % of the databases' size as memory, and
+// combined with others, in transient fields, in other stores or files. Needs at most 5 % of the databases' size as memory, and
 // 8 MiB.
 //
 // If it fails or is interrupted, some of the garbage is gone, and nothing else; begin again. Free space goes back to the file

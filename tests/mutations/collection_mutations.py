@@ -89,7 +89,7 @@ COLLECTION_MUTATIONS = [
      [("change(*cell.cell).hidden = 0; ++cleared_;", "++cleared_;")],
      WEAK, "a weak reference leads to an object that was collected"),
     ("messages_looked_at_once", "store/weak_collection.cpp",
-     [("} while (!watched_.empty());", "} while (false);")],
+     [("} while (!garbage_.empty());", "} while (false);")],
      MODEL, "what a message keeps has weak references to what is destroyed"),
     ("messages_keep_nothing", "store/weak_collection.cpp",
      [("keep_garbage(between);", "")],

@@ -199,8 +199,10 @@ class damaged_upgrades : public ::testing::Test {
  protected:
   damaged_upgrades() { unpack(fixture("1-killed"), disk, "/old"); }
 
-  // The upgrade is right, or says what is wrong. Returns whether it was refused.
-  bool expect_right_or_refused(sim::disk& damaged, const std::string& what, bool may_be_wrong = false) {
+  // The upgrade is right, or says what is wrong. Returns whether it was refused. `is_torn`: as if the last group had not been
+  // written as a whole when the process ended, so that its transaction is not there.
+  bool expect_right_or_refused(sim::disk& damaged, const std::string& what, bool may_be_wrong = false,
+                               bool is_torn = false) {
     try {
       (void)upgrade("/old", "/new", on(damaged));
     } catch (const error& e) {
@@ -214,7 +216,7 @@ class damaged_upgrades : public ::testing::Test {
         (void)s.verify();
         return false;
       }
-      EXPECT_EQ(fixtures::wrong_in(s, true), "") << what;
+      EXPECT_EQ(fixtures::wrong_in(s, true), is_torn ? "changes are missing" : "") << what;
       EXPECT_TRUE(s.verify().empty()) << what;
     } catch (const error& e) {
       EXPECT_TRUE(may_be_wrong) << what << ": " << e.what();
@@ -225,11 +227,18 @@ class damaged_upgrades : public ::testing::Test {
     const auto damaged = disk.crash(1, sim::policy::keep_all);
     const std::byte is = disk.current_bytes(file)[offset] ^ std::byte{mask};
     damaged->poke(file, offset, {&is, 1});
-    return expect_right_or_refused(*damaged, file + ", offset " + std::to_string(offset));
+    const bool is_torn = file == "/old/log" && offset >= last_group && offset < end_of_log;
+    return expect_right_or_refused(*damaged, file + ", offset " + std::to_string(offset), false, is_torn);
   }
 
+  // Of the fixture's log.
+  static constexpr std::uint64_t last_group = 266'240, end_of_log = last_group + 304;
   sim::disk disk;
 };
+
+TEST_F(damaged_upgrades, whose_last_group_is_damaged) {
+  for (std::uint64_t at = last_group - 40; at < end_of_log + 40; at += 3) flip("/old/log", at, 4);
+}
 
 TEST_F(damaged_upgrades, whose_headers_are_damaged) {
   for (std::uint64_t at = 0; at < 1024; at += at < 112 || at > 620 ? 5 : 61) {

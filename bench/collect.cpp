@@ -1,8 +1,9 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
 // bench_collect: garbage collection. Trees that are made and dropped, as GCBench does it, beside memory of new and delete and
-// the Boehm collector; how fast objects of two sizes are marked, and how long the program stands still; what transactions lose
-// while a collection goes on beside them.
+// the Boehm collector; a graph of which parts are replaced all the time, beside databases, too; how fast objects of two sizes are
+// marked, and how long the program stands still; how fast objects are moved together; what transactions lose while a collection goes on beside them.
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -21,7 +22,10 @@
 
 #include <tenure/tenure.hpp>
 
+#include "collect/churn.hpp"
+#include "collect/moved.hpp"
 #include "command_line.hpp"
+#include "harness/child.hpp"
 #include "harness/program.hpp"
 #include "harness/report.hpp"
 #include "harness/rounds.hpp"
@@ -175,14 +179,21 @@ class graph {
             {"stop_ms", report.stopped_seconds * 1e3},
             {"tx_per_s", rate}};
   }
-  measurement write_alone() {
+  // A thread that computes costs a writer whose pages are trapped something, too: the kernel interrupts its processor at each
+  // change of a page's protection.
+  measurement write_without_collection(bool beside_busy_thread) {
     std::atomic<bool> is_over{false};
-    std::atomic<std::uint64_t> transactions{0};
+    std::atomic<std::uint64_t> transactions{0}, turns{0};
     const auto began = clock::now();
-    std::thread writer([&] { write(is_over, transactions); });
+    std::thread busy, writer([&] { write(is_over, transactions); });
+    if (beside_busy_thread)
+      busy = std::thread([&] {
+        while (!is_over) turns.fetch_add(1, std::memory_order_relaxed);
+      });
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
     is_over = true;
     writer.join();
+    if (busy.joinable()) busy.join();
     return {{"tx_per_s", static_cast<double>(transactions) / seconds_since(began)}};
   }
 
@@ -204,77 +215,213 @@ class graph {
   vector& all_;
 };
 
-void show(common_options& how, const std::vector<outcome>& outcomes, const std::string& metric, const std::string& unit,
-          const std::string& what, bool& good) {
-  fmt::print("{}: {}\n", metric, what);
-  table rows{{"contender", unit, "[min .. max]", "× first"}};
+// --- What is shown ------------------------------------------------------------------------------------------------------
+
+struct program_options : common_options {
+  std::vector<std::string> contenders;  // of the churned graph
+  churn_plan churned;
+  std::string child;  // that contender, once
+};
+
+struct shown {
+  std::string name, metric, unit, what;
+};
+bool show(const common_options& how, const std::vector<outcome>& outcomes, const shown& one,
+          const std::map<std::string, std::string>& settings = {}) {
+  bool good = true;
+  fmt::print("{}: {}\n", one.name == one.metric ? one.name : one.name + ", " + one.metric, one.what);
+  table rows{{"contender", one.unit, "[min .. max]", "× first"}};
   double first = 0;
+  std::string first_name;
   for (const outcome& each : outcomes) {
     if (!each.failure.empty()) {
       fmt::print("  {} FAILED: {}\n", each.name, each.failure);
       good = false;
       continue;
     }
-    if (each.values(metric).empty()) continue;
+    if (each.values(one.metric).empty()) continue;
     result line;
     line.bench = "collect";
     line.contender = each.name;
-    line.case_name = metric;
-    line.metric = metric;
-    line.unit = unit;
-    line.value = summarize(each.values(metric));
-    if (first == 0) first = line.value.median;
-    line.of = outcomes.front().name;
+    line.case_name = one.name;
+    line.metric = one.metric;
+    line.unit = one.unit;
+    line.value = summarize(each.values(one.metric));
+    if (first_name.empty()) {
+      first_name = each.name;
+      first = line.value.median;
+    }
+    line.of = first_name;
     line.ratio = first == 0 ? 0 : line.value.median / first;
     line.extra = {{"kernel", how.machine.kernel}, {"quick", how.quick}};
+    if (const auto found = settings.find(each.name); found != settings.end()) line.extra["setting"] = found->second;
     rows.add({each.name, number(line.value.median), range(line.value), number(line.ratio)});
     how.json.add(line);
   }
   rows.print();
   fmt::print("\n");
+  return good;
+}
+
+// --- The cases ----------------------------------------------------------------------------------------------------------
+
+bool run_trees(const common_options& how, const std::filesystem::path& directory) {
+  const std::uint64_t trees = how.quick ? 40 : 400;
+  std::vector<entrant> growers{{"new", [&] { return trees_of_new(trees); }, ""}};
+#ifdef TENURE_HAVE_BOEHM
+  GC_INIT();
+  growers.push_back({"boehm", [&] { return trees_of_boehm(trees); }, ""});
+#endif
+  growers.push_back({"tenure", [&] { return trees_of_store(directory, trees); }, ""});
+  const auto grown = run_rounds(growers, {}, {.repeat = how.repeat, .compared = "ns_per_node"});
+  bool good = true;
+  for (const auto& [metric, unit, what] :
+       {std::tuple("ns_per_node", "ns", "trees of 32767 nodes, nine of ten dropped; those of a store are committed"),
+        std::tuple("longest_stop_ms", "ms", "the longest that all threads stood still"),
+        std::tuple("file_per_live", "×", "the database's file by what is live in it")})
+    good = show(how, grown, {metric, metric, unit, what}) && good;
+  return good;
+}
+
+const contender_kind& kind_named(const std::string& name) {
+  const auto all = all_contenders();
+  const auto found = std::find_if(all.begin(), all.end(), [&](const auto& kind) { return kind.name == name; });
+  if (found == all.end()) throw std::invalid_argument("no contender is named " + name);
+  return *found;
+}
+
+// A process of its own for every run: memory is measured.
+void churn_once(const program_options& how) {
+  const auto who = kind_named(how.child).make(how.directory, how.churned.slots());
+  if (who == nullptr) throw std::runtime_error(how.child + " is not built");
+  tell_parent(churn(*who, how.directory, how.churned));
+}
+measurement run_churn(const program_options& how, const std::filesystem::path& parent, const std::string& contender) {
+  const scratch_directory scratch{parent, contender};
+  const auto said =
+      run_child({"--child", contender, "--dir", scratch.path().string(), "--objects",
+                 std::to_string(how.churned.objects), "--turnover", std::to_string(how.churned.turnover)});
+  measurement all;
+  for (const auto& [name, value] : said.items()) all[name] = value;
+  return all;
+}
+
+bool run_churns(const program_options& how, const std::filesystem::path& directory) {
+  std::vector<entrant> entrants;
+  std::map<std::string, std::string> settings;
+  for (const auto& kind : all_contenders()) {
+    if (!how.contenders.empty() &&
+        std::find(how.contenders.begin(), how.contenders.end(), kind.name) == how.contenders.end())
+      continue;
+    const auto one = kind.make(directory, 0);
+    if (one == nullptr) {
+      fmt::print("{}: not built\n", kind.name);
+      continue;
+    }
+    settings[kind.name] = one->setting();
+    fmt::print("{}: {}\n", kind.name, one->setting());
+    entrants.push_back(
+        {kind.name, [&how, &directory, name = kind.name] { return run_churn(how, directory, name); }, ""});
+  }
+  fmt::print("\n");
+  const auto churned = run_rounds(entrants, {}, {.repeat = how.repeat, .compared = "ns_per_object"});
+  const std::string name = fmt::format("churn-{}", how.churned.objects);
+  bool good = true;
+  for (const auto& [metric, unit, what] :
+       {std::tuple("ns_per_object", "ns",
+                   "an object that is replaced, its share of making all durable in the end included"),
+        std::tuple("cpu_ns_per_object", "ns", "processor time of all threads for it"),
+        std::tuple("built_file", "×", "the file by what is live in it, before anything is replaced"),
+        std::tuple("churned_file", "×", "the file by what is live in it, afterwards"),
+        std::tuple("tidied_file", "×",
+                   "what the file has on the disk by what is live in it, when it is compacted and closed"),
+        std::tuple("built_memory", "×", "resident memory by what is live, before anything is replaced"),
+        std::tuple("churned_memory", "×", "resident memory by what is live, afterwards"),
+        std::tuple("tidied_memory", "×", "resident memory by what is live, when it is compacted"),
+        std::tuple("churned_anonymous", "×", "what of that is no page of the file, before it is compacted"),
+        std::tuple("log_mib", "MiB", "the log's files, afterwards"),
+        std::tuple("tidy_ms", "ms", "compacting: a collection with trim, a compacting copy, VACUUM"),
+        std::tuple("cycles", "", "collections meanwhile"),
+        std::tuple("longest_stop_ms", "ms", "the longest that all threads stood still")})
+    good = show(how, churned, {name, metric, unit, what}, settings) && good;
+  return good;
+}
+
+bool run_marking(const common_options& how, const std::filesystem::path& directory) {
+  const std::uint64_t objects = how.quick ? 100'000 : 2'000'000;
+  graph<56> small(directory, objects);
+  graph<128> large(directory, objects / 2);
+  const std::vector<entrant> markers{
+      {"56 bytes", [&] { return small.collect(false); }, ""},
+      {"56 bytes, beside a writer", [&] { return small.collect(true); }, ""},
+      {"128 bytes", [&] { return large.collect(false); }, ""},
+      {"128 bytes, beside a writer", [&] { return large.collect(true); }, ""},
+      {"the writer alone", [&] { return small.write_without_collection(false); }, ""},
+      {"the writer beside a busy thread", [&] { return small.write_without_collection(true); }, ""}};
+  const auto marked = run_rounds(markers, {}, {.repeat = how.repeat, .compared = "tx_per_s"});
+  bool good = true;
+  for (const auto& [metric, unit, what] :
+       {std::tuple("mreferences_per_s", "M/s",
+                   "references followed a second, looking for garbage and the stop included"),
+        std::tuple("gib_per_s", "GiB/s", "objects a second"),
+        std::tuple("stop_ms", "ms", "how long all threads stood still"),
+        std::tuple("tx_per_s", "1/s", "lazy transactions of four words")})
+    good = show(how, marked, {metric, metric, unit, what}) && good;
+  return good;
+}
+
+bool run_moving(const common_options& how, const std::filesystem::path& directory) {
+  const std::uint64_t objects = how.quick ? 100'000 : 2'000'000;
+  const std::vector<entrant> movers{
+      {"64 bytes, near", [&] { return move_together<64>(directory, objects, neighbours::near); }, ""},
+      {"64 bytes, anywhere", [&] { return move_together<64>(directory, objects, neighbours::anywhere); }, ""},
+      {"1024 bytes, near", [&] { return move_together<1024>(directory, objects / 16, neighbours::near); }, ""},
+      {"1024 bytes, anywhere", [&] { return move_together<1024>(directory, objects / 16, neighbours::anywhere); }, ""}};
+  const auto moved = run_rounds(movers, {}, {.repeat = how.repeat, .compared = "ms_per_mib"});
+  bool good = true;
+  for (const auto& [metric, unit, what] :
+       {std::tuple("ms_per_mib", "ms", "a collection that moves what is left of sparse blocks, by the MiB moved"),
+        std::tuple("us_per_object", "us", "the same by the object"),
+        std::tuple("longest_move_ms", "ms", "the longest of its transactions")})
+    good = show(how, moved, {metric, metric, unit, what}) && good;
+  return good;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  common_options how;
+  program_options how;
+  std::vector<std::string> cases;
   tenure::tools::command_line app{"Garbage collection of an open store"};
   how.repeat = 5;
+  app.option("--cases", cases, "only these: trees, churn, marking, moving").separated_by_commas();
+  app.option("--contenders", how.contenders, "of the churned graph, only these").separated_by_commas();
+  app.option("--objects", how.churned.objects, "of the churned graph that live at once").shows_default();
+  app.option("--turnover", how.churned.turnover, "how often each of them is replaced").shows_default();
+  app.option("--child", how.child, "").hidden();
   add_common_options(app, how);
   if (const auto status = app.parse_or_print(argc, argv)) return *status;
-  if (how.quick) how.repeat = 2;
-  return run_program("bench_collect", [&] {
+  const auto work = [&] {
+    if (!how.child.empty()) {
+      churn_once(how);
+      return true;
+    }
+    if (how.quick) {
+      if (!app.has("--repeat")) how.repeat = 2;
+      if (!app.has("--objects")) how.churned.objects = 20'000;
+      if (!app.has("--turnover")) how.churned.turnover = 2;
+    }
     const benchmark_run running("bench_collect", how);
     const scratch_directory scratch{how.directory, "collect"};
-    const std::uint64_t trees = how.quick ? 40 : 400, objects = how.quick ? 100'000 : 2'000'000;
+    const auto asked = [&](const std::string& name) {
+      return cases.empty() || std::find(cases.begin(), cases.end(), name) != cases.end();
+    };
     bool good = true;
-    std::vector<entrant> growers{{"new", [&] { return trees_of_new(trees); }, ""}};
-#ifdef TENURE_HAVE_BOEHM
-    GC_INIT();
-    growers.push_back({"boehm", [&] { return trees_of_boehm(trees); }, ""});
-#endif
-    growers.push_back({"tenure", [&] { return trees_of_store(scratch.path(), trees); }, ""});
-    const auto grown = run_rounds(growers, {}, {.repeat = how.repeat, .compared = "ns_per_node"});
-    show(how, grown, "ns_per_node", "ns", "trees of 32767 nodes, nine of ten dropped; those of a store are committed",
-         good);
-    show(how, grown, "longest_stop_ms", "ms", "the longest that all threads stood still", good);
-    show(how, grown, "file_per_live", "×", "the database's file by what is live in it", good);
-
-    graph<56> small(scratch.path(), objects);
-    graph<128> large(scratch.path(), objects / 2);
-    const std::vector<entrant> markers{{"56 bytes", [&] { return small.collect(false); }, ""},
-                                       {"56 bytes, beside a writer", [&] { return small.collect(true); }, ""},
-                                       {"128 bytes", [&] { return large.collect(false); }, ""},
-                                       {"128 bytes, beside a writer", [&] { return large.collect(true); }, ""},
-                                       {"the writer alone", [&] { return small.write_alone(); }, ""}};
-    const auto marked = run_rounds(markers, {}, {.repeat = how.repeat, .compared = "tx_per_s"});
-    for (const auto& [metric, unit, what] :
-         {std::tuple("mreferences_per_s", "M/s",
-                     "references followed a second, looking for garbage and the stop included"),
-          std::tuple("gib_per_s", "GiB/s", "objects a second"),
-          std::tuple("stop_ms", "ms", "how long all threads stood still"),
-          std::tuple("tx_per_s", "1/s", "lazy transactions of four words")})
-      show(how, marked, metric, unit, what, good);
+    if (asked("trees")) good = run_trees(how, scratch.path()) && good;
+    if (asked("churn")) good = run_churns(how, scratch.path()) && good;
+    if (asked("moving")) good = run_moving(how, scratch.path()) && good;
+    if (asked("marking")) good = run_marking(how, scratch.path()) && good;
     return good;
-  });
+  };
+  return run_program("bench_collect", work, how.child.empty() ? stderr : stdout);
 }

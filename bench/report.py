@@ -53,6 +53,59 @@ FIGURES = {
         "faults": "major faults a walk",
         "whole_ms": "the first walk through all, cold",
     },
+    "collect": {
+        "ns_per_node": "a node of a tree",
+        "longest_stop_ms": "the longest stop",
+        "file_per_live": "the file by what is live",
+        "ns_per_object": "an object that is replaced",
+        "cpu_ns_per_object": "processor time for it",
+        "built_file": "the file by what is live, before",
+        "churned_file": "the file by what is live, afterwards",
+        "tidied_file": "the file on the disk by what is live, compacted",
+        "built_memory": "resident memory by what is live, before",
+        "churned_memory": "resident memory by what is live, afterwards",
+        "tidied_memory": "resident memory by what is live, compacted",
+        "churned_anonymous": "what of it is no page of the file, afterwards",
+        "log_mib": "the log's files",
+        "tidy_ms": "compacting",
+        "cycles": "collections",
+        "mreferences_per_s": "references followed",
+        "gib_per_s": "objects followed",
+        "stop_ms": "the stop",
+        "tx_per_s": "transactions",
+    },
+    "aged": {
+        "milliseconds": "time",
+        "open_ms": "opening",
+        "still_cached": "part of the file that stayed in the page cache",
+        "round_ms": "a round of ten parts replaced",
+        "cycles": "collections while it grew old",
+        "objects_mib": "MiB of objects, garbage too",
+        "file_mib": "MiB of the file",
+    },
+    "rewriting": {
+        "milliseconds": "time",
+        "mib_per_s": "MiB of the new file a second",
+        "before_mib": "MiB of the file before",
+        "after_mib": "MiB of the file afterwards",
+        "after_by_live": "the file afterwards by the bytes of its objects",
+        "memory_mib": "MiB of anonymous memory that it took at most",
+        "memory_allowed_mib": "64 MiB and 2 % of the file before",
+    },
+    "ambiguous": {
+        "stabilized-objects": "objects that became persistent",
+        "stabilized-bytes": "bytes that became persistent",
+        "ambiguous-objects": "objects that only ambiguous roots keep",
+        "ambiguous-bytes": "bytes that only ambiguous roots keep",
+        "ambiguous-transient": "transient objects that only ambiguous roots keep",
+        "dropped-objects": "objects taken out",
+        "dropped-bytes": "bytes taken out",
+        "touched-pages": "pages of 8 KiB with one of those that only ambiguous roots keep",
+        "word-pages": "pages of 8 KiB to which the program's words lead",
+        "kept-pages": "pages of 8 KiB that the rest would fill",
+        "by-pages-objects": "objects taken out that would stay by pages",
+        "by-pages-bytes": "bytes taken out that would stay by pages",
+    },
     "barriers": {"microseconds": "µs a transaction", "processor": "of the processor's time"},
     "stores": {"nanoseconds": "ns"},
     "updates": {
@@ -190,7 +243,9 @@ def figures(bench, lines, out):
         ratio = f"**{number(l['ratio'])}** of {l['of']}" if "of" in l else ""
         if "ratio_min" in l:
             ratio += f" ({number(l['ratio_min'])} … {number(l['ratio_max'])})"
-        out.append(f"| {l['case']}{who} | {FIGURES[bench][l['metric']]} | {number(l['value'])}{unit} | "
+        metric, _, of_type = l["metric"].partition("/")
+        figure = FIGURES[bench][metric] + (f": `{of_type}`" if of_type else "")
+        out.append(f"| {l['case']}{who} | {figure} | {number(l['value'])}{unit} | "
                    f"{number(l['min'])} … {number(l['max'])} | {l['n']} | {ratio} |")
 
 

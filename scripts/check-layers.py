@@ -34,11 +34,12 @@ RANK = {
     "objects": 11,
     "cache": 11,
     "collection": 12,
-    "store": 13,
-    "upgrade": 14,
-    "pobj": 14,
-    "languages": 15,
-    "barriers": 15,
+    "rewrite": 13,
+    "store": 14,
+    "upgrade": 15,
+    "pobj": 15,
+    "languages": 16,
+    "barriers": 16,
 }
 
 # Layers that are in no other library of ours.
@@ -69,6 +70,7 @@ PUBLIC_LAYERS = {
     "tenure/store/statistics.hpp": "objects",
     "tenure/upgrade.hpp": "upgrade",
     "tenure/collect.hpp": "store",
+    "tenure/rewrite.hpp": "rewrite",
     "tenure/tenure.hpp": "store",
     "rvm/rvm.h": "classic",
     "rvm/rvm_segment.h": "classic",

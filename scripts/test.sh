@@ -47,8 +47,7 @@ stage_package() {
 # long. The undefined behaviour sanitizer itself needs descriptors.
 stage_asan() {
   cmake --preset asan
-  cmake --build --preset asan --target os_test rvm_test classic_test types_test containers_test heap_test heap_models_test \
-    upgrade_test pobj_test tools_test vtable_exchange_1 vtable_exchange_2
+  cmake --build --preset asan --target tests_{os,rvm,classic,types,containers,heap,upgrade,pobj,rewrite,tools}
   TENURE_TEST_SCALE=${TENURE_TEST_SCALE:-0.5} fixed_addresses ctest --preset asan -E '^every_|^numbered_|^pobj_lines|^replay_|^all/store_random|^record_model|^making_files.*descriptors|_NOT_BUILT$'
 }
 

@@ -44,6 +44,10 @@ int collect_store(const std::string& directory, bool dry_run, const std::string&
                              {"types", nlohmann::ordered_json::array()}};
     for (const type_count& each : report.types)
       j["types"].push_back({{"type", each.type}, {"objects", each.objects}, {"bytes", each.bytes}});
+    if (dry_run) j["dropped"] = nlohmann::ordered_json::array();
+    for (const type_count& each : report.dropped)
+      j["dropped"].push_back({{"type", each.type}, {"objects", each.objects}, {"bytes", each.bytes}});
+    for (const void* each : report.dropped_objects) j["dropped_objects"].push_back(fmt::format("{}", each));
     fmt::print(out, "{}\n", json_text(j));
     return exit_ok;
   }
@@ -55,6 +59,9 @@ int collect_store(const std::string& directory, bool dry_run, const std::string&
   std::size_t width = 0;
   for (const type_count& each : report.types) width = std::max(width, each.type.size());
   for (const type_count& each : report.types)
+    fmt::print(out, "  {:{}}  {:>10} objects  {:>12} bytes\n", each.type, width, each.objects, each.bytes);
+  if (!report.dropped.empty()) fmt::print(out, "no other garbage refers to\n");
+  for (const type_count& each : report.dropped)
     fmt::print(out, "  {:{}}  {:>10} objects  {:>12} bytes\n", each.type, width, each.objects, each.bytes);
   return exit_ok;
 }

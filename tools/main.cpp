@@ -28,7 +28,11 @@
 #include "output.hpp"
 #include "progress_line.hpp"
 #include "reference_command.hpp"
+#include "repair_command.hpp"
+#include "rewrite_command.hpp"
+#include "schema_command.hpp"
 #include "store_command.hpp"
+#include "store_difference.hpp"
 #include "trim_command.hpp"
 #include "upgrade_command.hpp"
 
@@ -237,6 +241,65 @@ int main(int argc, char** argv) try {
   upgrade.flag("--without-missing", upgraded.without_missing, "Go on though a segment that the log knows is missing");
   upgrade.flag("--verify", upgraded.check, "Check everything in what is made");
   upgrade.flag("--json", as_json, "Write JSON");
+  tools::wanted_rewrite rewritten;
+  const auto add_rewriting = [&](const char* name, const char* description) {
+    const auto command = app.subcommand(name, description);
+    command.option("DIR", path, "The store's directory; nobody may have it open").required();
+    return command;
+  };
+  const auto add_common = [&](const auto& command) {
+    command.option("--home", rewritten.homes, "Addresses of a database, as main=0x200000000000")
+        .value_name("NAME=HOME");
+    command.option("--reservation", rewritten.reservation, "Bytes of addresses for each database").value_name("BYTES");
+    command.flag("--verify", rewritten.check, "Check everything in what is made");
+    command.flag("--json", as_json, "Write JSON");
+  };
+  const auto add_order = [&](const auto& command) {
+    command.option("--order", rewritten.order, "breadth-first (the default), depth-first, address, type or access")
+        .value_name("ORDER");
+    command
+        .option("--accesses", rewritten.accesses,
+                "What a program has recorded (store_options::record_accesses), for --order access")
+        .value_name("FILE");
+  };
+  const auto compact = add_rewriting("compact", "Write a store anew, without garbage and holes");
+  add_order(compact);
+  add_common(compact);
+  const auto cluster = add_rewriting("cluster", "Write a store anew, with objects in another order");
+  add_order(cluster);
+  add_common(cluster);
+  const auto rebase = add_rewriting("rebase", "Give the databases of a store other addresses: random ones, or --home");
+  add_common(rebase);
+  const auto clone = add_rewriting("clone", "Make a store of its own that has the same, at other addresses");
+  clone.option("TO", rewritten.to, "The directory to make").required();
+  add_order(clone);
+  add_common(clone);
+  tools::wanted_repair repaired;
+  const auto repair = add_rewriting("repair", "Write a damaged store anew, without what is lost");
+  repair.option("--to", repaired.to, "Make a new store, instead of repairing this one").value_name("COPY");
+  repair.flag("--dry-run", repaired.dry_run, "Only say what is lost");
+  repair.flag("--json", as_json, "Write JSON");
+  std::string other;
+  std::uint64_t most_differences = 100;
+  const auto compare = app.subcommand("diff", "What differs between two stores, by the paths from their roots");
+  compare.option("ONE", path, "The first store's directory; nobody may have it open").required();
+  compare.option("OTHER", other, "The other one's").required();
+  compare.option("--most", most_differences, "Say at most so many; 100 otherwise").value_name("N");
+  compare.flag("--json", as_json, "Write JSON");
+  const auto schema = app.subcommand("schema", "Compare the layouts of stores and programs");
+  schema.needs_subcommand();
+  const auto exported =
+      schema.subcommand("export", "Write a store's layouts as JSON, as tenure::schema() does a program's");
+  exported.option("SCHEMA", path, "A store's directory, or a file with a schema").required();
+  const auto schema_diff = schema.subcommand("diff", "What differs between two; exit code 1: something does");
+  schema_diff.option("ONE", path, "A store's directory, or a file with a schema").required();
+  schema_diff.option("OTHER", other, "Another").required();
+  schema_diff.flag("--json", as_json, "Write JSON");
+  const auto schema_check =
+      schema.subcommand("check", "Whether a program can open or convert a store; exit code 1: it cannot");
+  schema_check.option("STORE", path, "The store's directory, or a file with its schema").required();
+  schema_check.option("PROGRAM", other, "A file with what the program's tenure::schema() returns").required();
+  schema_check.flag("--json", as_json, "Write JSON");
   const auto adopt = app.subcommand("adopt", "Check a copy that was made while a store was in use, and go on with it");
   adopt.option("PATH", path, "The store's directory, or a log; nobody may have it open").required();
   adopt.flag("--json", as_json, "Write JSON");
@@ -289,6 +352,24 @@ int main(int argc, char** argv) try {
       upgraded.to = os::absolute_path(upgraded.to);
       return tools::upgrade_format(upgraded, as_json, out, &progress);
     }
+    if (compact.chosen() || cluster.chosen() || rebase.chosen() || clone.chosen()) {
+      rewritten.path = absolute;
+      rewritten.is_rebase = rebase.chosen();
+      if (rewritten.is_rebase) rewritten.order = "address";
+      if (clone.chosen()) rewritten.to = os::absolute_path(rewritten.to);
+      return tools::rewrite_store(rewritten, as_json, out, &progress);
+    }
+    if (repair.chosen()) {
+      repaired.path = absolute;
+      if (!repaired.to.empty()) repaired.to = os::absolute_path(repaired.to);
+      return tools::repair_store(repaired, as_json, out, &progress);
+    }
+    if (compare.chosen())
+      return tools::show_store_difference(absolute, os::absolute_path(other), most_differences, as_json, out,
+                                          &progress);
+    if (exported.chosen()) return tools::export_schema(absolute, out);
+    if (schema_diff.chosen()) return tools::show_schema_difference(absolute, os::absolute_path(other), as_json, out);
+    if (schema_check.chosen()) return tools::check_schema(absolute, os::absolute_path(other), as_json, out);
     if (adopt.chosen()) return tools::adopt_copy(absolute, as_json, out, &progress);
     if (space.chosen()) return tools::show_space(absolute, as_json, out, &progress);
     if (gc.chosen()) return tools::collect_store(absolute, dry_run, archive, as_json, out, &progress);

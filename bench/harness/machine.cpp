@@ -41,6 +41,13 @@ std::string value_in(const std::filesystem::path& path, const std::string& key) 
   return "";
 }
 
+std::uint64_t bytes_of_status(const std::string& key) {
+  std::istringstream value{value_in("/proc/self/status", key)};
+  std::uint64_t kilobytes = 0;
+  value >> kilobytes;
+  return kilobytes * 1024;
+}
+
 // The mount that holds `directory`: the longest mount point that is a prefix of it.
 void describe_mount(const std::filesystem::path& directory, machine_report& report) {
   const std::string wanted = std::filesystem::weakly_canonical(directory).string();
@@ -170,11 +177,7 @@ void load_into_cache(const std::filesystem::path& file) {
   }
 }
 
-std::uint64_t peak_resident_bytes() {
-  std::istringstream value{value_in("/proc/self/status", "VmHWM")};
-  std::uint64_t kilobytes = 0;
-  value >> kilobytes;
-  return kilobytes * 1024;
-}
+std::uint64_t peak_resident_bytes() { return bytes_of_status("VmHWM"); }
+resident_memory resident_now() { return {bytes_of_status("VmRSS"), bytes_of_status("RssAnon")}; }
 
 }  // namespace tenure::bench

@@ -59,5 +59,10 @@ void load_into_cache(const std::filesystem::path& file);
 
 // The largest resident set that this process has had since exec, in bytes (VmHWM: unlike ru_maxrss, not its parent's).
 [[nodiscard]] std::uint64_t peak_resident_bytes();
+// The resident set that it has now, in bytes.
+struct resident_memory {
+  std::uint64_t all = 0, anonymous = 0;  // not anonymous: pages of files that are mapped
+};
+[[nodiscard]] resident_memory resident_now();
 
 }  // namespace tenure::bench

@@ -29,8 +29,9 @@ class generation {
     }
     for (int c = 1; c <= how_.composites(); ++c) {
       const auto part = build_composite(c);
-      for (const auto& base : private_uses_[static_cast<std::size_t>(c)]) use_private(*base, part);
-      for (const auto& base : shared_uses_[static_cast<std::size_t>(c)]) {
+      for (const int base : private_uses_[static_cast<std::size_t>(c)]) use_private(*base_named(base), part);
+      for (const int id : shared_uses_[static_cast<std::size_t>(c)]) {
+        const ptr<typename s::base_assembly> base = base_named(id);
         base->shared_components.push_back(part);
         part->used_in_shared.push_back(base);
       }
@@ -43,19 +44,44 @@ class generation {
     const int bases = static_cast<int>(in_.bases_by_id.size());
     for (int c = 1; c <= inserted; ++c) {
       const auto part = build_composite(how_.composites() + c);
-      use_private(**W::find(in_.bases_by_id, draw(bases) + 1), part);
+      use_private(*base_named(draw(bases) + 1), part);
     }
     return inserted;
   }
   // The operation Delete: those again, with all that they own.
-  std::uint64_t delete_composites() {
+  std::uint64_t delete_composites() { return take_out_inserted(&destroy_composite); }
+  // Calls each(part) for those that were inserted, to which nothing leads then.
+  template <class F>
+  std::uint64_t take_out_inserted(F&& each) {
     for (int c = 1; c <= inserted; ++c) {
       const int id = how_.composites() + c;
       const ptr<typename s::composite_part> part = *W::find(in_.composites_by_id, id);
       for (const auto& base : part->used_in_private) take_one(base->private_components, part);
       for (const auto& base : part->used_in_shared) take_one(base->shared_components, part);
       forget(part);
-      destroy_composite(part);
+      each(part);
+    }
+    return inserted;
+  }
+
+  // A database grows old: ten composite parts, drawn among all, are taken out, and new ones are put where they were, in the same
+  // base assemblies and with the same ids. Those taken out are destroyed, or nothing leads to them any more. Choices go on from
+  // where they are.
+  std::uint64_t replace_composites(bool destroys) {
+    for (int n = 0; n < inserted; ++n) {
+      const int id = draw(how_.composites()) + 1;
+      const ptr<typename s::composite_part> old = *W::find(in_.composites_by_id, id);
+      forget(old);
+      const auto made = build_composite(id);
+      for (const auto& base : old->used_in_private) {
+        exchange(base->private_components, old, made);
+        made->used_in_private.push_back(base);
+      }
+      for (const auto& base : old->used_in_shared) {
+        exchange(base->shared_components, old, made);
+        made->used_in_shared.push_back(base);
+      }
+      if (destroys) destroy_composite(old);
     }
     return inserted;
   }
@@ -124,11 +150,12 @@ class generation {
     module->all_bases.push_back(one);
     const int first = (module->id - 1) * how_.composites_per_module + 1;
     for (int i = 0; i < how_.private_per_base; ++i)
-      private_uses_[static_cast<std::size_t>(first + draw(how_.composites_per_module))].push_back(one);
+      private_uses_[static_cast<std::size_t>(first + draw(how_.composites_per_module))].push_back(bases_);
     for (int i = 0; i < how_.shared_per_base; ++i)
-      shared_uses_[static_cast<std::size_t>(draw(how_.composites()) + 1)].push_back(one);
+      shared_uses_[static_cast<std::size_t>(draw(how_.composites()) + 1)].push_back(bases_);
     return one;
   }
+  ptr<typename s::base_assembly> base_named(int id) { return *W::find(in_.bases_by_id, id); }
   static void use_private(typename s::base_assembly& base, const ptr<typename s::composite_part>& part) {
     base.private_components.push_back(part);
     part->used_in_private.push_back(W::pointer_to(base));
@@ -195,6 +222,12 @@ class generation {
       return;
     }
   }
+  // One of equal elements.
+  template <class Bag, class T>
+  static void exchange(Bag& in, const T& old, const T& by) {
+    for (std::size_t i = 0; i < in.size(); ++i)
+      if (in[i] == old) return W::set(in, i, by);
+  }
   // Out of all indexes.
   void forget(const ptr<typename s::composite_part>& part) {
     const ptr<typename s::document> document = part->documentation;
@@ -224,8 +257,9 @@ class generation {
 
   const configuration& how_;
   typename s::database& in_;
-  int complexes_ = 0, bases_ = 0;                                                        // ids given
-  std::vector<std::vector<ptr<typename s::base_assembly>>> private_uses_, shared_uses_;  // by composite part
+  int complexes_ = 0, bases_ = 0;  // ids given
+  // Ids of base assemblies, by composite part. No pointers: they are kept over checkpoints.
+  std::vector<std::vector<int>> private_uses_, shared_uses_;
 };
 
 }  // namespace tenure::bench::oo7

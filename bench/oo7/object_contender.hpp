@@ -42,6 +42,9 @@ class object_contender : public contender {
   totals sum() override { return program_->sum(); }
   breakdown_counts breakdown() const override { return W::breakdown(); }
 
+ protected:
+  [[nodiscard]] typename schema<W>::database& database() { return *in_; }
+
  private:
   void find_root() {
     in_ = &W::template root<typename schema<W>::database>();

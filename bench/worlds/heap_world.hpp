@@ -35,6 +35,7 @@ struct heap_world {
     opened = std::make_unique<tenure::store>((directory / "store").string(), how);
   }
   static void close() { opened.reset(); }
+  static tenure::store& open_store() { return *opened; }
   template <class T>
   static T& root() {
     return opened->root<T>("root");
@@ -59,18 +60,26 @@ struct heap_world {
   static void checkpoint() { current->checkpoint(); }
   static std::string setting() { return "objects found by reachability, durable commits"; }
   // "tenure::bench::schema<…>::part" is called part; containers' own objects are named with what they hold.
+  static std::string short_name(std::string_view type) {
+    std::string name;
+    for (std::size_t at = 0, depth = 0; at < type.size(); ++at) {
+      const char c = type[at];
+      if (c == '<') ++depth;
+      if (depth == 0) name = type.compare(at, 2, "::") == 0 ? (++at, std::string()) : name + c;
+      if (c == '>') --depth;
+    }
+    return name;
+  }
   static breakdown_counts breakdown() {
     breakdown_counts all;
     for (const tenure::type_count& t : opened->stats().total) {
-      std::string name;
-      for (std::size_t at = 0, depth = 0; at < t.type.size(); ++at) {
-        const char c = t.type[at];
-        if (c == '<') ++depth;
-        if (depth == 0) name = t.type.compare(at, 2, "::") == 0 ? (++at, std::string()) : name + c;
-        if (c == '>') --depth;
-      }
+      const std::string name = short_name(t.type);
       all["stabilized-objects/" + name] += static_cast<double>(t.objects);
       all["stabilized-bytes/" + name] += static_cast<double>(t.bytes);
+    }
+    if (how.stabilize == tenure::stabilization::copying) {
+      all["copied-objects"] = static_cast<double>(opened->stats().objects_copied);
+      all["pinned-objects"] = static_cast<double>(opened->stats().objects_pinned);
     }
     return all;
   }

@@ -1,6 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// The ways in which a store can learn what was written [Hosking §5.2.2], for the benchmarks of objects.
+// The ways in which a store can learn what was written [Hosking §5.2.2], and in which new objects become persistent [PM3 §5.1],
+// for the benchmarks of objects.
 #pragma once
 
 #include <string>
@@ -14,12 +15,18 @@ struct way {
   rvm::tracking_mechanism mechanism = rvm::tracking_mechanism::choose;
   rvm::write_barriers barriers = rvm::write_barriers::none;
   std::size_t card_size = 64;
+  stabilization stabilize = stabilization::in_place;
 
   // These, but in this way.
   [[nodiscard]] store_options applied_to(store_options how) const {
     how.mechanism = mechanism;
     how.barriers = barriers;
     how.card_size = card_size;
+    how.stabilize = stabilize;
+    if (stabilize == stabilization::copying) {
+      how.collection.roots = program_roots::handles;
+      how.collection.quarantine = quarantine::none;
+    }
     return how;
   }
 };
@@ -41,6 +48,8 @@ inline constexpr way cards_64 = with(rvm::write_barriers::cards, "barriers; card
 inline constexpr way cards_256 = with(rvm::write_barriers::cards, "barriers; cards of 256 bytes", 256);
 inline constexpr way cards_1024 = with(rvm::write_barriers::cards, "barriers; cards of 1024 bytes", 1024);
 inline constexpr way cards_4096 = with(rvm::write_barriers::cards, "barriers; cards of 4096 bytes", 4096);
+inline constexpr way copying{"new objects are copied at commits", rvm::tracking_mechanism::choose,
+                             rvm::write_barriers::none, 64, stabilization::copying};
 inline constexpr way checking = with(rvm::write_barriers::checking, "barriers; all open pages");
 
 }  // namespace ways
@@ -52,6 +61,7 @@ inline constexpr way checking = with(rvm::write_barriers::checking, "barriers; a
   one(hot, heap_world) \
   one(notes, heap_world) \
   one(copies, heap_world) \
+  one(copying, heap_world) \
   one(announced, announced_world) \
   one(cards_16, announced_world) \
   one(cards_64, announced_world) \

@@ -31,6 +31,9 @@ int main() {
       if (type == "page") std::cout << (objects > 900 ? "most" : "few") << " pages were garbage\n";
     std::cout << bookmarks[0]->text << " and " << bookmarks[0]->next->text << " are there\n";
 
+    for (const tenure::use_after_collection& use : store.collect({.quarantine = tenure::quarantine::check}).uses)
+      std::cerr << "somebody uses a " << use.type << " that was collected\n";
+
     page*& first = store.root<page*>("to-read");
     store.transact([&] {
       for (int n = 0; n < 3; ++n) {
@@ -44,6 +47,9 @@ int main() {
       first = taken->next;
       taken->next = nullptr;  // what looks like a pointer to it keeps it alone
     });
+    const tenure::collect_report dense =
+        store.collect({.roots = tenure::program_roots::handles, .evacuation = {.enabled = true}});
+    if (dense.moved != 0) std::cout << dense.moved << " objects lie elsewhere now\n";
     store.close();
   } catch (const std::exception& e) {
     std::cerr << e.what() << '\n';

@@ -102,6 +102,14 @@ sound_object marker::persistent_at(address at) const {
   return object != 0 ? sound_at(in, object) : sound_object{};
 }
 
+bool marker::has_met(std::size_t database, address begin, address end) const {
+  if (database >= databases_.size()) return false;
+  const marked_database& in = databases_[database];
+  for (address at = begin & ~address{7}; at < end; at += 8)
+    if (in.missed_in(at).test(at)) return true;
+  return false;
+}
+
 bool marker::is_revived(address at) const {
   if (!is_reviving_) return false;
   const std::size_t n = number_of(at);
@@ -168,14 +176,41 @@ std::uint64_t marker::mark_targets_of(const database_state& in, address object, 
   if (begin >= size || stride == 0) return 0;
   if (most < size) most = (most + stride - 1) / stride * stride;  // whole elements
   const std::uint64_t end = begin + std::min(most, size - begin);
-  for_each_reference(
-      *from.type, reinterpret_cast<const std::byte*>(object), size, begin, end, [&](const reference_field& r) {
-        if (!mark_persistent(r.to) && how_ == if_nothing::refuse && !r.is_ambiguous && !is_among_garbage_)
-          refuse(object, r.offset, r.to);
-        if (r.may_be_end) mark_end(r.to);
-      });
+  databases_[number_of(object)].followed.add(object + begin, object + end);
+  for_each_reference(*from.type, reinterpret_cast<const std::byte*>(object), size, begin, end,
+                     [&](const reference_field& r) {
+                       if (!mark_persistent(r.to)) {
+                         if (how_ == if_nothing::refuse && !r.is_ambiguous && !is_among_garbage_)
+                           refuse(object, r.offset, r.to);
+                         const std::size_t n = number_of(static_cast<address>(r.to));
+                         if (n != npos)
+                           databases_[n].missed_in(static_cast<address>(r.to)).set(static_cast<address>(r.to));
+                       }
+                       if (r.may_be_end) mark_end(r.to);
+                     });
   if (end < size) rest_of_large_ = {object, end};
   return end - begin;
+}
+
+// Whole elements: a reference may depend on bytes beside it [heap.reference.guards].
+void marker::look_again_at(const database_state& in, address from, address to) {
+  const marked_database& d = databases_[number_of(from)];
+  for (address page = from; page < to; page += typed_page_size) {
+    const address end = std::min<address>(page + typed_page_size, to);
+    if (!d.followed.contains(page)) continue;
+    in.map->for_each_persistent_in(page, end, [&](address object) {
+      if (!d.marks.test(object)) return;
+      const sound_object again = sound_at(in, object);
+      if (!again) return;
+      for_each_reference(*again.type, reinterpret_cast<const std::byte*>(object), again.size,
+                         std::max(page, object) - object, std::min(end - object, again.size),
+                         [&](const reference_field& r) { mark_target(r.to, r.may_be_end); });
+    });
+  }
+}
+
+void marker::forget_followed() {
+  for (marked_database& d : databases_) d.followed.clear();
 }
 
 void marker::mark_end(stored_address end) {

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <deque>
 #include <span>
+#include <vector>
 
 #include "collection/root_snapshot.hpp"
 #include "objects/database_set.hpp"
@@ -67,6 +68,10 @@ class marker {
   void mark_object(address at);
   // Where the references of a persistent object lead.
   void mark_targets_of(const database_state& in, address object);
+  // A transaction ends that may have written to this page. What the marker has followed there since the last one ended may have
+  // been in between: it looks again [heap.collection.unchanged].
+  void look_again_at(const database_state& in, address from, address to);
+  void forget_followed();
 
   // Follows the references of so many objects that are marked; a large one counts as several, and may be followed in part only.
   // Returns whether there are more.
@@ -89,11 +94,40 @@ class marker {
       });
   }
 
+  // Whether a reference was met to [begin, end) of a database, where no object is.
+  [[nodiscard]] bool has_met(std::size_t database, address begin, address end) const;
+
   // The granules of a block where objects start that are marked. What was not there when marking began counts as marked.
   [[nodiscard]] start_bits marked_in(const database_state& in, std::uint64_t block) const;
   [[nodiscard]] std::uint64_t marked() const { return marked_; }
 
  private:
+  // The pages on which objects were followed lately.
+  class followed_pages {
+   public:
+    followed_pages(address home, std::uint64_t blocks) : home_(home), bits_(blocks * pages_in_block / 64 + 1) {}
+    void add(address from, address to) {
+      for (std::uint64_t page = (from - home_) / typed_page_size; page <= (to - 1 - home_) / typed_page_size; ++page)
+        if (page / 64 < bits_.size() && !contains_page(page)) {
+          bits_[page / 64] |= std::uint64_t{1} << (page % 64);
+          pages_.push_back(static_cast<std::uint32_t>(page));
+        }
+    }
+    [[nodiscard]] bool contains(address at) const {
+      const std::uint64_t page = (at - home_) / typed_page_size;
+      return page / 64 < bits_.size() && contains_page(page);
+    }
+    void clear() {
+      for (const std::uint32_t page : pages_) bits_[page / 64] = 0;
+      pages_.clear();
+    }
+
+   private:
+    [[nodiscard]] bool contains_page(std::uint64_t page) const { return (bits_[page / 64] >> (page % 64) & 1) != 0; }
+    address home_;
+    std::vector<std::uint64_t> bits_;
+    std::vector<std::uint32_t> pages_;
+  };
   struct marked_database {
     explicit marked_database(const database_state& database, std::uint64_t blocks)
         : of(&database),
@@ -101,9 +135,20 @@ class marker {
           has_transient_references(database.home, blocks),
           ends(database.home, blocks),
           cells(database.home, blocks),
-          revived(database.home, blocks) {}
+          missed_low(database.home, blocks),
+          missed_high(database.home, blocks),
+          revived(database.home, blocks),
+          followed(database.home, blocks) {}
     const database_state* of;
-    granule_bits marks, has_transient_references, ends, cells, revived;  // ends: of mark_end()
+    granule_bits marks, has_transient_references, ends, cells;  // ends: of mark_end()
+    // Where references lead to no object: the first and the other words of granules.
+    granule_bits missed_low, missed_high;
+    granule_bits revived;
+    followed_pages followed;
+    [[nodiscard]] granule_bits& missed_in(address word) { return (word & 8) == 0 ? missed_low : missed_high; }
+    [[nodiscard]] const granule_bits& missed_in(address word) const {
+      return (word & 8) == 0 ? missed_low : missed_high;
+    }
   };
   // npos: none.
   static constexpr std::size_t npos = ~std::size_t{0};

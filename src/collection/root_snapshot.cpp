@@ -4,13 +4,12 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
-#include <cstring>
 #include <utility>
 
 #include <tenure/error.hpp>
 
 #include "collection/handles.hpp"
-#include "objects/references.hpp"
+#include "collection/unlogged_references.hpp"
 #include "os/stopped_threads.hpp"
 #include "os/virtual_memory.hpp"
 
@@ -91,6 +90,7 @@ void root_snapshot::take(program_roots which) {
     const auto* const word = reinterpret_cast<const std::byte*>(&to);
     scan_for_hits({word, word + sizeof to});
   });
+  which_ = which;
   if (which == program_roots::handles) {
     found_->is_complete = true;
     find_objects();
@@ -146,7 +146,7 @@ void root_snapshot::find_objects() noexcept {
   for (scanned_database& d : databases_) {
     resolve_hits(d);
     add_transients(d);
-    if (d.of.types->has_transients()) add_transient_fields(d);
+    add_transient_fields(d);
   }
 }
 
@@ -181,52 +181,28 @@ void root_snapshot::resolve_hits(scanned_database& in) noexcept {
 void root_snapshot::add_transients(const scanned_database& in) noexcept {
   const block_map& map = *in.of.map;
   in.of.birth->for_each_transient_block([&](const transient_block& y) {
-    y.starts.for_each([&](std::uint64_t g) {
+    // Of what a commit has copied, only a pointer that no handle knows may be left.
+    const start_bits objects = which_ == program_roots::handles ? y.not_moved() : y.starts;
+    objects.for_each([&](std::uint64_t g) {
       add_references_of(in.of, map.transient_facts(y, object_of_bit(map.start_of(y.first), y.pages, g)), true);
     });
   });
 }
 
-// What was written to them lies on pages that the process has its own copies of.
 void root_snapshot::add_transient_fields(const scanned_database& in) noexcept {
-  const block_map& map = *in.of.map;
-  const auto* const begin = reinterpret_cast<const std::byte*>(in.home);
-  const bool all = os::for_each_own_page({begin, begin + in.bytes}, [&](os::memory_stretch run) {
-    address last = 0;
-    for (auto page = reinterpret_cast<address>(run.begin); page < reinterpret_cast<address>(run.end);
-         page += typed_page_size)
-      map.for_each_persistent_in(page, page + typed_page_size, [&](address object) {
-        if (std::exchange(last, object) == object) return;
-        add_references_of(in.of, map.facts(object), false);
-      });
-  });
+  const bool all = for_each_with_transient_fields(
+      in.of, in.bytes, [&](const object_facts& object) { add_references_of(in.of, object, false); });
   found_->is_complete = found_->is_complete && all;
 }
 
 void root_snapshot::add_references_of(const database_state& in, const object_facts& object,
                                       bool is_transient) noexcept {
-  const known_type* const type = in.types->find(object.type);
-  if (type == nullptr || type->words == nullptr) return;
-  if (is_transient)
-    for_each_reference(*type, object, [&](const reference_field& r) {
-      if (r.may_be_end)
-        add_possible_reference(object.at, static_cast<address>(r.to));
-      else
-        add_reference(object.at, static_cast<address>(r.to));
-    });
-  if (!type->words->has_transients()) return;
-  const std::uint64_t stride = type->of->size;
-  for (std::uint64_t element = 0; element + stride <= object.size && stride != 0; element += stride)
-    for (const pointer_map::word& w : type->words->words()) {
-      if (w.kind != field_kind::transient) continue;
-      const address end = object.at + element + w.offset + w.length;
-      for (address at = (object.at + element + w.offset + 7) & ~address{7}; at + sizeof(address) <= end;
-           at += sizeof(address)) {
-        address word;
-        std::memcpy(&word, reinterpret_cast<const void*>(at), sizeof word);
-        add_possible_reference(object.at, word);
-      }
-    }
+  for_each_unlogged_reference(in, object, is_transient, [&](address to, bool may_be_end) {
+    if (may_be_end)
+      add_possible_reference(object.at, to);
+    else
+      add_reference(object.at, to);
+  });
 }
 
 const root_snapshot::scanned_database* root_snapshot::database_at(address at) const noexcept {
@@ -235,20 +211,40 @@ const root_snapshot::scanned_database* root_snapshot::database_at(address at) co
   return nullptr;
 }
 
+void root_snapshot::note_hit(const scanned_database& in, address at) noexcept {
+  const std::uint64_t bit = (at - in.home) / sizeof(address);
+  in.hits[bit / 64] |= std::uint64_t{1} << (bit % 64);
+}
+
+bool root_snapshot::has_word_to(std::size_t database, address begin, address end) const {
+  if (database >= databases_.size()) return false;
+  const scanned_database& in = databases_[database];
+  for (std::uint64_t bit = (begin - in.home) / sizeof(address);
+       bit < (std::min(end, in.home + in.bytes) - in.home) / sizeof(address); ++bit)
+    if ((in.hits[bit / 64] >> (bit % 64) & 1) != 0) return true;
+  return false;
+}
+
 void root_snapshot::add_possible_reference(address from, address to) noexcept {
   add_reference(from, to);
-  add_reference(from, to - 1);
+  (void)add_if_there(from, to - 1);
 }
 
 void root_snapshot::add_reference(address from, address to) noexcept {
+  if (add_if_there(from, to)) return;
+  if (const scanned_database* const in = database_at(to)) note_hit(*in, to);
+}
+
+// Returns whether an object is there.
+bool root_snapshot::add_if_there(address from, address to) noexcept {
   const scanned_database* const in = database_at(to);
   const found_object there = in != nullptr ? in->of.map->find(to) : found_object{};
-  if (!there) return;
-  if (found_->references == room_) {
+  if (!there) return false;
+  if (found_->references == room_)
     found_->has_no_room = true;
-    return;
-  }
-  references_[found_->references++] = {granule_at(from), granule_at(there.at)};
+  else
+    references_[found_->references++] = {granule_at(from), granule_at(there.at)};
+  return true;
 }
 
 }  // namespace tenure::heap

@@ -52,6 +52,9 @@ class root_snapshot {
       return true;
     });
   }
+  // Whether a word that may be a pointer leads to [begin, end) of the database: an ambiguous root, or of a transient object or
+  // field if no object is there.
+  [[nodiscard]] bool has_word_to(std::size_t database, address begin, address end) const;
   // In the order of objects.
   [[nodiscard]] std::span<const transient_reference> transient_references() const { return sorted_; }
 
@@ -91,12 +94,15 @@ class root_snapshot {
   void add_references_of(const database_state& in, const object_facts& object, bool is_transient) noexcept;
   void add_possible_reference(address from, address to) noexcept;
   void add_reference(address from, address to) noexcept;
+  [[nodiscard]] bool add_if_there(address from, address to) noexcept;
   [[nodiscard]] const scanned_database* database_at(address at) const noexcept;
+  static void note_hit(const scanned_database& in, address at) noexcept;
 
   std::vector<os::memory_stretch> not_roots_;  // in the order of addresses
   std::deque<scanned_database> databases_;
   os::shared_memory memory_;  // for all of these
   found* found_ = nullptr;
+  program_roots which_ = program_roots::all_memory;
   transient_reference* references_ = nullptr;
   std::uint64_t room_ = 0;  // for references
   std::span<const transient_reference> sorted_;

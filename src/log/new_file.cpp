@@ -14,8 +14,6 @@ namespace tenure::rvm {
 
 namespace {
 
-constexpr std::string_view suffix = ".tenure-new";
-
 error made_elsewhere(const std::string& path) {
   return {errc::in_use, path + ": another process is making this file; wait until it is done"};
 }
@@ -33,10 +31,10 @@ bool may_be_left_over(os::file& file) {
 }  // namespace
 
 new_file::new_file(os::disk& disk, const std::string& path, unsigned permissions)
-    : disk_(disk), path_(disk.behind_links(path)), making_(path_ + std::string(suffix)) {
-  if (path_.ends_with(suffix))
-    throw error(errc::bad_option, path_ + ": names that end in " + std::string(suffix) +
-                                      " are those of files being made; choose another");
+    : disk_(disk), path_(disk.behind_links(path)), making_(name_while_made(path_)) {
+  if (const std::string suffix = name_while_made(""); path_.ends_with(suffix))
+    throw error(errc::bad_option,
+                path_ + ": names that end in " + suffix + " are those of files being made; choose another");
   remove_left_over();
   try {
     file_ = disk_.create(making_, permissions);

@@ -14,6 +14,9 @@
 
 namespace tenure::rvm {
 
+// The name that the file has until then.
+[[nodiscard]] inline std::string name_while_made(const std::string& path) { return path + ".tenure-new"; }
+
 class new_file {
  public:
   // Makes the file and locks it. It replaces a file that a crash has left. Throws errc::in_use while another process

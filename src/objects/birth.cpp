@@ -24,13 +24,15 @@ birth::birth(block_map& map, rvm::region& region, const store_tuning& tune, grow
       tune_(tune),
       worth_filling_(granules_in_block * std::min<std::uint32_t>(tune.refill, 100) / 100),
       grow_(std::move(grow)),
+      free_(map.blocks()),
       unused_from_(map.header().blocks_end),
       scan_end_(unused_from_),
       zero_from_((region.size() + block_size - 1) / block_size) {
   // An object that continues into its last zone has used that zone's bookkeeping, so the rest of the zone has none.
   if (unused_from_ % blocks_in_zone != 0 && map.kind_of_zone(unused_from_ / blocks_in_zone) == zone_kind::continued)
     unused_from_ = (unused_from_ / blocks_in_zone + 1) * blocks_in_zone;
-  if (map.header().trims != 0) spaceless_.add(0, unused_from_);
+  // What was never persistent is not counted as used, but may have been trimmed, too.
+  if (map.header().trims != 0) spaceless_.add(0, std::max(unused_from_, zero_from_));
   // Nor are objects made in the first blocks of a headed zone.
   if (unused_from_ % blocks_in_zone < bookkeeping_blocks)
     unused_from_ = unused_from_ / blocks_in_zone * blocks_in_zone + bookkeeping_blocks;
@@ -162,7 +164,9 @@ address birth::try_allocate_small(area& in, std::uint64_t size, std::uint64_t al
   else
     share(*in.within);
   assert(map_.block_of(at) == in.within->first && map_.block_of(at + size - 1) == in.within->first);
-  in.within->starts.set((at - map_.start_of(in.within->first)) / granule);
+  const std::uint64_t bit = (at - map_.start_of(in.within->first)) / granule;
+  in.within->starts.set(bit);
+  in.within->moved.reset(bit);
   return at;
 }
 
@@ -179,6 +183,7 @@ address birth::allocate_large(const run& in, std::uint64_t size, std::uint64_t a
   else
     share(y);
   y.starts.set(before / granule);
+  y.moved.reset(before / granule);
   const address object = map_.start_of(in.first) + before;
   if (!in.zeroed) std::memset(reinterpret_cast<void*>(object), 0, size);
   return object;
@@ -243,6 +248,7 @@ std::optional<std::uint64_t> birth::take_last(std::set<std::uint64_t>& sparse, b
     sparse.erase(block);
     // The zone may have been emptied since. Then a large object may lie where its bookkeeping was.
     if (!has_blocks(map_.kind_of_zone(block / blocks_in_zone))) continue;
+    if (closed_.contains(block)) continue;
     if (map_.entry(block).kind == kind && map_.find_transient_block(block) == nullptr) return block;
   }
   return std::nullopt;
@@ -256,13 +262,15 @@ bool birth::take_sparse_block(area& in) {
     if (map_.entry(block).used > worth_filling_) continue;
     in.holes.clear();
     address free_from = map_.start_of(block);
-    map_.starts(block).for_each([&](std::uint64_t g) {
+    const address end = map_.start_of(block) + block_size;
+    start_bits taken = held_in(block);
+    for (std::size_t n = 0; n < start_bits::words; ++n) taken.word(n) |= map_.starts(block).word(n);
+    taken.for_each([&](std::uint64_t g) {
       const object_facts object = facts_of_headed(map_.start_of(block) + g * granule);
       if (object.begin >= free_from + tune_.least_hole) in.holes.emplace_back(free_from, object.begin);
-      free_from = object.end;
+      free_from = std::min(object.end, end);  // of what is held, somebody may have written to the header
     });
-    if (const address end = map_.start_of(block) + block_size; end >= free_from + tune_.least_hole)
-      in.holes.emplace_back(free_from, end);
+    if (end >= free_from + tune_.least_hole) in.holes.emplace_back(free_from, end);
     if (in.holes.empty()) continue;
     in.is_zeroed = false;
     in.within = &make_transient_block(block, 1, block_kind::small, memory::reused);
@@ -288,6 +296,7 @@ birth::run birth::take_zones(std::uint64_t blocks) {
   std::uint64_t zone = 0;  // 0: none; the zone of the header is never wholly unused
   free_.find_whole_zone([&](std::uint64_t candidate) {
     std::uint64_t found = 0;
+    if (candidate * blocks_in_zone + bookkeeping_blocks + blocks > map_.blocks()) return false;
     while (found < following && map_.kind_of_zone(candidate + found + 1) == zone_kind::unused &&
            free_.has_whole_zone(candidate + found + 1))
       ++found;
@@ -302,7 +311,7 @@ birth::run birth::take_zones(std::uint64_t blocks) {
 birth::run birth::take_never_used(std::uint64_t least, std::uint64_t most) {
   std::uint64_t first = unused_from_, taken = least;
   if (const std::uint64_t left = blocks_in_zone - first % blocks_in_zone; least <= left) {
-    taken = std::min(most, left);
+    taken = std::max(least, std::min({most, left, map_.blocks() - std::min(first, map_.blocks())}));
   } else if (first % blocks_in_zone > bookkeeping_blocks) {
     // The rest of the zone stays free for other objects. An object that is larger than any zone continues through the
     // following zones.
@@ -310,9 +319,11 @@ birth::run birth::take_never_used(std::uint64_t least, std::uint64_t most) {
   }
   const std::uint64_t end = first + taken;
   if (end > map_.blocks())
-    throw error(errc::out_of_memory, "the database is full: its reservation of " + std::to_string(map_.capacity()) +
-                                         " bytes has no room for " + std::to_string(least * block_size) +
-                                         " more; make a database with a larger reservation");
+    throw error(errc::out_of_memory,
+                "the database is full: its reservation of " + std::to_string(map_.capacity()) +
+                    " bytes has no room for " + std::to_string(least * block_size) +
+                    " more; make a database with a larger reservation" +
+                    (held_.empty() ? "" : "; some of it is in quarantine, until the next collection"));
   if (first != unused_from_) give_back(unused_from_, blocks_in_zone - unused_from_ % blocks_in_zone);
   unused_from_ = end;
   // The next block begins behind the bookkeeping of its zone. If an object continues into a zone, the rest of that zone
@@ -341,10 +352,55 @@ void birth::give_back(std::uint64_t first, std::uint64_t blocks) {
   assert(blocks != 0 && first % blocks_in_zone >= bookkeeping_blocks);
   if (const std::uint64_t zone = first / blocks_in_zone; (end - 1) / blocks_in_zone != zone) {
     for (std::uint64_t z = zone + 1; z * blocks_in_zone < end; ++z)
-      give_back(z * blocks_in_zone + bookkeeping_blocks, blocks_in_zone - bookkeeping_blocks);
+      give_back(z * blocks_in_zone + bookkeeping_blocks, map_.end_of_zone(z) - z * blocks_in_zone - bookkeeping_blocks);
     blocks = (zone + 1) * blocks_in_zone - first;
   }
-  free_.add(first, blocks);
+  if (blocks == 1 && held_.contains(first)) return;
+  for (std::uint64_t b = first; b < first + blocks;) {
+    const std::uint64_t next = held_large_.end_of_run(b, first + blocks);
+    if (!held_large_.contains(b)) free_.add(b, next - b);
+    b = next;
+  }
+}
+
+// The bookkeeping of a zone into which an object continued would lie in the object.
+std::uint64_t birth::end_of_large(std::uint64_t first, std::uint64_t blocks) const {
+  const std::uint64_t end = first + blocks, last = (end - 1) / blocks_in_zone;
+  return last == first / blocks_in_zone ? end : map_.end_of_zone(last);
+}
+
+void birth::hold(std::uint64_t block, std::uint64_t blocks, const start_bits& objects) {
+  if (blocks > 1) held_large_.add(block, end_of_large(block, blocks));
+  start_bits& held = held_[block];
+  for (std::size_t n = 0; n < start_bits::words; ++n) held.word(n) |= objects.word(n);
+}
+
+void birth::release(std::uint64_t block, std::uint64_t blocks, const start_bits& but) {
+  const std::uint64_t end = blocks > 1 ? end_of_large(block, blocks) : block + 1;
+  if (!but.empty()) {
+    held_[block] = but;
+    if (blocks > 1) return;
+  } else {
+    held_.erase(block);
+    if (blocks > 1) held_large_.remove(block, end);
+  }
+  for (std::uint64_t b = block; b < end; ++b) {
+    // Others will offer these, when they come to them. And who was to destroy a large object may have failed.
+    if (b % blocks_in_zone < bookkeeping_blocks || (b >= scan_from_ && b < scan_end_)) continue;
+    if (map_.find_transient_block(b) == nullptr) offer(b);
+  }
+}
+
+bool birth::close(std::uint64_t block) {
+  if (map_.find_transient_block(block) != nullptr) return false;
+  closed_.insert(block);
+  return true;
+}
+
+void birth::reopen(std::uint64_t block) {
+  closed_.erase(block);
+  // It may have become empty: then it was given back.
+  if (map_.find_transient_block(block) == nullptr && map_.holds_persistent(block)) offer(block);
 }
 
 void birth::scan_old_blocks() {
@@ -362,13 +418,14 @@ void birth::scan_old_blocks() {
 void birth::offer(std::uint64_t block) {
   if (block % blocks_in_zone < bookkeeping_blocks) return;  // of a headed zone
   if (!map_.holds_persistent(block)) return give_back(block, 1);
+  if (!has_blocks(map_.kind_of_zone(block / blocks_in_zone))) return;
   const record_view r = map_.record(block);
   if (r.entry.kind == block_kind::small && r.entry.used <= worth_filling_) sparse_.insert(block);
   if (r.entry.kind != block_kind::typed) return;
   for (std::size_t n = 0; n < pages_in_block; ++n) {
-    if (!r.pages[n].is_typed())
-      sparse_typed_.insert(block);
-    else if (is_worth_filling(r, n))
+    if (!r.pages[n].is_typed()) {
+      if (!has_held_in_page(block, n)) sparse_typed_.insert(block);
+    } else if (is_worth_filling(block, r, n))
       class_of(r.pages[n]).sparse_pages.insert(map_.start_of(block) + n * typed_page_size);
   }
 }

@@ -78,6 +78,20 @@ class birth {
   // `is_done`: their space may be gone. It is allocated before they are used again [heap.blocks.space].
   void trimmed(std::span<const free_runs::run> runs, bool is_done);
 
+  // Nothing is made where these objects were, of one block or one large object of some blocks, until release(): they may yet be
+  // used. Called in with_lock().
+  void hold(std::uint64_t block, std::uint64_t blocks, const start_bits& objects);
+  // All but these.
+  void release(std::uint64_t block, std::uint64_t blocks, const start_bits& but);
+  // Nothing is made in this block until reopen(), unless it becomes empty before: its objects are to be moved. Returns false if it
+  // has, or had just now, transient objects. Called in with_lock().
+  [[nodiscard]] bool close(std::uint64_t block);
+  void reopen(std::uint64_t block);
+  [[nodiscard]] start_bits held_in(std::uint64_t block) const {
+    const auto found = held_.find(block);
+    return found != held_.end() ? found->second : start_bits();
+  }
+
   // Notes that the block has objects which the current commit has promoted. Called in with_lock().
   void note_promoted(transient_block& in) {
     if (in.has_promoted) return;
@@ -110,7 +124,7 @@ class birth {
   void note_new(granule_bits* where) { new_ = where; }
   // Takes back transient objects of the block, of which no thread uses any. `kept` says which must stay, while nobody makes
   // any. Returns the number of objects and their bytes.
-  counts discard_garbage(std::uint64_t block, const std::function<start_bits()>& kept);
+  counts discard_garbage(std::uint64_t block, const std::function<start_bits(const transient_block&)>& kept);
   // The first blocks of what has transient objects now.
   [[nodiscard]] std::vector<std::uint64_t> transient_blocks() const;
   // Calls f for all transient objects.
@@ -225,7 +239,11 @@ class birth {
   void leave(cursor& at);
   void restore_cursors();
   void keep_cursors();
-  [[nodiscard]] bool is_worth_filling(const record_view& r, std::size_t page) const;
+  [[nodiscard]] bool is_worth_filling(std::uint64_t block, const record_view& r, std::size_t page) const;
+  [[nodiscard]] bool has_held_in_page(std::uint64_t block, std::size_t page) const {
+    const auto found = held_.find(block);
+    return found != held_.end() && !found->second.empty_in_page(page);
+  }
   void check_classes() const;
   // Take blocks that have no owner. The caller owns them then.
   run take_blocks(std::uint64_t least, std::uint64_t most);
@@ -235,6 +253,7 @@ class birth {
   void open(const run& which);
   void give_back(std::uint64_t first, std::uint64_t blocks);
   void give_back(run& which);
+  [[nodiscard]] std::uint64_t end_of_large(std::uint64_t first, std::uint64_t blocks) const;
   // Scans some more of the blocks that earlier processes have left.
   void scan_old_blocks();
   enum class memory { never_used, reused };
@@ -271,12 +290,15 @@ class birth {
   // [heap.transient.shared].
   std::vector<transient_block*> emptied_, compared_;
   free_runs free_;
-  rvm::interval_set spaceless_;           // blocks whose disk space may be gone
-  rvm::interval_set trimmed_;             // of these, those from which this process has taken it
-  std::set<std::uint64_t> covered_;       // zones into which large objects have continued
-  std::vector<run> in_hand_;              // threads are getting memory for them, without the lock
-  std::set<std::uint64_t> sparse_;        // small blocks that may be worth filling again
-  std::set<std::uint64_t> sparse_typed_;  // typed blocks that may have pages without objects
+  rvm::interval_set spaceless_;                         // blocks whose disk space may be gone
+  rvm::interval_set trimmed_;                           // of these, those from which this process has taken it
+  std::set<std::uint64_t> covered_;                     // zones into which large objects have continued
+  std::unordered_map<std::uint64_t, start_bits> held_;  // by block
+  rvm::interval_set held_large_;                        // blocks of such objects
+  std::unordered_set<std::uint64_t> closed_;            // blocks
+  std::vector<run> in_hand_;                            // threads are getting memory for them, without the lock
+  std::set<std::uint64_t> sparse_;                      // small blocks that may be worth filling again
+  std::set<std::uint64_t> sparse_typed_;                // typed blocks that may have pages without objects
   std::unordered_map<std::uint64_t, std::unique_ptr<object_class>> classes_;  // by type and size
   std::vector<object_class*> last_class_;                                     // of each type
   std::vector<object_class*> used_classes_;                                   // by the open transaction

@@ -34,6 +34,10 @@ std::vector<std::string> birth::find_wrong_owners() const {
   };
   free_.for_each([&](std::uint64_t first, std::uint64_t blocks) {
     take_unused({first, blocks, false}, "the free blocks");
+    if (held_large_.intersects(first, first + blocks))
+      wrong.push_back("blocks from " + std::to_string(first) + " on are free, but held in part");
+    for (std::uint64_t b = first; b < first + blocks; ++b)
+      if (held_.contains(b)) wrong.push_back("block " + std::to_string(b) + " is free, but held in part");
   });
   for (const transient_block* y : all_) take(y->first, y->span, "those with transient objects");
   const auto take_ahead_of = [&](const area& in) {
@@ -50,15 +54,15 @@ std::vector<std::string> birth::find_wrong_owners() const {
       wrong.push_back("block " + std::to_string(all[n].first) + " has two owners: " + all[n - 1].by + " and " +
                       all[n].by);
   auto next = all.begin();
-  for (std::uint64_t b = 0; b < unused_from_;) {
+  for (std::uint64_t b = 0; b < std::min(unused_from_, map_.blocks());) {
     while (next != all.end() && next->end <= b) ++next;
     if (map_.kind_of_zone(b / blocks_in_zone) == zone_kind::continued) {
       b = (b / blocks_in_zone + 1) * blocks_in_zone;
     } else if (next != all.end() && next->first <= b) {
       b = next->end;
     } else {
-      const bool will_be_scanned = b >= scan_from_ && b < scan_end_;
-      if (b % blocks_in_zone >= bookkeeping_blocks && !will_be_scanned && !map_.holds_persistent(b))
+      const bool has_other_use = (b >= scan_from_ && b < scan_end_) || held_.contains(b) || held_large_.contains(b);
+      if (b % blocks_in_zone >= bookkeeping_blocks && !has_other_use && !map_.holds_persistent(b))
         wrong.push_back("block " + std::to_string(b) + " is unused, but not among the free blocks");
       ++b;
     }

@@ -47,23 +47,33 @@ std::vector<std::uint64_t> birth::transient_blocks() const {
   return found;
 }
 
-birth::counts birth::discard_garbage(std::uint64_t block, const std::function<start_bits()>& kept) {
+// Typed pages are counted, not their objects looked at: one at a time, 19 000 objects took a millisecond.
+birth::counts birth::discard_garbage(std::uint64_t block,
+                                     const std::function<start_bits(const transient_block&)>& kept) {
   const std::scoped_lock lock(whole_);
-  counts gone;
-  const transient_block* const y = map_.find_transient_block(block);
-  if (y == nullptr) return gone;
-  const start_bits stay = kept();
-  address_list<address> objects;
-  y->starts.for_each([&](std::uint64_t g) {
-    if (stay.test(g)) return;
-    const address object = object_of_bit(map_.start_of(y->first), y->pages, g);
-    const object_facts facts = map_.transient_facts(*y, object);
-    objects.push_back(object);
-    gone.bytes += facts.end - facts.begin;
-  });
-  for (const address object : objects) forget(object);  // the last one may take the block with it
-  gone.objects = objects.size();
-  return gone;
+  counts all;
+  transient_block* const y = map_.find_transient_block(block);
+  if (y == nullptr) return all;
+  const start_bits stay = kept(*y);
+  start_bits gone;
+  for (std::size_t n = 0; n < start_bits::words; ++n) gone.word(n) = y->starts.word(n) & ~stay.word(n);
+  all.objects = gone.count();
+  if (all.objects == 0) return all;
+  if (y->kind == block_kind::typed)
+    for (std::size_t page = 0; page < pages_in_block; ++page)
+      all.bytes += gone.count_in_page(page) * y->pages[page].stride();
+  else
+    gone.for_each([&](std::uint64_t g) {
+      const object_facts facts = map_.transient_facts(*y, map_.start_of(y->first) + g * granule);
+      all.bytes += facts.end - facts.begin;
+    });
+  for (std::size_t n = 0; n < start_bits::words; ++n) {
+    y->starts.word(n) &= ~gone.word(n);
+    if (y->touched) y->starts_at_begin.word(n) &= ~gone.word(n);  // an abort does not bring the objects back
+  }
+  share(*y);
+  release_if_empty(*y);
+  return all;
 }
 
 }  // namespace tenure::heap

@@ -31,8 +31,8 @@ void block_map::check() const {
 }
 
 bool block_map::is_unused(std::uint64_t zone) const {
-  for (std::uint64_t n = bookkeeping_blocks_of(kind_of_zone(zone)); n < blocks_in_zone; ++n)
-    if (entry(zone * blocks_in_zone + n).kind != block_kind::unused) return false;
+  for (std::uint64_t b = zone * blocks_in_zone + bookkeeping_blocks_of(kind_of_zone(zone)); b < end_of_zone(zone); ++b)
+    if (entry(b).kind != block_kind::unused) return false;
   return true;
 }
 

@@ -8,6 +8,7 @@
 // writes.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
@@ -126,10 +127,11 @@ struct transient_block {
   start_bits starts;           // transient objects
   start_bits starts_at_begin;  // their state when the open transaction made its first object here
   start_bits promoted;         // the objects of `starts` that the current commit has promoted
-  page_words pages;            // of transient and persistent objects
-  page_words pages_at_begin;   // as starts_at_begin
-  std::uint64_t first = 0;     // block number
-  std::uint32_t span = 1;      // blocks
+  start_bits moved;  // of `starts`: a commit has made them once more elsewhere, and nothing leads here [heap.copying]
+  page_words pages;  // of transient and persistent objects
+  page_words pages_at_begin;  // as starts_at_begin
+  std::uint64_t first = 0;    // block number
+  std::uint32_t span = 1;     // blocks
   block_kind kind = block_kind::small;
   std::uint32_t cursors = 0;  // typed: places where the next objects of some type will be made
   bool touched = false;       // by the open transaction
@@ -140,6 +142,12 @@ struct transient_block {
   bool is_reused = false;  // persistent objects may have lain where its objects lie
   // Nothing was made here since a commit, after which all that was made here was persistent.
   bool is_quiet = false;
+
+  [[nodiscard]] start_bits not_moved() const {
+    start_bits left;
+    for (std::size_t n = 0; n < start_bits::words; ++n) left.word(n) = starts.word(n) & ~moved.word(n);
+    return left;
+  }
 };
 
 struct found_object {
@@ -197,6 +205,10 @@ class block_map {
   [[nodiscard]] address home() const { return home_; }
   [[nodiscard]] std::uint64_t capacity() const { return capacity_; }
   [[nodiscard]] std::uint64_t blocks() const { return blocks_; }
+  // The last zone may be shorter than others.
+  [[nodiscard]] std::uint64_t end_of_zone(std::uint64_t zone) const {
+    return std::min((zone + 1) * blocks_in_zone, blocks_);
+  }
   [[nodiscard]] database_header& header() const { return *reinterpret_cast<database_header*>(home_); }
 
   [[nodiscard]] std::uint64_t block_of(address at) const { return (at - home_) / block_size; }
@@ -306,6 +318,11 @@ class block_map {
   // have a byte in [from, to).
   template <class F>
   void for_each_typed_run(std::uint64_t block, address from, address to, F&& f) const;
+
+  // Whether a commit has made the object once more elsewhere [heap.copying]. Of a persistent one: no.
+  [[nodiscard]] bool was_moved(const found_object& found) const {
+    return found.within != nullptr && found.within->moved.test((found.at - start_of(found.within->first)) / granule);
+  }
 
   // Throws if an invariant of the bookkeeping does not hold. Looks at no object. Not during a commit.
   void check() const;

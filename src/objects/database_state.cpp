@@ -35,11 +35,19 @@ std::uint64_t random_home(std::uint64_t reservation) {
   return (first + n % (end - first)) * reservation;
 }
 
-std::uint32_t header_checksum(const database_header& h) {
+}  // namespace
+
+std::uint32_t heap::header_checksum(const database_header& h) {
   return rvm::crc32c({reinterpret_cast<const std::byte*>(&h), offsetof(database_header, checksum)});
 }
 
-}  // namespace
+new_object heap::described_object(std::uint32_t index, const type& of, const pointer_map& words, std::uint64_t bytes) {
+  new_object made{index, bytes, of.alignment};
+  const bool is_array = bytes != of.size;
+  made.may_be_typed = !of.is_conservative && (!is_array || (bytes <= largest_typed_array && of.size % 8 == 0));
+  made.is_pointer_free = !words.has_pointers();
+  return made;
+}
 
 rvm::segment_options database_state::segment_for(const database_set* beside, const std::string& file,
                                                  const database_options& how) {
@@ -137,7 +145,8 @@ void database_state::read() {
                                          std::to_string(database_header::right_version) +
                                          (h.version == 1 ? "; `tenure upgrade` makes a new store of one of version 1"
                                                          : "; open it with a program of the version that wrote it"));
-  if (h.checksum != header_checksum(h)) throw error(errc::damaged, file + ": its header fails its checksum");
+  if (h.checksum != header_checksum(h))
+    throw error(errc::damaged, file + ": its header fails its checksum; restore the store from a backup");
   if (h.incompatible != 0 || (h.read_only_compatible != 0 && !owner.is_read_only()))
     throw error(errc::wrong_version, file + ": uses features that this version does not know");
   if (h.home != home || h.reservation != reservation)
@@ -184,11 +193,8 @@ found_object database_state::find_start(const void* at) const {
 }
 
 address database_state::make(const type& of, std::uint64_t bytes, maker who) {
-  new_object made{types->index_of(of), bytes, of.alignment};
-  const bool is_array = bytes != of.size;
-  made.may_be_typed = !of.is_conservative && (!is_array || (bytes <= largest_typed_array && of.size % 8 == 0));
-  made.is_pointer_free = !types->at(made.type).words->has_pointers();
-  return birth->make(made, who);
+  const known_type& known = types->at(types->index_of(of));
+  return birth->make(described_object(known.index, of, *known.words, bytes), who);
 }
 
 address database_state::make_internal(const type& of, std::uint64_t bytes) {

@@ -24,6 +24,16 @@ namespace tenure {
 
 class database_set;
 
+namespace heap {
+
+// Of the part of the header that is constant.
+[[nodiscard]] std::uint32_t header_checksum(const database_header& h);
+// What births need to know of an object, or an array, of a type.
+[[nodiscard]] new_object described_object(std::uint32_t index, const type& of, const pointer_map& words,
+                                          std::uint64_t bytes);
+
+}  // namespace heap
+
 struct database_state final : rvm::change_filter {
   // How the file of a new database is made: all zeros. The first transaction writes its header. `beside`: the databases that
   // the store has; nullptr: none yet.
@@ -43,7 +53,8 @@ struct database_state final : rvm::change_filter {
   [[nodiscard]] heap::database_header& header() const { return map->header(); }
   // The tables that the header refers to.
   [[nodiscard]] heap::type_table& type_table() const { return *heap::object_at<heap::type_table>(header().types); }
-  [[nodiscard]] heap::root_table& root_table() const { return *heap::object_at<heap::root_table>(header().roots); }
+  // Throws errc::damaged if the header refers to none.
+  [[nodiscard]] heap::root_table& root_table() const;
 
   // The object in which the address lies, or that starts there. Safe while other threads make objects.
   [[nodiscard]] heap::found_object find(const void* at) const;

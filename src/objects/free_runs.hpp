@@ -26,6 +26,9 @@ class free_runs {
     std::uint64_t first = 0, blocks = 0;  // 0 blocks: none
   };
 
+  // Of a database with so many blocks: its last zone may be shorter than others.
+  explicit free_runs(std::uint64_t blocks) : blocks_(blocks) {}
+
   // The blocks belong to one zone. Blocks that are free already are skipped: if one commit removes the last persistent
   // and the last transient objects of a block, the block is given back for both.
   void add(std::uint64_t first, std::uint64_t blocks) {
@@ -92,7 +95,7 @@ class free_runs {
 
   [[nodiscard]] bool has_whole_zone(std::uint64_t zone) const {
     const auto at = by_place_.find(zone * blocks_in_zone + bookkeeping_blocks);
-    return at != by_place_.end() && at->second == blocks_in_zone - bookkeeping_blocks;
+    return at != by_place_.end() && at->first + at->second == std::min((zone + 1) * blocks_in_zone, blocks_);
   }
   void take_zone(std::uint64_t zone) {
     const auto at = by_place_.find(zone * blocks_in_zone + bookkeeping_blocks);
@@ -140,6 +143,7 @@ class free_runs {
     by_place_.erase(at);
   }
 
+  const std::uint64_t blocks_;
   std::map<std::uint64_t, std::uint64_t> by_place_;       // first block, blocks
   std::array<std::set<std::uint64_t>, classes> by_size_;  // first blocks
 };

@@ -13,6 +13,13 @@ namespace tenure {
 
 using namespace heap;
 
+heap::root_table& database_state::root_table() const {
+  if (header().roots == stored_address::none)
+    throw error(errc::damaged,
+                file + ": its header refers to no table of roots; `tenure verify` tells all that is wrong");
+  return *object_at<heap::root_table>(header().roots);
+}
+
 root_entry* database_state::find_root(std::string_view root_name) const { return names->find(root_table(), root_name); }
 
 void database_state::add_root(std::string_view root_name, void* object) {

@@ -29,6 +29,9 @@ constexpr stabilizer::refusal_reason destroyed{
 constexpr stabilizer::refusal_reason nothing{
     "where no object is",
     "if it was destroyed earlier, the pointer should have been set to null then; set it to null now"};
+constexpr stabilizer::refusal_reason moved{
+    "where an object was before an earlier commit copied it",
+    "read the pointer anew in each transaction, or keep a tenure::handle to the object"};
 
 }  // namespace
 
@@ -105,7 +108,7 @@ void stabilizer::follow_new(database_state& from, address to, if_nothing behind)
   database_state* const in = from.map->contains(to) ? &from : store_.at(reinterpret_cast<const void*>(to));
   if (in == nullptr || !in->map->may_have_transients(in->map->block_of(to))) return;
   const found_object found = in->map->find(to);
-  if (found && !found.is_persistent) promote(*in, *found.within, found.at, behind);
+  if (found && !found.is_persistent && !in->map->was_moved(found)) promote(*in, *found.within, found.at, behind);
 }
 
 void stabilizer::trace_object(database_state& in, const known_type& type, address object, std::uint64_t size,
@@ -132,6 +135,10 @@ void stabilizer::follow(database_state& from, const reference& r, if_nothing how
     refuse(r, found ? destroyed : nothing);
   }
   if (found.is_persistent) return;
+  if (in->map->was_moved(found)) {  // what stale bytes lead to is nothing
+    if (how == if_nothing::ignore) return;
+    refuse(r, moved);
+  }
   promote(*in, *found.within, found.at, behind);
 }
 
@@ -228,33 +235,20 @@ void stabilizer::describe(database_state& in, known_type& what) {
   made->alignment = t.alignment;
   made->fingerprint = t.fingerprint;
   made->version = t.version;
-  made->flags =
-      (t.is_conservative ? stored_type_conservative : 0) | (t.tolerates_stale ? stored_type_tolerates_stale : 0);
+  made->flags = flags_of(t);
   made->first_slot = what.first_slot;
   made->slots = what.slots;
   made->field_count = t.fields.size();
   if (!t.fields.empty()) made->fields = in.make_array<stored_field>(t.fields.size());
   for (std::size_t n = 0; n < t.fields.size(); ++n) {
     const type_field& f = t.fields[n];
-    stored_field& s = made->fields[n];
+    const bool is_nested = f.kind == field_kind::nested && f.of;
+    stored_field& s = made->fields[n] = stored_form_of(f, is_nested ? in.types->index_of(f.of()) : 0);
     s.name = in.make_text(f.name);
     s.type_name = in.make_text(f.type_name);
-    s.offset = f.offset;
-    s.size = f.size;
-    s.count = f.count;
-    s.subobject = f.subobject;
-    s.kind = static_cast<std::uint8_t>(f.kind);
-    s.scalar = static_cast<std::uint8_t>(f.scalar);
-    if (f.only_if) {
-      s.guard_offset = f.only_if->offset;
-      s.guard_width = f.only_if->width;
-      s.guard_value = f.only_if->value;
-    }
-    if (f.kind == field_kind::nested && f.of) {
-      s.of = in.types->index_of(f.of());
-      known_type& nested = *in.types->find(s.of);
-      if (nested.stored == nullptr) describe(in, nested);
-    }
+    if (!is_nested) continue;
+    known_type& nested = *in.types->find(s.of);
+    if (nested.stored == nullptr) describe(in, nested);
   }
   type_table& table = in.type_table();
   if (what.index >= table.capacity) {
@@ -416,7 +410,8 @@ void stabilizer::free_destroyed(database_state& in) {
     }
     for (std::uint64_t b = zone_end; b < object_end; b += blocks_in_zone) {
       write(in.map->kind_of_zone(b / blocks_in_zone)) = zone_kind::unused;
-      for (std::uint64_t n = bookkeeping_blocks; n < blocks_in_zone; ++n) freed.push_back(b + n);
+      for (std::uint64_t n = b + bookkeeping_blocks; n < in.map->end_of_zone(b / blocks_in_zone); ++n)
+        freed.push_back(n);
     }
   }
   // Large objects can continue over unused zones. Headed zones stay: their first blocks may have had objects, and would

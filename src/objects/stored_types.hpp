@@ -42,6 +42,27 @@ struct stored_type {
 };
 constexpr std::uint32_t stored_type_conservative = 1, stored_type_tolerates_stale = 2;
 
+[[nodiscard]] inline std::uint32_t flags_of(const type& t) {
+  return (t.is_conservative ? stored_type_conservative : 0) | (t.tolerates_stale ? stored_type_tolerates_stale : 0);
+}
+// Without its texts. `of`: the number of its type, if it is nested.
+[[nodiscard]] inline stored_field stored_form_of(const type_field& f, std::uint32_t of) {
+  stored_field s{};
+  s.offset = f.offset;
+  s.size = f.size;
+  s.count = f.count;
+  s.of = of;
+  s.subobject = f.subobject;
+  s.kind = static_cast<std::uint8_t>(f.kind);
+  s.scalar = static_cast<std::uint8_t>(f.scalar);
+  if (f.only_if) {
+    s.guard_offset = f.only_if->offset;
+    s.guard_width = f.only_if->width;
+    s.guard_value = f.only_if->value;
+  }
+  return s;
+}
+
 struct type_table {
   stored_type** types;  // by index; the first is null
   std::uint64_t count, capacity;

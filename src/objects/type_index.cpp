@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <tenure/error.hpp>
+#include <tenure/evolve.hpp>
 #include <tenure/registry.hpp>
 
 #include "log/invariant.hpp"
@@ -26,18 +27,18 @@ std::uint32_t slots_of(const type& program) {
   return has ? static_cast<std::uint32_t>(program.operations->vtables().size()) : 0;
 }
 
-cell_kind cell_kind_of(const type& of) {
-  return of.name == "tenure::detail::weak_cell"            ? cell_kind::weak
-         : of.name == "tenure::detail::finalization_entry" ? cell_kind::finalization
-                                                           : cell_kind::none;
-}
-
 std::size_t table_length() {
   const std::size_t page = os::page_size();
   return ((std::size_t{1} << 20) * sizeof(known_type*) + page - 1) / page * page;
 }
 
 }  // namespace
+
+cell_kind cell_kind_of(const type& of) {
+  return of.name == "tenure::detail::weak_cell"            ? cell_kind::weak
+         : of.name == "tenure::detail::finalization_entry" ? cell_kind::finalization
+                                                           : cell_kind::none;
+}
 
 type_index::type_index(std::string database, std::byte* slots)
     : database_(std::move(database)),
@@ -135,6 +136,13 @@ void type_index::compare_registered() {
   for (const type* const program : registered_types()) {
     const guard lock(mutex_);
     if (by_name_.contains(program->name)) (void)index_of(lock, *program);
+    if (program->operations == nullptr || program->operations->changes == nullptr) continue;
+    for (const std::string& old : program->operations->changes().old_names)
+      if (by_name_.contains(old))
+        throw error(errc::schema_mismatch, "the database " + database_ + " has objects of " + old + ", as " +
+                                               program->name +
+                                               " was named before; nothing was changed; open it with "
+                                               "store_options::evolve, which converts them");
   }
 }
 
@@ -198,7 +206,7 @@ void type_index::bind(const guard&, known_type& known, const type& program) {
     std::string text = "the database " + database_ + " has objects of " + program.name +
                        " with another layout than this program's; nothing was changed:";
     for (const std::string& line : types::differences(*known.of, program)) text += "\n  " + line;
-    throw error(errc::schema_mismatch, text);
+    throw error(errc::schema_mismatch, text + "\nstore_options::evolve converts them (tenure/evolve.hpp)");
   }
   if (known.slots != slots_of(program))
     throw error(errc::damaged, "the database " + database_ + " is damaged: its type " + program.name + " has " +

@@ -26,6 +26,8 @@ namespace tenure::heap {
 // What its objects refer to without keeping it (weak_cells.hpp).
 enum class cell_kind : std::uint8_t { none, weak, finalization };
 
+[[nodiscard]] cell_kind cell_kind_of(const type& of);
+
 struct known_type {
   std::uint32_t index = 0;
   const type* of = nullptr;     // the program's type, or the one that was read from the store

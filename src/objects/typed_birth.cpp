@@ -76,6 +76,7 @@ address birth::take_slot(const object_class& of, cursor& at, bool inside) {
   assert(y.kind == block_kind::typed && y.pages[bit * granule / typed_page_size] == of.word);
   assert(!y.starts.test(bit));  // [heap.object.once]
   y.starts.set(bit);
+  y.moved.reset(bit);
   return object;
 }
 
@@ -84,9 +85,10 @@ void birth::skip_taken(const object_class& of, cursor& at) const {
   const std::uint64_t stride = of.word.stride();
   const transient_block& y = *at.within;
   const start_bits& stored = map_.starts(y.first);
+  const auto held = held_.find(y.first);
   for (; has_room(at, stride); at.next += stride) {
     const std::uint64_t bit = (at.next - map_.start_of(y.first)) / granule;
-    if (!y.starts.test(bit) && !stored.test(bit)) return;
+    if (!y.starts.test(bit) && !stored.test(bit) && (held == held_.end() || !held->second.test(bit))) return;
   }
 }
 
@@ -95,8 +97,11 @@ bool birth::next_page(area& in, object_class& of, cursor& at, bool inside) {
   return (inside && take_sparse_page(of)) || take_page(in, of, at, inside);
 }
 
-bool birth::is_worth_filling(const record_view& r, std::size_t page) const {
-  const std::uint64_t slots = r.pages[page].slots(), taken = r.starts.count_in_page(page);
+bool birth::is_worth_filling(std::uint64_t block, const record_view& r, std::size_t page) const {
+  const auto held = held_.find(block);
+  const std::uint64_t slots = r.pages[page].slots(),
+                      taken =
+                          r.starts.count_in_page(page) + (held != held_.end() ? held->second.count_in_page(page) : 0);
   return r.pages[page].is_sound() && taken < slots && taken * 100 <= slots * tune_.refill;
 }
 
@@ -107,9 +112,9 @@ bool birth::take_sparse_page(object_class& of) {
     of.sparse_pages.erase(page);
     const std::uint64_t block = map_.block_of(page);
     const std::size_t n = (page - map_.start_of(block)) / typed_page_size;
-    if (map_.kind_of_zone(block / blocks_in_zone) != zone_kind::ordinary) continue;
+    if (map_.kind_of_zone(block / blocks_in_zone) != zone_kind::ordinary || closed_.contains(block)) continue;
     const record_view r = map_.record(block);
-    if (r.entry.kind != block_kind::typed || r.pages[n] != of.word || !is_worth_filling(r, n)) continue;
+    if (r.entry.kind != block_kind::typed || r.pages[n] != of.word || !is_worth_filling(block, r, n)) continue;
     transient_block* y = map_.find_transient_block(block);
     if (y == nullptr) {
       y = &make_transient_block(block, 1, block_kind::typed, memory::reused);
@@ -136,7 +141,7 @@ bool birth::take_page(area& in, object_class& of, cursor& at, bool inside) {
     while (in.typed != nullptr && in.next_page < pages_in_block) {
       const std::size_t n = in.next_page++;
       transient_block& y = *in.typed;
-      if (y.pages[n].is_typed()) continue;
+      if (y.pages[n].is_typed() || has_held_in_page(y.first, n)) continue;
       if (inside)
         touch(y);
       else

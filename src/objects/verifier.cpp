@@ -12,6 +12,7 @@
 #include "objects/database_set.hpp"
 #include "objects/object_text.hpp"
 #include "objects/object_walk.hpp"
+#include "objects/unreadable_pages.hpp"
 #include "objects/weak_cells.hpp"
 #include "os/system_error.hpp"
 #include "segments/format.hpp"
@@ -62,7 +63,9 @@ class verifier {
   }
 
   void check_checksums(database_state& d) {
-    for (const std::uint64_t offset : store_.memory().verify_segment(d.file)) {
+    const std::vector<std::uint64_t> damaged = store_.memory().verify_segment(d.file);
+    if (store_.is_read_only()) replace_unreadable(d, damaged);
+    for (const std::uint64_t offset : damaged) {
       std::string text = d.file + ": the page at offset " + std::to_string(offset) + " is damaged";
       const address page = d.home + offset;
       const std::uint64_t block = offset / block_size;

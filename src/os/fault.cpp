@@ -86,7 +86,7 @@ bool look_up(std::uintptr_t address, known_range& out) {
   return inherited != nullptr && look_up(*inherited, address, generation, out);
 }
 
-// The trap of the range that this process has registered at the address, or nullptr.
+// The trap that this process has registered at the address, or nullptr.
 write_trap* find_trap(std::uintptr_t address) {
   const std::uint32_t generation = fork_generation();
   const std::size_t used = slots_used.load(std::memory_order_acquire);
@@ -97,7 +97,7 @@ write_trap* find_trap(std::uintptr_t address) {
         each.generation.load(std::memory_order_acquire) != generation)
       continue;
     write_trap* const trap = each.trap.load(std::memory_order_acquire);
-    if (each.version.load(std::memory_order_relaxed) == version) return trap;
+    if (trap != nullptr && each.version.load(std::memory_order_relaxed) == version) return trap;
   }
   return nullptr;
 }
@@ -277,8 +277,11 @@ bool was_write([[maybe_unused]] const void* context) {
 // Returns whether the program may go on.
 bool let_trap_resolve(const siginfo_t& info, const void* context, bool& stray) {
   write_trap* const trap = find_trap(reinterpret_cast<std::uintptr_t>(info.si_addr));
-  if (trap == nullptr || !was_write(context)) return false;
-  const auto answer = trap->on_write(static_cast<std::byte*>(info.si_addr));
+  if (trap == nullptr) return false;
+  auto* const at = static_cast<std::byte*>(info.si_addr);
+  if (trap->on_access(at, was_write(context))) return true;
+  if (!was_write(context)) return false;
+  const auto answer = trap->on_write(at);
   stray = answer == write_trap::answer::stray;
   return answer == write_trap::answer::resume;
 }

@@ -7,7 +7,7 @@
 // Two faults end the process with a message that names the file and the offset: a media error (SIGBUS) in a registered
 // range, and any access from the child of a fork, where the range is not mapped. Then the earlier handler or the
 // default action runs. A write to a page of the range that is not writable calls the range's write_trap, if it has one.
-// The write_trap may make the page writable and have the write repeated.
+// The write_trap may make the page writable and have the write repeated. Of ranges at one place, one has a trap.
 #pragma once
 
 #include <cstddef>
@@ -21,10 +21,13 @@ namespace tenure::os {
 class write_trap {
  public:
   enum class answer {
-    resume,  // the page is writable now: repeat the write
-    stray,   // nobody may write there: end the process with a message that has the place and the stack
+    resume,   // the page is writable now: repeat the write
+    stray,    // nobody may write there: end the process with a message that has the place and the stack
+    refused,  // the mapping is for reading: the same, with a message that says so
   };
   virtual answer on_write(std::byte* at) noexcept = 0;
+  // Called first, for accesses of every kind that the page's protection refused. Whether to repeat it.
+  virtual bool on_access(std::byte* /*at*/, bool /*is_write*/) noexcept { return false; }
 
  protected:
   ~write_trap() = default;

@@ -119,6 +119,7 @@ std::vector<open_transaction> memory::open_transactions(const region* in) const 
 void memory::check() const { require(state_).check(); }
 
 statistics memory::stats() const { return require(state_).stats(); }
+std::uint64_t memory::stray_writes() const { return require(state_).stray_writes(); }
 log_totals memory::totals() const { return require(state_).totals(); }
 const recovery_report& memory::recovery() const { return require(state_).report(); }
 const std::string& memory::log_path() const { return require(state_).of().path(); }

@@ -73,6 +73,7 @@ class memory_state final : public truncation_host {
 
   // statistics.cpp
   [[nodiscard]] statistics stats() const;
+  [[nodiscard]] std::uint64_t stray_writes() const { return count_.tracking.stray_writes.get(); }
   [[nodiscard]] log_totals totals() const;
 
   // truncation_host

@@ -570,17 +570,33 @@ std::vector<std::uint64_t> segment::verify(const progress_callback& progress) {
   for (std::uint64_t at = 0, read_now; at < length; at += read_now) {
     if (progress) progress({"verifying", at, length});
     // The pages whose checksums are in one block.
-    const auto [block, index] = layout_.checksum_of(at / redo_page);
-    const std::vector<std::uint32_t> expected = read_checksum_block(block);
+    const auto place = layout_.checksum_of(at / redo_page);
+    const std::size_t index = place.index;
+    const std::vector<std::uint32_t> expected = read_checksum_block(place.block);
     const std::uint64_t in_block = (checksums_per_block - index) * redo_page;
     read_now = layout_.find(at, std::min<std::uint64_t>({data.size(), in_block, length - at})).length;
     const auto part = os::bytes(data).first(static_cast<std::size_t>(read_now));
-    read(at, part);
-    for (std::size_t page = 0; page * redo_page < part.size(); ++page) {
-      const std::uint32_t stored = expected[index + page];
-      if (stored_checksum(part.subspan(page * redo_page, redo_page)) != stored &&
-          (checksums_repaired_ || stored == damaged_page_mark || !is_bulk_unlogged(at / redo_page + page)))
-        bad.push_back(at + page * redo_page);
+    const auto look_at = [&](std::size_t first, os::bytes pages) {
+      read(at + first * redo_page, pages);
+      for (std::size_t page = first; (page - first) * redo_page < pages.size(); ++page) {
+        const std::uint32_t stored = expected[index + page];
+        if (stored_checksum(pages.subspan((page - first) * redo_page, redo_page)) != stored &&
+            (checksums_repaired_ || stored == damaged_page_mark || !is_bulk_unlogged(at / redo_page + page)))
+          bad.push_back(at + page * redo_page);
+      }
+    };
+    const std::size_t before = bad.size();
+    try {
+      look_at(0, part);
+    } catch (const error& e) {
+      if (e.code() != std::errc::io_error) throw;
+      bad.resize(before);  // one by one, to find those that cannot be read
+      for (std::size_t page = 0; page * redo_page < part.size(); ++page) try {
+          look_at(page, part.subspan(page * redo_page, redo_page));
+        } catch (const error& failed) {
+          if (failed.code() != std::errc::io_error) throw;
+          bad.push_back(at + page * redo_page);
+        }
     }
   }
   return bad;

@@ -9,6 +9,8 @@
 #include <mutex>
 #include <thread>
 
+#include <tenure/error.hpp>
+
 namespace tenure::heap {
 
 class access_lock {
@@ -48,6 +50,22 @@ class access_lock {
   bool preferred_waits_ = false;
   std::size_t readers_ = 0, waiting_readers_ = 0, waiting_writers_ = 0;
   std::size_t admitted_ = 0;  // number of waiting readers that go before the next writer
+};
+
+// Of a collection: no transaction is open.
+class exclusive_access {
+ public:
+  explicit exclusive_access(access_lock& of) : of_(of) {
+    if (of_.is_writer())
+      throw error(errc::bad_transaction, "a callback of a collection has left a transaction open: end it there");
+    of_.lock_exclusive();
+  }
+  ~exclusive_access() { of_.unlock_exclusive(); }
+  exclusive_access(const exclusive_access&) = delete;
+  exclusive_access& operator=(const exclusive_access&) = delete;
+
+ private:
+  access_lock& of_;
 };
 
 }  // namespace tenure::heap

@@ -15,6 +15,7 @@
 
 #include "objects/object_text.hpp"
 #include "os/system_error.hpp"
+#include "rewrite/conversion_memory.hpp"
 #include "store/store_state.hpp"
 
 namespace tenure::detail {
@@ -104,6 +105,7 @@ void deallocate_own(void* array) noexcept {
 }  // namespace
 
 void* allocate(const type& of, std::size_t count, const void* near) {
+  if (conversion_memory* const converting = conversion_memory::of_this_thread()) return converting->allocate(of, count);
   store_state* store = store_at(near);
   database_state* in = nullptr;
   if (store != nullptr)
@@ -121,6 +123,7 @@ void* allocate(const type& of, std::size_t count, const void* near) {
 }
 
 void deallocate(void* array) noexcept {
+  if (conversion_memory::of_this_thread() != nullptr) return;  // old, or its memory ends with the conversion
   if (store_state* const store = store_at(array); store != nullptr)
     retire_object(*store, array);
   else

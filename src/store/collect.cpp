@@ -10,6 +10,7 @@
 #include <tenure/error.hpp>
 
 #include "collection/marker.hpp"
+#include "store/dropped_objects.hpp"
 #include "store/store_state.hpp"
 #include "store/sweep.hpp"
 #include "store/weak_collection.hpp"
@@ -45,12 +46,17 @@ class closed_collection {
     marks_.mark_named_roots();
     while (marks_.follow(often)) show("marking", marks_.marked());
     weak_collection weak(of_, marks_, [this](const void* object) { return is_marked(object); });
-    if (!how_.dry_run) weak.run([] {});
+    if (how_.dry_run)
+      weak.foresee([] {});
+    else
+      weak.run([] {});
     address_list<address> garbage;
     for (const auto& d : *of_.databases)
       for (std::uint64_t block = 0; block < d->header().blocks_end; ++block, garbage.clear())
         sweep_.look_at(*d, block, garbage);
-    if (!how_.dry_run)
+    if (how_.dry_run)
+      find_dropped();
+    else
       for (const auto& d : *of_.databases) destroy_garbage_of(*d);
     sweep_.finish_report();
     sweep_.report().weak_cleared = weak.cleared();
@@ -67,6 +73,21 @@ class closed_collection {
   }
   void show(const char* phase, std::uint64_t objects) const {
     if (how_.on_progress) how_.on_progress({phase, objects, objects_});
+  }
+
+  void find_dropped() {
+    dropped_objects dropped(*of_.databases);
+    const auto look_at_garbage = [&](auto&& what) {
+      address_list<address> garbage;
+      for (const auto& d : *of_.databases)
+        for (std::uint64_t block = 0; block < d->header().blocks_end; ++block, garbage.clear()) {
+          sweep_.find_garbage(*d, block, garbage);
+          what(*d, garbage);
+        }
+    };
+    look_at_garbage([&](const database_state& in, const auto& garbage) { dropped.note_references(in, garbage); });
+    look_at_garbage([&](const database_state& in, const auto& garbage) { dropped.count(in, garbage); });
+    dropped.finish(sweep_.report());
   }
 
   // Whole blocks at a time, until there are enough objects for a transaction.

@@ -13,6 +13,8 @@
 #include "os/cleared_memory.hpp"
 #include "os/process.hpp"
 #include "os/unsynchronized_reads.hpp"
+#include "store/dropped_objects.hpp"
+#include "store/evacuator.hpp"
 #include "store/store_state.hpp"
 #include "store/sweep.hpp"
 #include "store/weak_collection.hpp"
@@ -33,22 +35,6 @@ void tell(const callback<void(const What&)>& whom, const What& what) noexcept {
   } catch (...) {  // of the program
   }
 }
-
-// No transaction is open.
-class exclusive_access {
- public:
-  explicit exclusive_access(access_lock& of) : of_(of) {
-    if (of_.is_writer())
-      throw error(errc::bad_transaction, "a callback of a collection has left a transaction open: end it there");
-    of_.lock_exclusive();
-  }
-  ~exclusive_access() { of_.unlock_exclusive(); }
-  exclusive_access(const exclusive_access&) = delete;
-  exclusive_access& operator=(const exclusive_access&) = delete;
-
- private:
-  access_lock& of_;
-};
 
 }  // namespace
 
@@ -81,7 +67,7 @@ struct collector::cycle {
 
 // --- The thread -------------------------------------------------------------------------------------------------------
 
-collector::collector(store_state& of) : of_(of), due_at_(of.how.collection.after_bytes) {}
+collector::collector(store_state& of) : of_(of), quarantined_(of.databases), due_at_(of.how.collection.after_bytes) {}
 
 void collector::start_thread() {
   if (thread_.joinable()) return;
@@ -97,6 +83,7 @@ void collector::require_other_thread(const char* what) const {
 
 collect_report collector::collect(const collection_options& how) {
   if (how.objects_at_once == 0) throw error(errc::bad_option, "objects_at_once is 0: at least 1 is needed");
+  evacuator::require_right(how.evacuation);
   require_other_thread("collect the store");
   request mine{how};
   std::unique_lock lock(mutex_);
@@ -168,16 +155,23 @@ void collector::run() {
     os::clear_unused_stack();  // of what the last cycle has left
     try {
       require_going_on();
-      const std::uint64_t made_before = made_.exchange(0);
+      const bool is_dry = asked != nullptr && asked->how.dry_run;
+      const std::uint64_t made_before = is_dry ? made_.load() : made_.exchange(0);
       done = run_cycle(asked != nullptr ? asked->how
-                                        : collection_options{.roots = automatic.roots, .trim = automatic.trim});
+                                        : collection_options{.roots = automatic.roots,
+                                                             .quarantine = automatic.quarantine,
+                                                             .trim = automatic.trim,
+                                                             .evacuation = automatic.evacuation});
       wasted_ = made_before == 0 ? 0 : std::min<std::uint64_t>(1000, 1000 * done->garbage_bytes / made_before);
-      due_at_ = std::max(automatic.after_bytes, done->kept_bytes / 100 * automatic.after_percent);
+      if (!is_dry) due_at_ = std::max(automatic.after_bytes, done->kept_bytes / 100 * automatic.after_percent);
+      if (!is_dry) count(*done);
       if (automatic.enabled) tell(automatic.on_collected, *done);
     } catch (const error& e) {
+      if (e.code() != errc::closed) count_put_off();
       failed = e.code() == errc::closed ? std::make_exception_ptr(is_being_closed()) : std::current_exception();
       if (asked == nullptr && e.code() != errc::closed) tell(automatic.on_put_off, e);
     } catch (...) {
+      count_put_off();
       failed = std::current_exception();
     }
     lock.lock();
@@ -193,6 +187,21 @@ void collector::run() {
   }
 }
 
+void collector::count(const collect_report& done) {
+  const std::scoped_lock lock(of_.statistics_mutex);
+  store_statistics& c = of_.counts;
+  ++c.collections;
+  c.collected_objects += done.garbage + done.transient_garbage;
+  c.collected_bytes += done.garbage_bytes + done.transient_garbage_bytes;
+  c.used_after_collection += done.used_after_collection;
+  c.longest_stop = std::max(c.longest_stop, done.stopped_seconds);
+}
+
+void collector::count_put_off() {
+  const std::scoped_lock lock(of_.statistics_mutex);
+  ++of_.counts.collections_put_off;
+}
+
 void collector::require_going_on() const {
   if (stopping_) throw is_being_closed();
   of_.require_writable();
@@ -202,12 +211,19 @@ void collector::require_going_on() const {
 
 collect_report collector::run_cycle(const collection_options& how) {
   const std::scoped_lock alone(cycles_);
+  struct reporting {
+    quarantined_objects& of;
+    bool is_done = false;
+    ~reporting() { of.end_cycle(is_done); }
+  } report{quarantined_};
   cycle now;
   try {
     begin_cycle(now, how.roots);
     mark(now, how);
-    if (!how.dry_run) clear_weak_references(now, how);
+    if (!how.dry_run) confirm_quarantine(now);
+    clear_weak_references(now, how);
     sweep_all(now, how);
+    if (how.evacuation.enabled && !how.dry_run) evacuate(now, how);
   } catch (...) {
     end_cycle(now);
     throw;
@@ -223,6 +239,7 @@ collect_report collector::run_cycle(const collection_options& how) {
   now.report.was_copied = about.was_copied;
   now.report.stopped_seconds = static_cast<double>(about.stopped_ns) * 1e-9;
   now.report.seconds = seconds_since(now.began);
+  report.is_done = true;
   return std::move(now.report);
 }
 
@@ -298,71 +315,163 @@ void collector::mark(cycle& in, const collection_options& how) {
 void collector::end_cycle(cycle& in) noexcept {
   {
     const gate_lock gate(gate_);
-    is_collecting_ = false;
     marker_ = nullptr;
     decided_ = nullptr;
   }
   for (database_state* const d : in.databases) d->birth->with_lock([&] { d->birth->note_new(nullptr); });
+  is_collecting_ = false;  // commits may collect young objects from now on
+}
+
+// Whoever has a pointer there has hidden it when the objects were taken. It may as well be a word that is no pointer.
+void collector::confirm_quarantine(cycle& in) {
+  quarantined_.confirm(
+      [&](const database_state& d, address begin, address end) {
+        const auto n = static_cast<std::size_t>(std::ranges::find(in.databases, &d) - in.databases.begin());
+        return in.roots->has_word_to(n, begin, end) || in.marks->has_met(n, begin, end);
+      },
+      in.report);
 }
 
 void collector::clear_weak_references(cycle& in, const collection_options& how) {
   weak_collection clearing(of_, *in.marks, [&](const void* object) { return in.keeps(object); });
-  clearing.run([&] {
+  const auto between = [&] {
     if (how.on_progress) how.on_progress({"clearing", clearing.cleared(), 0});
     while (at_gate_ != 0) std::this_thread::yield();
     require_going_on();
-  });
+  };
+  if (how.dry_run)
+    clearing.foresee(between);
+  else
+    clearing.run(between);
   in.report.weak_cleared = clearing.cleared();
   in.report.finalization_messages = clearing.messages();
 }
 
 void collector::sweep_all(cycle& in, const collection_options& how) {
   sweep sweeping(of_, [&](const database_state& d, std::uint64_t block) { return in.kept_in(d, block); });
+  sweeping.quarantine_in(quarantined_, how.quarantine);
+  std::optional<dropped_objects> dropped;
+  if (how.dry_run) dropped.emplace(*of_.databases);
   ticket last;
   // Fewer at a time if a transaction takes longer than other threads should wait.
   std::uint64_t at_once = std::min<std::uint64_t>(how.objects_at_once, 512);
   // These first: a word of unknown layout may make one persistent, by chance, that refers to what is gone.
-  if (!how.dry_run) sweep_transients(in);
+  if (!how.dry_run) sweep_transients(in, how);
   address_list<address> gone;
   const auto destroy = [&](database_state& d) {
     if (gone.empty() || how.dry_run) return gone.clear();
     last = sweeping.destroy(d, gone);
     gone.clear();
-    const double seconds = sweeping.last_transaction();
-    if (seconds > 1e-3)
+    // Where transactions of the program take long, a quarter of that is no long wait: with a millisecond at a time, the sweep fell
+    // behind a program with transactions of 16 ms, which made more garbage than was destroyed.
+    const double seconds = sweeping.last_transaction(), enough = std::max(1e-3, sweeping.last_wait() / 4);
+    if (seconds > enough)
       at_once = std::max<std::uint64_t>(at_once / 2, 1);
-    else if (seconds < 3e-4)
+    else if (seconds < enough / 3)
       at_once = std::min(at_once * 2, how.objects_at_once);
   };
+  const auto end_of_blocks = [this](const database_state& d) {
+    const gate_lock gate(gate_);
+    return d.header().blocks_end;
+  };
   for (database_state* const d : in.databases) {
-    const std::uint64_t end = d->header().blocks_end;
+    const std::uint64_t end = end_of_blocks(*d);
     for (std::uint64_t block = 0; block < end; ++block) {
       if (how.on_progress && block % 1024 == 0) how.on_progress({"sweeping", block, end});
       {
+        // An abort puts pages back without the gate, headers of other objects with them, which stay what they are.
+        [[maybe_unused]] const os::unsynchronized_reads racing;
         const gate_lock gate(gate_);
         sweeping.look_at(*d, block, gone);
+        if (dropped) dropped->note_references(*d, gone);
       }
-      if (gone.size() >= at_once) destroy(*d);
+      if (gone.size() >= at_once || how.dry_run) destroy(*d);
       while (at_gate_ != 0) std::this_thread::yield();
       require_going_on();
     }
     destroy(*d);
   }
   of_.memory->wait(last);
+  if (dropped) {
+    for (const database_state* const d : in.databases)
+      for (std::uint64_t block = 0, end = end_of_blocks(*d); block < end; ++block, gone.clear()) {
+        [[maybe_unused]] const os::unsynchronized_reads racing;
+        const gate_lock gate(gate_);
+        sweeping.find_garbage(*d, block, gone);
+        dropped->count(*d, gone);
+      }
+    dropped->finish(in.report);
+  }
   sweeping.finish_report();
-  collect_report& report = sweeping.report();
-  report.weak_cleared = in.report.weak_cleared;
-  report.finalization_messages = in.report.finalization_messages;
-  report.transient_garbage = in.report.transient_garbage;
-  report.transient_garbage_bytes = in.report.transient_garbage_bytes;
-  in.report = std::move(report);
+  collect_report& found = sweeping.report();
+  in.report.kept = found.kept;
+  in.report.kept_bytes = found.kept_bytes;
+  in.report.garbage = found.garbage;
+  in.report.garbage_bytes = found.garbage_bytes;
+  in.report.types = std::move(found.types);
+  in.report.kept_types = std::move(found.kept_types);
+  in.report.transactions = found.transactions;
+  in.report.longest_transaction = found.longest_transaction;
 }
 
-void collector::sweep_transients(cycle& in) {
+void collector::evacuate(cycle& in, const collection_options& how) {
+  evacuator moving(of_, how, quarantined_);
+  for (int n = 0; n < 2;
+       ++n) {  // blocks whose transient objects are gone have none from then on [heap.transient.shared]
+    of_.begin();
+    of_.abort();
+  }
+  {
+    const gate_lock gate(gate_);
+    decided_ = nullptr;
+    is_broken_ = false;
+    moving.choose();
+    evacuating_ = &moving;
+  }
+  struct ending {
+    collector& of;
+    ~ending() {
+      const gate_lock gate(of.gate_);
+      of.evacuating_ = nullptr;
+    }
+  } end{*this};
+  const std::uint64_t blocks = moving.blocks();
+  if (blocks == 0) return;
+  const auto between = [&](const char* phase, std::uint64_t done) {
+    if (how.on_progress) how.on_progress({phase, done, blocks});
+    while (at_gate_ != 0) std::this_thread::yield();
+    require_going_on();
+  };
+  const std::uint64_t looked_at_once =
+      256 * std::max<std::uint64_t>(of_.how.tune.marked_at_once, 1);  // bytes: some 5 us
+  for (bool more = true; more;) {
+    between("looking", 0);
+    [[maybe_unused]] const os::unsynchronized_reads racing;
+    const gate_lock gate(gate_);
+    more = moving.look_at_some(looked_at_once);
+  }
+  const auto is_broken = [this] {
+    const gate_lock gate(gate_);
+    return is_broken_;
+  };
+  do {
+    between("moving", moving.moved_from());
+    if (!moving.move_some(is_broken, in.report)) return;
+    const gate_lock gate(gate_);
+    moving.leave_moved(in.report);
+  } while (true);
+}
+
+void collector::sweep_transients(cycle& in, const collection_options& how) {
   for (database_state* const d : in.databases)
     for (const std::uint64_t block : d->birth->transient_blocks()) {
       require_going_on();
-      const birth::counts gone = d->birth->discard_garbage(block, [&] { return in.kept_in(*d, block); });
+      const birth::counts gone = d->birth->discard_garbage(block, [&](const transient_block& y) {
+        // Another object may lie there by now that is larger, and begins before: it is new.
+        const start_bits kept = in.kept_in(*d, y.first);
+        if (how.quarantine != quarantine::none) quarantined_.hold_transient(*d, y, kept);
+        return kept;
+      });
       in.report.transient_garbage += gone.objects;
       in.report.transient_garbage_bytes += gone.bytes;
     }
@@ -392,6 +501,11 @@ void* collector::keep(void* object) {
   return decided_ == nullptr || decided_->keeps(object) ? object : nullptr;
 }
 
+bool collector::is_taking(const void* object) {
+  const gate_lock gate = pass_gate();
+  return gate && decided_ != nullptr && !decided_->keeps(object);
+}
+
 // A reference may depend on bytes beside it, and the changed bytes may be a part of it. So whole elements are looked at, as
 // they were [heap.reference.guards].
 void collector::note_overwritten(const rvm::transaction& tx, std::span<const rvm::memory_range> changes) {
@@ -418,24 +532,34 @@ void collector::note_overwritten(const rvm::transaction& tx, std::span<const rvm
   }
   for (const auto& d : *of_.databases)
     for (const address object : d->destroyed) marker_->mark_targets_of(*d, object);
+  tx.for_each_written_page([this](const rvm::memory_range& page) {
+    const database_state* const in = of_.databases->at(page.address);
+    const auto from = reinterpret_cast<address>(page.address);
+    if (in != nullptr && from >= in->home + zone_kinds_at) marker_->look_again_at(*in, from, from + page.length);
+  });
+  marker_->forget_followed();
 }
 
-std::uint64_t collector::stray_writes() const { return of_.memory->stats().tracking.stray_writes; }
+void collector::note_written(const rvm::transaction& tx, std::span<const rvm::memory_range> changes) {
+  if (evacuating_ != nullptr) evacuating_->note_commit(tx, changes);
+}
 
 collector::stray_write_watch::stray_write_watch(collector& of)
-    : of_(of), is_needed_(of.is_collecting_), before_(is_needed_ ? of.stray_writes() : 0) {}
+    : of_(of), is_needed_(of.is_collecting_), before_(is_needed_ ? of.of_.memory->stray_writes() : 0) {}
 
 collector::stray_write_watch::~stray_write_watch() {
-  if (!is_needed_ || of_.stray_writes() == before_) return;
+  if (!is_needed_ || of_.of_.memory->stray_writes() == before_) return;
   const gate_lock gate(of_.gate_);
   of_.is_broken_ = true;
 }
 
 void collector::note_abort(rvm::transaction& tx) noexcept {
   const gate_lock gate = pass_gate();
-  if (!gate || marker_ == nullptr) return;
+  if (!gate || (marker_ == nullptr && evacuating_ == nullptr)) return;
   try {
-    note_overwritten(tx, tx.collect_changes());
+    const std::span<const rvm::memory_range> changes = tx.collect_changes();
+    note_overwritten(tx, changes);
+    if (evacuating_ != nullptr) evacuating_->note_abort(tx, changes);
     tx.discard_changes();
   } catch (...) {
     tx.discard_changes();

@@ -5,7 +5,9 @@
 //      From now on commits say which references they take away, and new objects count as marked.
 //   2. The committed objects to which the roots lead are marked, some at a time, beside transactions: a commit waits for the end
 //      of a slice [heap.collection.slices].
-//   3. What is not marked was garbage at the beginning, so it is garbage still. It is swept (sweep.hpp).
+//   3. What is not marked was garbage at the beginning, so it is garbage still. It is swept (sweep.hpp), and nothing is made there
+//      until the next cycle has found that nothing leads there (quarantined_objects.hpp).
+//   4. If it is asked for, objects leave mostly empty blocks (evacuator.hpp).
 //
 // The order of locks: the access lock; the gate; the lock of births.
 #pragma once
@@ -27,9 +29,11 @@
 #include "collection/marker.hpp"
 #include "collection/root_snapshot.hpp"
 #include "objects/granule_bits.hpp"
+#include "store/quarantined_objects.hpp"
 
 namespace tenure {
 
+class evacuator;
 struct store_state;
 
 class collector {
@@ -45,6 +49,7 @@ class collector {
   void made(std::uint64_t bytes) noexcept;
   // Of objects of so many bytes, as the last cycle lets one expect. Any thread.
   [[nodiscard]] std::uint64_t estimate_garbage(std::uint64_t bytes) const noexcept;
+  [[nodiscard]] const quarantined_objects& in_quarantine() const { return quarantined_; }
   // Throws errc::bad_transaction in a callback of a collection.
   void require_other_thread(const char* what) const;
   // No cycle goes on while somebody has it: whoever adds a database.
@@ -58,9 +63,13 @@ class collector {
   // A weak reference leads to this object, and somebody may keep it from now on. Returns it; nullptr if it is garbage that the
   // cycle is about to take [heap.weak.lock]. Whoever reads or writes.
   [[nodiscard]] void* keep(void* object);
-  // With the gate: what the transaction has changed, destroyed, or is about to put back.
+  // The cycle takes this persistent object, or has taken it. The writer, before it has the gate.
+  [[nodiscard]] bool is_taking(const void* object);
+  // With the gate: what the transaction has changed or destroyed.
   void note_overwritten(const rvm::transaction& tx, std::span<const rvm::memory_range> changes);
-  // The same, of a transaction that is about to abort.
+  // With the gate: the same changes, when they and new objects are about to be committed.
+  void note_written(const rvm::transaction& tx, std::span<const rvm::memory_range> changes);
+  // What is about to be put back.
   void note_abort(rvm::transaction& tx) noexcept;
   // Around the beginning of a transaction, which takes stray writes back: nobody says what the marker has seen instead.
   class stray_write_watch {
@@ -90,13 +99,16 @@ class collector {
   collect_report run_cycle(const collection_options& how);
   void begin_cycle(cycle& in, program_roots which);
   void mark(cycle& in, const collection_options& how);
+  void confirm_quarantine(cycle& in);
   void end_cycle(cycle& in) noexcept;
   void clear_weak_references(cycle& in, const collection_options& how);
   void sweep_all(cycle& in, const collection_options& how);
-  void sweep_transients(cycle& in);
+  void evacuate(cycle& in, const collection_options& how);
+  void sweep_transients(cycle& in, const collection_options& how);
   void require_going_on() const;
+  void count(const collect_report& done);
+  void count_put_off();
   [[nodiscard]] error is_being_closed() const;
-  [[nodiscard]] std::uint64_t stray_writes() const;
 
   store_state& of_;
 
@@ -109,12 +121,14 @@ class collector {
   std::atomic<std::thread::id> runs_in_{};
 
   std::mutex cycles_;  // before the access lock
+  quarantined_objects quarantined_;
   std::mutex gate_;
   std::atomic<std::uint32_t> at_gate_{0};  // writers that wait there
   std::atomic<bool> is_collecting_{false};
-  heap::marker* marker_ = nullptr;  // while it marks; with the gate
-  const cycle* decided_ = nullptr;  // from then on, if it destroys what is not marked; with the gate
-  bool is_broken_ = false;          // something that a commit would have said is not known; with the gate
+  heap::marker* marker_ = nullptr;   // while it marks; with the gate
+  const cycle* decided_ = nullptr;   // from then on, if it destroys what is not marked; with the gate
+  evacuator* evacuating_ = nullptr;  // with the gate
+  bool is_broken_ = false;           // something that a commit would have said is not known; with the gate
 
   std::atomic<std::uint64_t> made_{0};    // bytes that have become persistent since the last cycle began
   std::atomic<std::uint64_t> wasted_{0};  // how many of 1000 of them were garbage when it looked

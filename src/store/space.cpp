@@ -42,6 +42,8 @@ space_report store::space() const {
   all.types = std::move(report.kept_types);
   const std::uint64_t taken = all.object_bytes + all.bookkeeping_bytes;
   all.free_bytes = used_bytes > taken ? used_bytes - taken : 0;
+  all.quarantined = s.collection.in_quarantine().objects();
+  all.quarantined_bytes = s.collection.in_quarantine().bytes();
   all.garbage_estimate = s.collection.estimate_garbage(all.object_bytes);
   return all;
 }

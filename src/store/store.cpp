@@ -15,7 +15,9 @@
 #include "os/file.hpp"
 #include "os/process.hpp"
 #include "os/system_error.hpp"
+#include "rewrite/switched_files.hpp"
 #include "segments/segment.hpp"
+#include "store/evacuator.hpp"
 #include "store/store_state.hpp"
 
 namespace tenure {
@@ -61,14 +63,33 @@ void remove_unfinished(os::disk& disk, const std::string& log, const std::string
 
 }  // namespace
 
-store_state::store_state(const std::string& in, const store_options& options)
+store_state::store_state(const std::string& in, const store_options& options, type_check check)
     : directory(os::absolute_path(in)),
       how(options),
       read_only(options.mode == rvm::open_mode::read_only),
+      check_types(check),
       fork_generation(os::fork_generation()),
       collection(*this) {
+  evacuator::require_right(how.collection.evacuation);
+  if (how.collection.young_bytes != 0 && how.collection.roots != program_roots::handles)
+    throw error(errc::bad_option,
+                directory +
+                    ": collection.young_bytes needs collection.roots = program_roots::handles: commits do "
+                    "not stop the program's threads to look for pointers");
+  if (how.stabilize == stabilization::copying && how.collection.roots != program_roots::handles)
+    throw error(errc::bad_option,
+                directory +
+                    ": stabilization::copying needs collection.roots = program_roots::handles: commits "
+                    "do not stop the program's threads to look for pointers");
+  if (!how.record_accesses.empty() && !read_only)
+    throw error(errc::bad_option,
+                directory + ": record_accesses is for stores that are opened with open_mode::read_only");
   os::disk& disk = disk_of(how);
   const std::string log = directory + "/log", main = file_of("main");
+  if (read_only)
+    rewriting::require_settled(disk, {log, main});
+  else
+    rewriting::settle(disk, {log, main});
   const bool has_main = disk.exists(main), exists = disk.exists(log);  // in this order: see remove_unfinished
   rvm::require_not_unfinished(disk, log);
   const bool unfinished = !exists && has_main && is_unfinished(disk, log, main);
@@ -92,6 +113,7 @@ store_state::store_state(const std::string& in, const store_options& options)
   how.memory.first_member = nullptr;
   databases.emplace(*this, *memory, directory, how);
   open_databases();
+  if (!how.record_accesses.empty()) recording.emplace(*databases);
 }
 
 // Whether anything was ever in the log. Then the first transaction, which makes the default database, is complete.
@@ -112,6 +134,7 @@ void store_state::abandon() noexcept {
   transaction_ended(*this);
   store_closed(*this);
   tx = {};
+  recording.reset();
   databases->clear();
   memory.reset();
   closed = true;
@@ -160,7 +183,8 @@ void store_state::open_databases() {
     if (read_only) throw was_never_used();
     create_database("main", how.create);
   }
-  for (const auto& d : *databases) d->types->compare_registered();
+  if (check_types == type_check::registered)
+    for (const auto& d : *databases) d->types->compare_registered();
 }
 
 error store_state::is_missing(const std::string& file) const {
@@ -282,10 +306,12 @@ void store_state::close() {
   // Also where that fails: the memory is closed then, and its regions are gone.
   const auto let_go = [&]() noexcept {
     closed = true;
+    recording.reset();
     store_closed(*this);
     databases->clear();
   };
   try {
+    if (recording) recording->write(disk_of(how), how.record_accesses);
     if (!read_only)
       for (const auto& d : *databases) d->region.set_change_filter(nullptr);
     memory->close();
@@ -296,7 +322,23 @@ void store_state::close() {
   let_go();
 }
 
-store::store(const std::string& directory, const store_options& how) : state_(new store_state(directory, how)) {
+namespace {
+
+store_state* opened(const std::string& directory, const store_options& how) {
+  if (how.evolve == schema_change::refuse || how.mode == rvm::open_mode::read_only)
+    return new store_state(directory, how);
+  try {
+    return new store_state(directory, how);
+  } catch (const error& e) {
+    if (e.code() != errc::schema_mismatch) throw;
+  }
+  convert_store(directory, how);
+  return new store_state(directory, how);
+}
+
+}  // namespace
+
+store::store(const std::string& directory, const store_options& how) : state_(opened(directory, how)) {
   store_opened(*state_);
 }
 
@@ -451,7 +493,7 @@ store_statistics store::stats() const {
 void require_outside(const std::string& store, const std::string& directory) {
   const std::string in = os::path_behind_links(store), to = os::path_behind_links(directory);
   if (to == in || to.starts_with(in + "/"))
-    throw error(errc::bad_option, to + ": is in the directory of the store; make the backup somewhere else");
+    throw error(errc::bad_option, to + ": is in the directory of the store; choose a place outside of it");
 }
 
 rvm::backup_report store::backup(const std::string& to, const rvm::backup_options& how) {

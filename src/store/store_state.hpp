@@ -18,14 +18,19 @@
 #include "objects/database_set.hpp"
 #include "objects/hidden_fields.hpp"
 #include "store/access_lock.hpp"
+#include "store/access_recording.hpp"
 #include "store/collector.hpp"
 #include "store/open_stores.hpp"
+#include "store/pinned_types.hpp"
 #include "store/weak_references.hpp"
 
 namespace tenure {
 
+// Whether the program's types are compared with those of a store that is opened.
+enum class type_check { registered, none };
+
 struct store_state final : rvm::participant {
-  store_state(const std::string& directory, const store_options& how);
+  store_state(const std::string& directory, const store_options& how, type_check check = type_check::registered);
   ~store_state() override;
 
   void require_usable() const;
@@ -60,6 +65,9 @@ struct store_state final : rvm::participant {
   // Forgets what belongs to the transaction that has just ended.
   void ended() noexcept;
 
+  // At the end of a commit: transient objects to which nothing leads go, if enough were made since the last time.
+  void collect_young() noexcept;
+
   // As store::trim().
   std::uint64_t trim(const rvm::progress_callback& on_progress);
 
@@ -92,9 +100,11 @@ struct store_state final : rvm::participant {
   const std::string directory;
   store_options how;
   bool read_only = false, closed = false;
+  const type_check check_types;
   std::uint32_t fork_generation;
   std::unique_ptr<rvm::memory> memory;
   std::optional<database_set> databases;
+  std::optional<access_recording> recording;
   mutable heap::access_lock access;
   collector collection;
 
@@ -104,12 +114,18 @@ struct store_state final : rvm::participant {
   std::string label;
   std::uint32_t depth = 0;  // of nested begin
   bool doomed = false;
+  bool stays_in_place = false;  // what the open transaction has made; with stabilization::copying
   heap::hidden_fields hidden;
   weak_references weak{*this};
+  pinning_types pinning;                 // for copying
+  std::uint64_t made_at_last_young = 0;  // bytes
 
   mutable std::mutex statistics_mutex;
   store_statistics counts;
 };
+
+// Converts a closed store to the program's types (evolve.hpp). Throws as compact(); errc::schema_mismatch if it cannot.
+void convert_store(const std::string& directory, const store_options& how);
 
 // Refuses a directory for a backup that is the store's own, or in it.
 void require_outside(const std::string& store, const std::string& directory);

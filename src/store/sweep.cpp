@@ -103,10 +103,12 @@ ticket sweep::destroy(database_state& in, std::span<const address> gone) {
   ticket done;
   while (!gone.empty()) {
     const std::size_t some = std::min<std::size_t>(gone.size(), at_once_);
+    const auto asked = std::chrono::steady_clock::now();
     of_.begin();
     const auto began = std::chrono::steady_clock::now();
     try {
       done = destroy_at_once(in, gone.first(some));
+      last_wait_ = std::chrono::duration<double>(began - asked).count();
       last_transaction_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
       report_.longest_transaction = std::max(report_.longest_transaction, last_transaction_);
       gone = gone.subspan(some);
@@ -123,6 +125,7 @@ ticket sweep::destroy(database_state& in, std::span<const address> gone) {
 }
 
 ticket sweep::destroy_at_once(database_state& in, std::span<const address> gone) {
+  if (quarantined_ != nullptr) quarantined_->hold(in, gone, quarantine_);
   in.destroyed.insert(gone.begin(), gone.end());
   of_.weak.expect_none_destroyed();
   of_.label = "collect";

@@ -14,6 +14,7 @@
 #include <tenure/store/collection.hpp>
 
 #include "objects/address_lists.hpp"
+#include "store/quarantined_objects.hpp"
 #include "store/store_state.hpp"
 
 namespace tenure {
@@ -26,6 +27,12 @@ class sweep {
 
   sweep(store_state& of, kept_objects kept) : of_(of), kept_(std::move(kept)) {}
 
+  // What is destroyed goes there.
+  void quarantine_in(quarantined_objects& where, quarantine how) {
+    quarantined_ = &where;
+    quarantine_ = how;
+  }
+
   // Counts the block's objects, and adds those that are garbage to `garbage`. Throws errc::damaged if what the block has in use
   // is not what it says: it is counted down by what is destroyed there, and if it is wrong, the block seems to be empty when it is
   // not, and what is left in it is lost. Called while nobody commits.
@@ -37,6 +44,8 @@ class sweep {
 
   // How many seconds the last transaction of destroy() took, from its begin.
   [[nodiscard]] double last_transaction() const { return last_transaction_; }
+  // And how many it had waited before, for those of others.
+  [[nodiscard]] double last_wait() const { return last_wait_; }
   // What was looked at and destroyed so far.
   [[nodiscard]] collect_report& report() { return report_; }
   // The types of the garbage are listed now.
@@ -54,9 +63,11 @@ class sweep {
 
   store_state& of_;
   const kept_objects kept_;
+  quarantined_objects* quarantined_ = nullptr;
+  quarantine quarantine_ = quarantine::none;
   collect_report report_;
   counts_by_type garbage_types_, kept_types_;
-  double last_transaction_ = 0;
+  double last_transaction_ = 0, last_wait_ = 0;
   std::size_t at_once_ = ~std::size_t{0};
 };
 

@@ -3,6 +3,8 @@
 
 #include <tenure/barriers.hpp>
 
+#include "os/unsynchronized_reads.hpp"
+
 namespace tenure {
 
 using namespace heap;
@@ -19,19 +21,24 @@ constexpr std::uint64_t followed_at_once = 64;
 }  // namespace
 
 template <class F>
+void weak_collection::for_each_cell_in(std::span<const address> some, F&& f) const {
+  for (const address granule_of : some)
+    for (const address at : {granule_of, granule_of + 8}) {
+      const auto* const object = reinterpret_cast<const void*>(at);
+      const database_state& in = *of_.databases->at(object);
+      // It may have ended meanwhile.
+      if (const found_cell cell = found_cell_of(in, in.find_start(object)); cell && cell.is_persistent) f(cell);
+    }
+}
+
+template <class F>
 void weak_collection::in_transactions(const granules& of, const std::function<void()>& between, F&& f) {
   for (std::size_t done = 0; done < of.size();) {
     between();
     const auto some = std::span(of).subspan(done).first(std::min(cells_at_once, of.size() - done));
     of_.begin();
     try {
-      for (const address granule_of : some)
-        for (const address at : {granule_of, granule_of + 8}) {
-          const auto* const object = reinterpret_cast<const void*>(at);
-          const database_state& in = *of_.databases->at(object);
-          // It may have ended meanwhile.
-          if (const found_cell cell = found_cell_of(in, in.find_start(object)); cell && cell.is_persistent) f(cell);
-        }
+      for_each_cell_in(some, f);
       (void)of_.commit();
     } catch (...) {
       if (of_.is_writer()) of_.abort();
@@ -55,6 +62,26 @@ void weak_collection::run(const std::function<void()>& between) {
   in_transactions(watched_, between, [this](const found_cell& cell) { post(cell); });
 }
 
+void weak_collection::foresee(const std::function<void()>& between) {
+  for (std::uint64_t marked = ~std::uint64_t{0}; marks_.marked() != marked;) {
+    marked = marks_.marked();
+    granules all;
+    marks_.for_each_cell([&](address granule_of) { all.push_back(granule_of); });
+    garbage_.clear();
+    for (std::size_t done = 0; done < all.size(); done += cells_at_once) {
+      between();
+      const exclusive_access nobody_else(of_.access);
+      for_each_cell_in(std::span(all).subspan(done).first(std::min(cells_at_once, all.size() - done)),
+                       [this](const found_cell& cell) {
+                         const void* const object = cell.target();
+                         if (cell.kind == cell_kind::finalization && object != nullptr && !is_kept_(object))
+                           garbage_.push_back(reinterpret_cast<address>(object));
+                       });
+    }
+    keep_garbage(between);
+  }
+}
+
 void weak_collection::clear_transient() {
   if (!of_.weak.has_made_any()) return;
   of_.begin();
@@ -73,6 +100,7 @@ void weak_collection::keep_garbage(const std::function<void()>& between) {
   }
   for (bool more = true; more;) {
     between();
+    [[maybe_unused]] const os::unsynchronized_reads racing;
     const collector::gate_lock gate = of_.collection.pass_gate();
     more = marks_.follow(followed_at_once);
   }

@@ -25,6 +25,8 @@ class weak_collection {
 
   // In transactions of bounded size. `between` is called before each, and may throw. Marks what becomes a message.
   void run(const std::function<void()>& between);
+  // Of a dry run: marks what would become a message, with all that it refers to, and changes nothing.
+  void foresee(const std::function<void()>& between);
   // The objects whose weak references were cleared.
   [[nodiscard]] std::uint64_t cleared() const { return cleared_; }
   [[nodiscard]] std::uint64_t messages() const { return messages_; }
@@ -34,6 +36,8 @@ class weak_collection {
   // Calls f(cell) for the cells that start in these granules.
   template <class F>
   void in_transactions(const granules& of, const std::function<void()>& between, F&& f);
+  template <class F>
+  void for_each_cell_in(std::span<const heap::address> some, F&& f) const;
   void clear(const heap::found_cell& cell);
   void clear_transient();
   void keep_garbage(const std::function<void()>& between);

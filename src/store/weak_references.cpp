@@ -73,6 +73,14 @@ void weak_references::note_made(address target, const void* cell) {
   has_cells_ = has_made_any_ = true;
 }
 
+void weak_references::forget_made(const found_cell& cell) {
+  const found_object object = find(cell.target()).object;
+  if (!index_ || !object) return;
+  const auto [first, last] = index_->equal_range(~object.at);
+  const auto known = std::find_if(first, last, [&](const auto& each) { return each.second == hide(cell.cell); });
+  if (known != last) index_->erase(known);
+}
+
 weak_cell* weak_references::cell_of(void* target) {
   const located found = require_target(target);
   const auto [first, last] = index().equal_range(~found.object.at);
@@ -121,8 +129,32 @@ void weak_references::clear(database_state& in, const found_cell& cell) {
   if (!cell.is_persistent) cleared_.push_back({hide(cell.cell), cell.cell->hidden});
   change(*cell.cell).hidden = 0;
   if (cell.kind != cell_kind::finalization || !cell.is_persistent) return;
-  cell.entry().of->unlink(cell.entry());
+  finalization_entry& entry = cell.entry();
+  // If the queue is garbage, what is beside the entry may be gone already, and the next to go is the entry itself. So it only
+  // becomes one that leads nowhere.
+  if (of_.collection.is_taking(&entry) || !is_in_its_list(entry)) {
+    change(entry) = {};
+    return;
+  }
+  entry.of->unlink(entry);
   in.destroyed.insert(reinterpret_cast<address>(cell.cell));
+}
+
+// [heap.weak.garbage-queue]: a collection may have ended in the midst of the queue, in an earlier process, too.
+bool weak_references::is_in_its_list(const finalization_entry& entry) const {
+  const auto is_entry = [&](const finalization_entry* at) {
+    return at != nullptr && cell_at(hide(at)).kind == cell_kind::finalization && at->of == entry.of;
+  };
+  const auto* const list = reinterpret_cast<const std::byte*>(entry.of);
+  const found_object first = find(list).object, last = find(list + sizeof(finalization_list) - 1).object;
+  if (list == nullptr || !first || !last || first.at != last.at) return false;
+  const bool is_message = entry.object != nullptr;
+  const auto [begin, end] = entry.of->ends_of_list(is_message);
+  if (entry.before != nullptr ? !is_entry(entry.before) || entry.before->next != &entry : begin != &entry) return false;
+  if (entry.next != nullptr ? !is_entry(entry.next) || entry.next->before != &entry : is_message && end != &entry)
+    return false;
+  // The queue counts messages.
+  return !is_message || (is_entry(begin) && begin->before == nullptr && is_entry(end) && end->next == nullptr);
 }
 
 void weak_references::clear_cells_of(const database_state& of, address object) {
@@ -205,6 +237,18 @@ void weak_references::forget_transient(const predicate& is_kept) {
   std::erase_if(transient_, [&](std::uint64_t each) {
     const found_cell cell = cell_at(each);
     return !cell || cell.is_persistent || !is_kept(cell.cell);
+  });
+}
+
+// What is known of persistent cells is still true, and finding them all anew would take the longer the more there are.
+void weak_references::take_young(const predicate& is_kept) {
+  std::erase_if(transient_, [&](std::uint64_t each) {
+    const found_cell cell = cell_at(each);
+    if (!cell || cell.is_persistent) return true;
+    const bool stays = is_kept(cell.cell), leads_on = stays && is_kept(cell.target());
+    if (!leads_on) forget_made(cell);
+    if (stays && !leads_on) cell.cell->hidden = 0;
+    return !stays;
   });
 }
 

@@ -49,6 +49,8 @@ class weak_references {
   void expect_none_destroyed() { expects_none_ = true; }
   void ended() noexcept { expects_none_ = false; }
 
+  // Whether any may lead to the object that starts there.
+  [[nodiscard]] bool leads_to(heap::address object) { return has_cells() && index().contains(~object); }
   // Whether an object of the open store is there, or a part of one, that the open transaction has not destroyed.
   [[nodiscard]] bool is_there(const void* object) const { return static_cast<bool>(find(object).object); }
 
@@ -57,6 +59,8 @@ class weak_references {
   std::uint64_t clear_transient(const predicate& is_kept);
   // Forgets the cells that it does not keep.
   void forget_transient(const predicate& is_kept);
+  // The same of a collection of transient objects alone: clears, and forgets.
+  void take_young(const predicate& is_kept);
   // Whether this process has made any. Any thread.
   [[nodiscard]] bool has_made_any() const { return has_made_any_; }
 
@@ -75,6 +79,8 @@ class weak_references {
   cells_by_target& index();
   [[nodiscard]] bool has_cells();
   void note_made(heap::address target, const void* cell);
+  void forget_made(const heap::found_cell& cell);
+  [[nodiscard]] bool is_in_its_list(const detail::finalization_entry& entry) const;
   void clear_cells_of(const database_state& in, heap::address object);
   void clear(database_state& in, const heap::found_cell& cell);
   [[nodiscard]] heap::found_cell cell_at(std::uint64_t hidden) const;

@@ -7,10 +7,12 @@
 //   4. recoverable memory captures the values; the access lock is released; the log is waited for.
 #include <cassert>
 #include <cstring>
+#include <optional>
 
 #include <tenure/error.hpp>
 
 #include "objects/stabilizer.hpp"
+#include "store/copying_stabilizer.hpp"
 #include "store/store_state.hpp"
 
 namespace tenure {
@@ -60,22 +62,31 @@ ticket store_state::finish(access_after then) {
     throw error(errc::doomed,
                 directory + ": an inner transaction was aborted, so this one cannot commit; abort it too");
   stabilizer work(*databases, tx, hidden);
+  std::optional<copying_stabilizer> copying;
   ticket done;
   collector::gate_lock gate;
   try {
     weak.clear_destroyed();
-    const std::span<const rvm::memory_range> changes = tx.collect_changes();
+    std::span<const rvm::memory_range> changes = tx.collect_changes();
+    if (how.stabilize == stabilization::copying && !stays_in_place && copying.emplace(*this).find(tx)) {
+      tx.discard_changes();
+      copying->copy();
+      changes = tx.collect_changes();
+    }
     gate = collection.pass_gate();
     if (gate) collection.note_overwritten(tx, changes);
     work.trace(changes);
+    if (copying) copying->traced();
     weak.clear_left_behind(work.cells());
     work.write();
+    if (gate) collection.note_written(tx, changes);
     if (!label.empty()) tx.label(label);
     done = tx.commit(rvm::commit_mode::no_flush);
   } catch (...) {
     hidden.put_back();
     tx.discard_changes();
     work.undo();
+    if (copying) copying->failed();
     weak.commit_failed();
     throw;
   }
@@ -84,10 +95,13 @@ ticket store_state::finish(access_after then) {
     work.committed(counts);
     ++counts.commits;
   }
+  if (copying) copying->committed();
   weak.committed(work.cells());
   if (gate) gate.unlock();
   collection.made(work.bytes());
   ended();
+  // Who goes on may yet use what it has made.
+  if (then == access_after::released) collect_young();
   check_in_debug_builds();
   if (then == access_after::released) {
     transaction_ended(*this);
@@ -129,7 +143,7 @@ void store_state::check_in_debug_builds() const {
 
 void store_state::ended() noexcept {
   label.clear();
-  doomed = false;
+  doomed = stays_in_place = false;
   depth = 0;
   weak.ended();
   for (const auto& d : *databases) {

@@ -80,6 +80,7 @@ void add_known_field(std::vector<type_field>& to, std::string_view name, std::ui
   f.offset = offset;
   f.size = facts.size;
   f.count = facts.count;
+  f.row = facts.row;
   f.of = facts.of;
   if (facts.element != nullptr) f.type_name = readable_name(*facts.element);
   if (only_if != nullptr) f.only_if = *only_if;
@@ -139,6 +140,7 @@ const type& make_description(described_type& of) {
     facts.describe(*t);
   }
   complete(*t, facts.must_be_covered);
+  if (facts.add_allocated != nullptr) facts.add_allocated(t->allocates);
   // If several threads come at once, the first one wins. There is no lock, because constructors of the program's
   // classes have run.
   const type* none = nullptr;

@@ -17,10 +17,20 @@ bool is_general(std::string_view pointee) {
          pointee.starts_with("char");
 }
 
+// Of "tenure::slots<part>", which arrays of standard containers have: "part".
+std::string_view without_slots(std::string_view name) {
+  constexpr std::string_view slots = "tenure::slots<";
+  if (name.starts_with(slots) && name.ends_with('>')) {
+    name.remove_prefix(slots.size());
+    name.remove_suffix(1);
+  }
+  return name;
+}
+
 bool contains(const type& in, std::uint64_t offset, std::string_view pointee) {
   if (in.is_conservative || in.size == 0) return true;
   offset %= in.size;
-  if (offset == 0 && in.name == pointee) return true;
+  if (offset == 0 && without_slots(in.name) == pointee) return true;
   return std::ranges::any_of(in.fields, [&](const type_field& f) {
     if (offset < f.offset || offset - f.offset >= f.size) return false;
     const std::uint64_t rest = (offset - f.offset) % (f.size / f.count);

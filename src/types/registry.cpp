@@ -40,9 +40,11 @@ std::vector<const type*> registered_types() {
     if (found.insert(&t).second) types.push_back(&t);
   };
   for (const type& (*make)() : made_by) add(make());
-  for (std::size_t n = 0; n < types.size(); ++n)
+  for (std::size_t n = 0; n < types.size(); ++n) {
     for (const type_field& f : types[n]->fields)
       if (f.of) add(f.of());
+    for (const type_reference& allocated : types[n]->allocates) add(allocated());
+  }
   return types;
 }
 

@@ -33,7 +33,7 @@ namespace {
 using namespace rvm;
 
 // What a crash has left of a file that was never whole (log/new_file.hpp).
-bool is_being_made(const std::string& name) { return name.ends_with(".tenure-new"); }
+bool is_being_made(const std::string& name) { return name.ends_with(name_while_made("")); }
 std::string directory_of(const std::string& path) { return path.substr(0, path.rfind('/') + 1); }
 std::string name_in_directory(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 

@@ -134,6 +134,28 @@ TYPED_TEST(oo7_test, insert_and_delete) {
   }
 }
 
+TYPED_TEST(oo7_test, an_old_database_has_the_structure_of_a_new_one) {
+  using where = typename TypeParam::world;
+  const oo7::totals before = this->program_->sum();
+  const std::uint64_t parts = this->run(operation::t1), roots = this->run(operation::t6);
+  oo7::restart_random();
+  for (int round = 0; round < 10; ++round) {
+    // What is left to a collection is in a store only: nobody else would find it.
+    oo7::generation<where>{this->how_, *this->in_}.replace_composites(!where::persistent || round % 2 == 0);
+    where::checkpoint();
+  }
+  const oo7::totals after = this->program_->sum();
+  EXPECT_NE(after, before);
+  EXPECT_EQ(after.atomics, before.atomics);
+  EXPECT_EQ(after.connections, before.connections);
+  EXPECT_EQ(after.documents, before.documents);
+  EXPECT_EQ(this->run(operation::t1), parts);
+  EXPECT_EQ(this->run(operation::t6), roots);
+  EXPECT_EQ(this->run(operation::insert), 10U);
+  EXPECT_EQ(this->run(operation::remove), 10U);
+  EXPECT_EQ(this->program_->sum(), after);
+}
+
 TYPED_TEST(oo7_test, structure) {
   if (this->how_.assembly_levels != 7) return;
   std::uint64_t used_privately = 0, used_shared = 0;

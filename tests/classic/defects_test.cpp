@@ -390,10 +390,15 @@ TEST_F(defects, n17_begin_twice) {
 
 TEST_F(defects, n17_unmap_unmaps) {
   in_process([&] {
-    rvm_region_t region = open();
-    char* const was = region.vmaddr;
+    options_for options(log);
+    EXPECT_OK(RVM_INIT(&options));
+    rvm_region_t region = region_of(segment);
+    // A place that the kernel gives to nobody else once it is free.
+    region.vmaddr = fixed_address(5);
+    EXPECT_OK(rvm_map(&region, nullptr));
+    EXPECT_NE(os::occupant(fixed_address(5), segment_length), "");
     EXPECT_OK(rvm_unmap(&region));
-    EXPECT_EQ(os::occupant(was, segment_length), "");
+    EXPECT_EQ(os::occupant(fixed_address(5), segment_length), "");
   });
 }
 

@@ -197,10 +197,12 @@ class log_builder {
     if (what == 255) page.segment = static_cast<std::uint16_t>(page.segment + in_.byte());
     if (page.segment >= dictionary_.size() || page.page >= ~std::uint64_t{0} / rvm::redo_page) sound = false;
     image ranges;
+    std::uint32_t end = 0;  // of the range before
     for (std::uint16_t r = 0; r < page.ranges; ++r) {
       rvm::changed_range range{in_.take<std::uint16_t>(), in_.byte()};
       if (!(what & 32)) range.offset %= rvm::redo_page - 255;
-      if (std::uint32_t{range.offset} + range.length > rvm::redo_page) sound = false;
+      if (range.offset < end || std::uint32_t{range.offset} + range.length > rvm::redo_page) sound = false;
+      end = std::uint32_t{range.offset} + range.length;
       const auto fill = in_.byte();
       change made{raw, page.page * rvm::redo_page + range.offset, {}};
       for (std::uint32_t i = 0; i < range.length; ++i) made.value.push_back(static_cast<std::byte>(fill + i));

@@ -84,6 +84,11 @@ TEST_F(collecting_an_open_store, tells_what_would_go) {
                      if (phases.empty() || phases.back() != p.phase) phases.emplace_back(p.phase);
                    }});
   EXPECT_EQ(report.garbage, 2 * objects);
+  ASSERT_EQ(report.dropped.size(), 1U);  // each of these refers to another one
+  EXPECT_EQ(report.dropped[0].type, type_of<kept_node>().name);
+  EXPECT_EQ(report.dropped[0].objects, objects);
+  ASSERT_EQ(report.dropped_objects.size(), objects);
+  for (const void* each : report.dropped_objects) EXPECT_EQ(std::ranges::count(garbage, hidden(each)), 1);
   EXPECT_EQ(report.transactions, 0U);
   EXPECT_TRUE(is_there(it));
   EXPECT_EQ(phases, (std::vector<std::string>{"marking", "sweeping"}));
@@ -258,6 +263,26 @@ TEST_F(changing_at_every_step, what_a_destroyed_object_referred_to_is_followed) 
         },
         nothing);
 }
+// A transaction whose end shows no change: what the marker has seen between is nowhere.
+TEST_F(changing_at_every_step, what_was_away_for_a_while_is_followed) {
+  std::optional<transaction> open_one;
+  std::uintptr_t away = hidden(nullptr);
+  for (const bool is_committed : {true, false})
+    run(
+        [&](kept_list& l) {
+          open_one = s().begin();
+          away = hidden(std::exchange(l.all[3]->next, nullptr));
+        },
+        [&](kept_list& l) {
+          if (!open_one) return;
+          l.all[3]->next = shown(away);
+          if (is_committed)
+            open_one->commit();
+          else
+            open_one->abort();
+          open_one.reset();
+        });
+}
 TEST_F(changing_at_every_step, what_an_abort_puts_back_is_followed) {
   std::optional<transaction> open_one;
   run(
@@ -336,6 +361,7 @@ TEST_F(collecting_an_open_store, a_failure_of_the_callback_ends_it) {
                                   .on_progress = [](const rvm::progress&) { throw std::runtime_error("no"); }}),
                std::runtime_error);
   EXPECT_TRUE(is_there(it));
+  EXPECT_EQ(s().stats().collections_put_off, 1U);
   s().collect({.roots = program_roots::handles});
   EXPECT_EQ(left(), 0U);
 }
@@ -434,13 +460,40 @@ TEST_F(collecting_an_open_store, while_threads_with_handles_change_it) {
   change_beside_collections<handle<kept_node>>(s(), program_roots::handles);
 }
 
+// ThreadSanitizer says nothing of it: an abort writes again what the sweep reads beside it.
+TEST_F(collecting_an_open_store, sweeps_beside_an_abort) {
+  make_garbage(5);
+  kept_list& l = s().root<kept_list>("list");
+  std::atomic<bool> begun{false}, aborted{false};
+  std::thread other([&] {
+    while (!begun.load(std::memory_order_relaxed)) std::this_thread::yield();
+    transaction tx = s().begin();
+    l.first = s().make<kept_node>();
+    tx.abort();
+    aborted.store(true, std::memory_order_relaxed);
+  });
+  s().collect({.roots = program_roots::handles, .on_progress = [&](const rvm::progress& p) {
+                 if (std::string_view(p.phase) != "sweeping") return;
+                 begun.store(true, std::memory_order_relaxed);
+                 while (!aborted.load(std::memory_order_relaxed)) std::this_thread::yield();
+               }});
+  other.join();
+  EXPECT_EQ(left(), 0U);
+}
+
 TEST_F(collecting_an_open_store, space_is_counted) {
   make_garbage(5);
   const auto made = [&]() __attribute__((noinline)) { (void)s().make<kept_node>(); };
   made();
   EXPECT_EQ(s().space().transient, 1U);
   EXPECT_EQ(s().space().garbage_estimate, 0U);
+  EXPECT_EQ(s().collect({.dry_run = true, .roots = program_roots::handles}).garbage, 2 * objects);
+  EXPECT_EQ(s().stats().collections, 0U);
   s().collect({.roots = program_roots::handles});
+  EXPECT_EQ(s().stats().collections, 1U);
+  EXPECT_EQ(s().stats().collected_objects, 2 * objects + 1);
+  EXPECT_GE(s().stats().collected_bytes, (2 * objects + 1) * sizeof(kept_node));
+  EXPECT_EQ(s().stats().collections_put_off, 0U);
   space_report space = s().space();
   EXPECT_EQ(space.transient, 0U);
   for (const type_count& each : space.types) EXPECT_FALSE(each.type.ends_with("kept_node"));

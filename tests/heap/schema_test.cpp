@@ -205,6 +205,7 @@ class schema : public reopened_store {
   void expect_refused(const type& is, const std::vector<std::string>& lines) {
     std::string text = "has objects of " + is.name + " with another layout than this program's; nothing was changed:";
     for (const auto& line : lines) text += "\n  " + line;
+    text += "\nstore_options::evolve converts them (tenure/evolve.hpp)";
     try {
       open();
       ADD_FAILURE() << "opened";

@@ -166,6 +166,27 @@ TEST_P(trim_on_a_full_disk, what_exists_goes_on) {
 
 INSTANTIATE_TEST_SUITE_P(reopened, trim_on_a_full_disk, ::testing::Bool());
 
+// Space was also taken where no object was ever persistent, and the header does not say that this was used.
+TEST_F(trim, gives_space_to_what_was_never_used_for_good) {
+  make(10, 1);
+  {
+    transaction tx = s->begin();
+    for (int n = 0; n < 8; ++n) (void)s->make<sheet>();
+    tx.abort();
+  }
+  s->trim();
+  const std::uint64_t given = holes(disk);
+  EXPECT_GT(given, 6 * sizeof(sheet));
+  close();
+  open(disk);
+  make(0, 8);
+  EXPECT_LT(holes(disk), given);
+  disk.fill_up();
+  close();  // what was committed is truncated
+  open(disk);
+  expect_whole();
+}
+
 // What is made meanwhile does not lie where space is being given back.
 TEST_F(trim, takes_no_space_from_objects_that_are_made_meanwhile) {
   make(20'000, 100);

@@ -350,7 +350,7 @@ TEST_F(weak_references_of_a_store, and_collections_of_closed_stores) {
   s().transact([&] { h().strong.resize(1); });
   s().close();
   opened.reset();
-  EXPECT_EQ(tenure::collect(path, {.dry_run = true}).weak_cleared, 0U);
+  EXPECT_EQ(tenure::collect(path, {.dry_run = true}).garbage, 1U);
   const collect_report report = tenure::collect(path);
   EXPECT_EQ(report.weak_cleared, 1U);
   EXPECT_EQ(report.finalization_messages, 1U);
@@ -414,6 +414,26 @@ TEST_F(weak_references_of_a_store, a_queue_gets_what_nothing_else_keeps) {
   s().transact([&] { EXPECT_EQ(q().take()->id, 7U); });
   EXPECT_EQ(collect().finalization_messages, 0U);
   EXPECT_TRUE(q().empty());
+}
+
+// Nor does a dry run count it as garbage, nor what it leads to, also by way of other queues.
+TEST_F(weak_references_of_a_store, a_dry_run_says_what_queues_will_keep) {
+  make_kept(8);
+  s().transact([&] {
+    with_queue* const other = s().make<with_queue>();
+    s().root<finalization_queue<with_queue>>("queues").watch(other);
+    s().root<with_queue*>("other") = other;
+    other->messages.watch(make_kept(9));
+    q().watch(make_kept(7));
+  });
+  drop_all();
+  s().transact([&] { s().root<with_queue*>("other") = nullptr; });
+  const collect_report dry = s().collect({.dry_run = true, .roots = program_roots::handles});
+  ASSERT_EQ(dry.dropped_objects.size(), 1U);
+  EXPECT_EQ(static_cast<const named*>(dry.dropped_objects[0])->id, 8U);
+  EXPECT_TRUE(q().empty());
+  EXPECT_EQ(dry.garbage, collect().garbage);
+  EXPECT_EQ(q().size(), 1U);
 }
 
 TEST_F(weak_references_of_a_store, messages_are_read_in_their_order) {

@@ -79,11 +79,17 @@ class changing_graph {
     how_.mechanism = rvm::tracking_mechanism::choose;
     is_sparse_ = !random_.one_in(3);
     if (is_sparse_) how_.tune.marked_at_once = 1;
+    how_.check_destroyed = destroy_check::always;
+    how_.collection.roots = program_roots::handles;
+    if (random_.one_in(3)) how_.stabilize = stabilization::copying;
+    how_.collection.quarantine = one_of(random_, {quarantine::none, quarantine::hold, quarantine::check});
+    how_.collection.young_bytes = one_of<std::uint64_t>(random_, {0, 1, 1 << 10});
     open();
     store_->transact([&] {
       graph_->words = store_->make<any_words>();
       if (is_sparse_) grow_tree();
     });
+    locate_all();
   }
   [[nodiscard]] std::string configuration() const { return text_of(how_); }
 
@@ -114,6 +120,12 @@ class changing_graph {
   std::uint64_t collected() const { return collected_; }
   std::uint64_t revived() const { return revived_; }
   std::uint64_t messages() const { return messages_; }
+  std::uint64_t quarantined() const { return quarantined_; }
+  std::uint64_t young() const { return young_; }
+  std::uint64_t moved() const { return moved_; }
+  std::uint64_t pinned() const { return pinned_; }
+  std::uint64_t copied() const { return copied_; }
+  std::uint64_t changes_beside_moves() const { return beside_moves_; }
 
  private:
   void open() {
@@ -125,12 +137,20 @@ class changing_graph {
     handles_.clear();
     handles_before_.clear();
     for (auto& [id, s] : now_.all) s.scratch = 0;
+    expect_quarantine();
+    taken_.clear();
+    young_ += store_->stats().young_objects;
+    copied_ += store_->stats().objects_copied;
     store_.reset();
     open();
     at_.clear();
+    locate_all();
+  }
+  void locate_all() {
     std::vector<std::pair<std::uint64_t, vertex*>> found;
     for (std::size_t n = 0; n < now_.entries.size(); ++n) found.emplace_back(now_.entries[n], graph_->entries[n]);
     if (now_.words != 0) found.emplace_back(now_.words, graph_->words->get());
+    for (const auto& [id, h] : handles_) found.emplace_back(id, h.get());
     locate(std::move(found));
   }
   // Where these are, and all that they refer to.
@@ -140,6 +160,7 @@ class changing_graph {
       const auto [id, at] = found.back();
       found.pop_back();
       if (id == 0 || !seen.insert(id).second) continue;
+      if (const auto was = at_.find(id); was != at_.end() && was->second != at) ++moved_;
       at_[id] = at;
       each_reference(now_.all.at(id), *at, [&](std::uint64_t to, vertex* there) { found.emplace_back(to, there); });
     }
@@ -148,24 +169,63 @@ class changing_graph {
   // Transactions are the collector's thread's. While it marks, they go on over several of its steps.
   std::uint64_t collect(bool beside) {
     std::uint64_t left = beside ? 150 : 0;
-    const collect_report report = store_->collect({.roots = program_roots::handles,
-                                                   .objects_at_once = 1 + random_.below(60),
-                                                   .on_progress = [&](const rvm::progress& p) {
-                                                     const bool is_marking =
-                                                         p.phase == std::string_view("marking") && p.done != p.total;
-                                                     if (open_ && (!is_marking || left == 0)) end_change();
-                                                     if (left == 0 || !random_.one_in(2)) return;
-                                                     --left;
-                                                     ++beside_;
-                                                     if (!is_marking) return change();
-                                                     if (!open_) begin_change();
-                                                     step();
-                                                     if (random_.one_in(is_sparse_ ? 8 : 4)) end_change();
-                                                   }});
+    expect_quarantine();
+    const std::vector<std::uint64_t> there = persistent_ones();
+    const quarantine how = one_of(random_, {quarantine::none, quarantine::hold, quarantine::check});
+    const evacuation moving{.enabled = random_.one_in(2),
+                            .sparse_percent = one_of<std::uint32_t>(random_, {30, 60, 90}),
+                            .bytes_at_once = one_of<std::uint64_t>(random_, {1, 2000, 1 << 20}),
+                            .most_bytes = one_of<std::uint64_t>(random_, {4000, 1 << 20})};
+    bool may_have_moved = false;
+    const collect_report report =
+        store_->collect({.roots = program_roots::handles,
+                         .quarantine = how,
+                         .objects_at_once = 1 + random_.below(60),
+                         .evacuation = moving,
+                         .on_progress = [&](const rvm::progress& p) {
+                           const std::string_view phase = p.phase;
+                           const bool is_looking = (phase == "marking" && p.done != p.total) || phase == "looking";
+                           if (open_ && (!is_looking || left == 0)) end_change();
+                           if (phase == "moving" && p.done != 0) locate_all(), may_have_moved = true;
+                           if (left == 0 || !random_.one_in(2)) return;
+                           --left;
+                           ++beside_;
+                           if (phase == "looking" || phase == "moving") ++beside_moves_;
+                           if (!is_looking) return change();
+                           if (!open_) begin_change();
+                           step();
+                           if (random_.one_in(is_sparse_ ? 8 : 4)) end_change();
+                         }});
     collected_ += report.garbage + report.transient_garbage;
+    pinned_ += report.pinned;
     messages_ += report.finalization_messages;
+    EXPECT_EQ(report.used_after_collection, 0U);
+    taken_.clear();
+    if (how != quarantine::none && !may_have_moved) note_taken(there, how);
+    if (may_have_moved) locate_all();
     expect_invariants(*store_);
     return report.garbage + report.transient_garbage;
+  }
+
+  [[nodiscard]] std::vector<std::uint64_t> persistent_ones() const {
+    std::vector<std::uint64_t> there;
+    for (const auto& [id, at] : at_)
+      if (store_->is_persistent(at) && at->id == id) there.push_back(id);
+    return there;
+  }
+  void note_taken(const std::vector<std::uint64_t>& there, quarantine how) {
+    for (const std::uint64_t id : there)
+      if (!now_.destroyed.contains(id) && !store_->is_persistent(at_.at(id)))
+        taken_[id] = {at_.at(id), how == quarantine::check};
+  }
+  // What the last collection has taken is as it was, or filled.
+  void expect_quarantine() {
+    for (const auto& [id, gone] : taken_) {
+      const std::uint64_t wanted = gone.is_filled ? 0xd9d9d9d9d9d9d9d9 : id;
+      ASSERT_EQ(gone.at->id, wanted);
+      for (const std::uint64_t n : gone.at->numbers) ASSERT_EQ(n, wanted);
+      ++quarantined_;
+    }
   }
 
   // --- The model ---
@@ -311,7 +371,12 @@ class changing_graph {
     if (aborts_)  // an abort puts persistent objects back, and no others
       std::erase_if(ids, [&](std::uint64_t id) { return !store_->is_persistent(at(id)); });
     const std::uint64_t a = some(ids), b = some(ids);
-    if (random_.one_in(6)) return step_weakly(ids, a, b);
+    if (a != 0 && random_.one_in(8)) {  // for a while
+      const std::size_t e = random_.below(3);
+      at(a)->edges[e] = nullptr;
+      away_.emplace_back(a, e);
+    }
+    if (random_.one_in(6)) return bring_back(), step_weakly(ids, a, b);
     if (is_sparse_ && !random_.one_in(8)) {
       if (const std::size_t e = random_.below(3); aborts_ && a != 0 && random_.one_in(2))
         at(a)->edges[e] = nullptr, now_.all.at(a).edges[e] = 0;  // for a while
@@ -385,13 +450,20 @@ class changing_graph {
     at(a)->edges[e] = there;
     now_.all.at(a).edges[e] = id;
   }
+  void bring_back() {
+    for (const auto& [id, e] : away_)
+      if (!now_.destroyed.contains(id)) at(id)->edges[e] = at(now_.all.at(id).edges[e]);
+    away_.clear();
+  }
   void end_change() {
+    bring_back();
     if (aborts_) {
       open_->abort();
       now_ = before_;
       handles_ = handles_before_;
     } else {
       open_->commit(commit_mode::lazy);
+      if (how_.stabilize == stabilization::copying) locate_all();
     }
     open_.reset();
     const std::set<std::uint64_t> ids = live();
@@ -446,15 +518,23 @@ class changing_graph {
   std::map<std::uint64_t, vertex*> at_;
   std::map<std::uint64_t, handle<vertex>> handles_, handles_before_;
   std::optional<transaction> open_;
-  std::set<std::uint64_t> were_garbage_;  // for a while, at least
+  struct taken_vertex {
+    const vertex* at;
+    bool is_filled;
+  };
+  std::map<std::uint64_t, taken_vertex> taken_;              // by the last collection
+  std::set<std::uint64_t> were_garbage_;                     // for a while, at least
+  std::vector<std::pair<std::uint64_t, std::size_t>> away_;  // edges that the open transaction puts back
   bool aborts_ = false, is_sparse_ = false;
-  std::uint64_t ids_ = 0, beside_ = 0, destroyed_ = 0, collected_ = 0, revived_ = 0, messages_ = 0;
+  std::uint64_t ids_ = 0, beside_ = 0, destroyed_ = 0, collected_ = 0, revived_ = 0, messages_ = 0, quarantined_ = 0,
+                young_ = 0, moved_ = 0, pinned_ = 0, beside_moves_ = 0, copied_ = 0;
 };
 
 // [heap.collection.snapshot]
 TEST(collector_model, nothing_is_lost_whatever_changes_meanwhile) {
   const std::uint64_t seeds = scaled(250);
-  std::uint64_t beside = 0, destroyed = 0, collected = 0, revived = 0, messages = 0;
+  std::uint64_t beside = 0, destroyed = 0, collected = 0, revived = 0, messages = 0, quarantined = 0, young = 0,
+                moved = 0, pinned = 0, beside_moves = 0, copied = 0;
   for (std::uint64_t seed = 1; seed <= seeds && !::testing::Test::HasFailure(); ++seed) {
     changing_graph graph(seed);
     SCOPED_TRACE("seed " + std::to_string(seed) + ": " + graph.configuration());
@@ -464,12 +544,24 @@ TEST(collector_model, nothing_is_lost_whatever_changes_meanwhile) {
     collected += graph.collected();
     revived += graph.revived();
     messages += graph.messages();
+    quarantined += graph.quarantined();
+    young += graph.young();
+    moved += graph.moved();
+    pinned += graph.pinned();
+    beside_moves += graph.changes_beside_moves();
+    copied += graph.copied();
   }
   EXPECT_GT(revived, seeds / 4);
   EXPECT_GT(messages, seeds / 4);
   EXPECT_GT(beside, 10 * seeds);
   EXPECT_GT(destroyed, seeds / 10);
   EXPECT_GT(collected, seeds);
+  EXPECT_GT(quarantined, seeds);
+  EXPECT_GT(young, seeds / 8);
+  EXPECT_GT(moved, seeds / 2);
+  EXPECT_GT(pinned, seeds);
+  EXPECT_GT(copied, 5 * seeds);
+  EXPECT_GT(beside_moves, seeds / 4);
 }
 
 }  // namespace

@@ -122,6 +122,11 @@ class random_program {
     most_steps_ = one_of<std::uint64_t>(random_, {4, 10, 60});
     reopened_every_ = one_of<std::uint64_t>(random_, {4, 12, 40});
     numbers_ = one_of<std::uint64_t>(random_, {5000, 50000, 50000, (9 << 20) / 8});
+    if (random_.one_in(4)) {
+      how_.stabilize = stabilization::copying;
+      how_.collection.roots = program_roots::handles;
+      how_.collection.quarantine = one_of(random_, {quarantine::none, quarantine::hold, quarantine::check});
+    }
     open();
   }
   [[nodiscard]] std::string configuration() const {
@@ -161,12 +166,12 @@ class random_program {
 
   // The transactions are the collector's thread's, between its steps. The disk, in memory of the program, has all pointers, too.
   void collect() {
-    const std::vector<handle<node>> kept(floating_.begin(), floating_.end());
     const std::uint64_t every = one_of<std::uint64_t>(random_, {4, 40, 400});
     std::uint64_t left = random_.below(6);
     const collect_report report = store_->collect({.dry_run = random_.one_in(8),
                                                    .roots = program_roots::handles,
                                                    .objects_at_once = 1 + random_.below(200),
+                                                   .evacuation = {.enabled = random_.one_in(3), .sparse_percent = 90},
                                                    .on_progress = [&](const rvm::progress&) {
                                                      if (left == 0 || !random_.one_in(every)) return;
                                                      --left;
@@ -296,7 +301,7 @@ class random_program {
     node* const n = any();
     if (n == nullptr || random_.one_in(4)) {
       if (!floating_.empty() && random_.one_in(3)) {
-        attach(floating_.back());
+        attach(floating_.back().get());
         floating_.pop_back();
         floating_before_ = std::min(floating_before_, floating_.size());
         return;
@@ -579,7 +584,7 @@ class random_program {
   model model_, before_;
   std::uint64_t ids_ = 0, trimmed_ = 0, collected_ = 0, beside_ = 0;
   std::map<std::uint64_t, model_node> unattached_;  // as they were made
-  std::vector<node*> floating_;                     // nodes that nothing refers to, made by this process
+  std::vector<handle<node>> floating_;              // nodes that nothing refers to, made by this process
   std::size_t floating_before_ = 0;
 };
 

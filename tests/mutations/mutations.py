@@ -11,10 +11,11 @@ from collection_mutations import COLLECTION_MUTATIONS
 from container_mutations import CONTAINER_MUTATIONS
 from heap_mutations import HEAP_MUTATIONS
 from pobj_mutations import POBJ_MUTATIONS
+from rewrite_mutations import REWRITE_MUTATIONS
 
 CRASH = "crashing.after_every_operation:crashing.inside_every_operation"
 
-MUTATIONS = BARRIER_MUTATIONS + COLLECTION_MUTATIONS + CONTAINER_MUTATIONS + HEAP_MUTATIONS + POBJ_MUTATIONS + [
+MUTATIONS = BARRIER_MUTATIONS + COLLECTION_MUTATIONS + CONTAINER_MUTATIONS + HEAP_MUTATIONS + POBJ_MUTATIONS + REWRITE_MUTATIONS + [
     # --- Reading in advance ---
     ("streams_only_upwards", "regions/read_streams.cpp",
      [("found |= begin(first + from - 1, -1);", "")],
@@ -455,7 +456,7 @@ MUTATIONS = BARRIER_MUTATIONS + COLLECTION_MUTATIONS + CONTAINER_MUTATIONS + HEA
      [("if (!raw_) set_stored_checksum(page, crc ^ zeros_checksum());", "(void)page, (void)crc;")],
      CRASH, "sound pages are called damaged"),
     ("segment_damage_not_seen", "segments/segment.cpp",
-     [("if (stored_checksum(part.subspan(page * redo_page, redo_page)) != stored &&", "if (false &&")],
+     [("if (stored_checksum(pages.subspan((page - first) * redo_page, redo_page)) != stored &&", "if (false &&")],
      "ordering.damaged_pages_*", "damaged pages are called sound"),
 
     # --- Transactions ---

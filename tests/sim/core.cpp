@@ -25,6 +25,8 @@ bool makes_sense(const fault& what, operation kind) {
 bool matches(const fault& what, const trace_entry& entry) {
   if (what.kind && *what.kind != entry.kind) return false;
   if (!makes_sense(what, entry.kind)) return false;
+  const bool is_everywhere = what.from == 0 && what.to == for_ever;
+  if (!is_everywhere && (entry.offset >= what.to || entry.offset + entry.length <= what.from)) return false;
   return entry.path.find(what.path) != std::string::npos || entry.from.find(what.path) != std::string::npos;
 }
 

@@ -95,6 +95,7 @@ struct fault {
   effect what = effect::fail;
   int error = EIO;
   std::uint64_t bytes = 0;
+  std::uint64_t from = 0, to = for_ever;  // only operations on bytes of a file that are in this range
 };
 
 // One operation, as recorded by record_trace when it begins (failing ones, too) and given to on_operation.

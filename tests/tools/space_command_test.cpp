@@ -155,6 +155,12 @@ TEST_F(space_command, gc) {
   EXPECT_GE(garbage, 1000U);
   EXPECT_TRUE(dry["dry_run"].get<bool>());
   EXPECT_EQ(dry["transactions"], 0);
+  std::uint64_t dropped = 0;  // the first part of the thousand, and what make() has lost
+  for (const json& each : dry["dropped"]) dropped += each["objects"].get<std::uint64_t>();
+  EXPECT_GE(dropped, 1U);
+  EXPECT_EQ(dropped, dry["dropped_objects"].size());
+  EXPECT_LE(dropped, garbage - 999);
+  EXPECT_TRUE(run(true, false).has("no other garbage refers to")) << run(true, false).text;
   const shown text = run(false, false);
   EXPECT_EQ(text.exit_code, exit_ok);
   EXPECT_TRUE(text.has(std::to_string(garbage) + " objects, ")) << text.text;

@@ -246,6 +246,15 @@ TEST_F(container, another_hash_is_another_type) {
   EXPECT_EQ(t.fields.back().size, 0u);
 }
 
+struct hash_of_pointee {
+  std::size_t operator()(const int* value) const { return static_cast<std::size_t>(*value); }
+};
+
+TEST_F(container, no_pointer_to_nothing_is_hashed) {
+  const tenure::type& t = type_of<tenure::std_unordered_set<int*, hash_of_pointee>>();
+  EXPECT_EQ(t.fields.back().name, "hash probe 0");
+}
+
 TEST_F(container, of_objects_with_virtual_functions) {
   in_store<tenure::std_vector<zoo::duck>> ducks(3u);
   in_store<tenure::std_list<zoo::city_duck>> others(2u);

@@ -125,6 +125,8 @@ class memory {
   // [RVM §4.2 query]
   [[nodiscard]] std::vector<open_transaction> open_transactions(const region* in = nullptr) const;
   [[nodiscard]] statistics stats() const;
+  // statistics::tracking.stray_writes alone. stats() looks for holds, which takes some 50 us.
+  [[nodiscard]] std::uint64_t stray_writes() const;
   [[nodiscard]] log_totals totals() const;
   [[nodiscard]] const recovery_report& recovery() const;
   [[nodiscard]] const std::string& log_path() const;

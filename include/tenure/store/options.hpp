@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include <tenure/rvm/map_options.hpp>
 #include <tenure/rvm/options.hpp>
@@ -44,9 +45,32 @@ enum class destroy_check {
   always,           // reads the whole store: about 20 ns an object that is in memory
 };
 
+// What becomes of a store that has a class of the program in another layout.
+enum class schema_change {
+  refuse,   // errc::schema_mismatch, with the differences
+  convert,  // it is written anew before it is opened, as evolve.hpp says
+};
+
+// How new objects become persistent.
+enum class stabilization {
+  in_place,  // where they were made. Every pointer to them stays valid
+  // As PM3 does it [PM3 §5.1]: a commit makes them once more, breadth first from what refers to them, so that what is used
+  // together lies together, in denser pages.
+  //
+  // **After the commit, a new object has another address, unless the program has a handle to it, or the committing thread's stack
+  // or registers a word that looks like a pointer to it.** A pointer in memory of malloc, in static data, or on another
+  // thread's stack leads to the old object, which nobody looks at any more. collection.quarantine says what becomes of the old
+  // one: hold keeps it until a second collection, so that what is new takes twice the space, check fills it with 0xd9, none uses its
+  // space at once. A commit that stores a pointer to it fails (errc::cannot_persist), but with none. What stays where it is for
+  // other reasons: see evacuation. Needs collection.roots = program_roots::handles.
+  copying,
+};
+
 // How a store is opened.
 struct store_options {
   rvm::open_mode mode = rvm::open_mode::open_or_create;
+  // Programs with the older classes cannot open a converted store. Not with open_mode::read_only: then it is refused.
+  schema_change evolve = schema_change::refuse;
   database_options create = {};  // the default database, when the store is created
   // The log and its tuning. Its `mode` is not used. Options for making a log (its usual size, 64 MiB) have an
   // effect when the store is created.
@@ -65,10 +89,16 @@ struct store_options {
   rvm::write_barriers barriers = rvm::write_barriers::none;
   // Bytes, a power of two from 16 to 4096: see rvm::map_options::card_size.
   std::size_t card_size = 64;
+  // A file into which close() writes in which order the program has used the parts of the databases, for
+  // object_order::by_access (tenure/rewrite.hpp). It is replaced. Only with open_mode::read_only (errc::bad_option). A part is a page, or
+  // more in databases of more than 64 MiB; its first use costs a fault, some microseconds, and a system call that is given memory of a part
+  // that was not used yet (write, send) fails with EFAULT.
+  std::string record_accesses = {};
   // How modified pages are found. For tests and measurements.
   rvm::tracking_mechanism mechanism = rvm::tracking_mechanism::choose;
   // Objects that nothing refers to any more are destroyed in the background (store::collect).
   automatic_collection collection = {};
+  stabilization stabilize = stabilization::in_place;
   destroy_check check_destroyed = destroy_check::in_debug_builds;
   store_tuning tune = {};
 };

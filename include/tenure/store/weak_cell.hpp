@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
 #include <tenure/persist.hpp>
 
@@ -38,6 +39,11 @@ class finalization_list {
   [[nodiscard]] void* take();
   [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
 
+  // The first and the last message, or the first entry that watches something.
+  [[nodiscard]] std::pair<const finalization_entry*, const finalization_entry*> ends_of_list(bool of_messages) const {
+    return of_messages ? std::pair<const finalization_entry*, const finalization_entry*>(first_, last_)
+                       : std::pair<const finalization_entry*, const finalization_entry*>(watched_, nullptr);
+  }
   // What the entry watches becomes a message.
   void post(finalization_entry& of);
   // The entry leaves its list.

@@ -83,6 +83,8 @@ consteval field_facts make_facts() {
   facts.element = &typeid(element);
   facts.size = sizeof(M);
   facts.count = element_of<std::remove_cv_t<M>>::count;
+  facts.row = element_of<std::remove_extent_t<std::remove_cv_t<M>>>::count;
+  if constexpr (!std::is_array_v<std::remove_extent_t<std::remove_cv_t<M>>>) facts.row = 1;
   if constexpr (is_transient<element>) {
     facts.kind = field_kind::transient;
   } else if constexpr (std::is_pointer_v<element>) {
@@ -136,6 +138,10 @@ consteval field_facts make_bare_facts() {
 template <class T>
 inline constexpr field_facts bare_facts_of = make_bare_facts<T>();
 
+// Defined in evolve.hpp, which declarations of changes need.
+template <class T>
+const type_changes& changes_of();
+
 template <class T>
 consteval type_operations make_operations() {
   type_operations result;
@@ -145,6 +151,10 @@ consteval type_operations make_operations() {
   if constexpr (std::is_class_v<T> && !std::is_abstract_v<T>)
     if constexpr (has_trait<T>)
       if constexpr (has_vtable_pointer<T>()) result.vtables = &vtables_of<T>;
+  if constexpr (shape_of<T>() == shape::aggregate || shape_of<T>() == shape::trait)
+    if constexpr (!std::is_abstract_v<T> && std::is_default_constructible_v<T>)
+      result.construct = [](void* memory) { ::new (memory) T(); };
+  if constexpr (requires { &evolve<T>::describe; }) result.changes = &changes_of<T>;
   return result;
 }
 template <class T>
@@ -153,6 +163,24 @@ inline constexpr type_operations operations_of = make_operations<T>();
 // The type of a container's array of `t` that has more slots than values. Slots behind the live ones may hold old
 // pointers.
 [[nodiscard]] type stale_slots_of(const type& t);
+
+// What a container allocates: single values of a type, or arrays.
+template <class T>
+struct arrays_of {};
+template <class T>
+const type& element_type();  // standard_containers.hpp
+template <class T>
+constexpr const type& (*allocated_type(std::type_identity<T>))() {
+  return &type_of<T>;
+}
+template <class T>
+constexpr const type& (*allocated_type(std::type_identity<arrays_of<T>>))() {
+  return &element_type<T>;
+}
+template <class... T>
+void add_allocated(type_list<T...>*, std::vector<type_reference>& to) {
+  (to.emplace_back(allocated_type(std::type_identity<T>())), ...);
+}
 
 template <class T>
 consteval described_type make_described() {
@@ -170,6 +198,10 @@ consteval described_type make_described() {
     facts.only_field = facts_or_none<T>();
   } else if constexpr (s == shape::standard) {
     facts.describe = &standard<T>::describe;
+    if constexpr (requires { typename standard<T>::allocated; })
+      facts.add_allocated = [](std::vector<type_reference>& to) {
+        add_allocated(static_cast<typename standard<T>::allocated*>(nullptr), to);
+      };
   } else if constexpr (s == shape::aggregate || (s == shape::trait && !has_virtual_base<T>())) {
     facts.add = &add_class<T>;
   } else if constexpr (s == shape::trait && !std::is_abstract_v<T>) {
@@ -178,6 +210,10 @@ consteval described_type make_described() {
     if constexpr (s == shape::opaque) (void)require_each_persistable(components_of<T>());
     facts.only_field = &bare_facts_of<T>;
   }
+  if constexpr (requires { typename T::allocated_types; })
+    facts.add_allocated = [](std::vector<type_reference>& to) {
+      add_allocated(static_cast<typename T::allocated_types*>(nullptr), to);
+    };
   return result;
 }
 

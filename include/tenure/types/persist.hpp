@@ -45,6 +45,10 @@ namespace tenure {
 template <class T>
 struct persist;
 
+// Specialize it for classes that are stored in other layouts: see evolve.hpp.
+template <class T>
+struct evolve;
+
 template <auto... Members>
 struct members {};
 

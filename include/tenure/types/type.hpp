@@ -22,6 +22,7 @@ namespace tenure {
 #pragma GCC visibility push(default)  // libtenure.so exports it
 
 struct type;
+struct type_changes;
 
 enum class field_kind : std::uint8_t {
   data,       // bytes without pointers
@@ -85,6 +86,8 @@ struct type_field {
   std::string type_name;        // in readable form
   std::uint32_t subobject = 0;  // vtable: which of the type's vtable pointers
   std::optional<field_guard> only_if;
+  std::uint64_t row =
+      1;  // of an array of arrays in a program's types: the number of elements of each. It is not stored.
 };
 
 // The operations that this process has for objects of a type.
@@ -93,6 +96,10 @@ struct type_operations {
   void (*destroy)(void* object) noexcept = nullptr;  // nullptr: trivial
   // The words that this process's constructors write at the type's vtable pointers, in the order of `subobject`.
   const std::vector<const void*>& (*vtables)() = nullptr;
+  // Of a class that describes itself, or is an aggregate: makes what its default constructor makes. nullptr: there is none.
+  void (*construct)(void* memory) = nullptr;
+  // What evolve<T> says (evolve.hpp). nullptr: nothing.
+  const type_changes& (*changes)() = nullptr;
 };
 
 struct type {
@@ -105,6 +112,8 @@ struct type {
   bool is_conservative = false;    // it or something in it is
   bool tolerates_stale = false;    // array of a foreign container: slots behind the live elements may hold old pointers
   std::vector<type_field> fields;  // in the order of offsets; bases first
+  // Of a container of the program: the types of what it allocates, besides those that its pointers are declared to refer to.
+  std::vector<type_reference> allocates = {};
   const type_operations* operations = nullptr;  // nullptr: only the store knows this type
 };
 

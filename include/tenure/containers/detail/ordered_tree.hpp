@@ -180,6 +180,7 @@ class ordered_tree : protected tree_structure<Entries, Memory> {
   }
 
   static constexpr auto persistent = bases<structure>{};
+  using typename structure::allocated_types;
 
   // Throws errc::damaged if an invariant of the tree does not hold. Reads the whole tree. Defined in tree_check.hpp.
   void check() const;

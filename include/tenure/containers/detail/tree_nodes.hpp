@@ -41,8 +41,9 @@ struct tree_leaf : tree_node {
     Entry entries[slots];
   };
 
-  static constexpr auto persistent =
-      bases<tree_node>{} + members<&tree_leaf::previous, &tree_leaf::next, &tree_leaf::entries>{};
+  static constexpr auto persistent = bases<tree_node>{} +
+                                     members<&tree_leaf::previous, &tree_leaf::next, &tree_leaf::entries>{} +
+                                     rest_is_data{};  // what is before entries with a large alignment
 };
 
 // Keys in children[i] are before separators[i]; in trees with equal keys they may also be equal to it. Keys in
@@ -60,7 +61,8 @@ struct tree_inner : tree_node {
   };
   tree_node* children[slots + 1];
 
-  static constexpr auto persistent = bases<tree_node>{} + members<&tree_inner::separators, &tree_inner::children>{};
+  static constexpr auto persistent =
+      bases<tree_node>{} + members<&tree_inner::separators, &tree_inner::children>{} + rest_is_data{};
 };
 
 // Of `count` values, the first ones fulfil a condition, and the rest do not. Returns the number of those that do. It

@@ -30,6 +30,9 @@
 
 namespace tenure::detail {
 
+template <class... T>
+struct type_list;
+
 // Entries: the stored type (entry), the type of keys (key_type), key(entry), and separate(room, left, right), which
 // constructs a key that is after left and not after right, or equal to both.
 template <class Entries, class Memory>
@@ -113,6 +116,7 @@ class tree_structure {
  public:
   static constexpr auto persistent =
       members<&tree_structure::root_, &tree_structure::first_, &tree_structure::last_, &tree_structure::size_>{};
+  using allocated_types = type_list<inner>;
 
  private:
   // The nodes of both kinds that a split needs. They are freed if the split does not happen.

@@ -22,7 +22,7 @@ namespace tenure::detail {
 struct field_facts {
   const std::type_info* element = nullptr;  // of one value; nullptr: the described type
   const type& (*of)() = nullptr;            // see type_field::of
-  std::uint64_t size = 0, count = 1;
+  std::uint64_t size = 0, count = 1, row = 1;
   field_kind kind = field_kind::data;
   scalar_kind scalar = scalar_kind::none;
 };
@@ -62,6 +62,7 @@ struct type_facts {
   const field_facts* only_field = nullptr;
   class_adder add = nullptr;
   void (*describe)(type& t) = nullptr;
+  void (*add_allocated)(std::vector<type_reference>& to) = nullptr;  // type::allocates
 };
 
 // A type, and its description once that was requested.

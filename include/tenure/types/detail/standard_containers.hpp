@@ -83,6 +83,7 @@ struct container_layout {
 template <class C, class Traits>
 struct standard<std::basic_string<C, Traits, allocator<C>>>
     : container_layout<std::basic_string<C, Traits, allocator<C>>, 32> {
+  using allocated = type_list<arrays_of<C>>;
   static void describe(type& t) {
     add_field<C*>(t.fields, "data", 0);  // points into the string itself if it is short
     add_field<std::size_t>(t.fields, "length", 8);
@@ -92,6 +93,7 @@ struct standard<std::basic_string<C, Traits, allocator<C>>>
 
 template <class T>
 struct standard<std::vector<T, allocator<T>>> : container_layout<std::vector<T, allocator<T>>, 24> {
+  using allocated = type_list<arrays_of<T>>;
   static void describe(type& t) {
     add_field<T*>(t.fields, "begin", 0);
     add_derived(t, "end", 8, t.fields[0].type_name.c_str());
@@ -100,6 +102,7 @@ struct standard<std::vector<T, allocator<T>>> : container_layout<std::vector<T, 
 };
 template <>
 struct standard<std::vector<bool, allocator<bool>>> : container_layout<std::vector<bool, allocator<bool>>, 40> {
+  using allocated = type_list<arrays_of<unsigned long>>;
   static void describe(type& t) {
     add_field<unsigned long*>(t.fields, "begin", 0);
     add_field<unsigned>(t.fields, "begin_bit", 8);
@@ -111,6 +114,7 @@ struct standard<std::vector<bool, allocator<bool>>> : container_layout<std::vect
 
 template <class T>
 struct standard<std::deque<T, allocator<T>>> : container_layout<std::deque<T, allocator<T>>, 80> {
+  using allocated = type_list<arrays_of<T>, arrays_of<T*>>;
   static void describe(type& t) {
     add_field<T**>(t.fields, "map", 0);
     add_field<std::size_t>(t.fields, "map_size", 8);
@@ -128,6 +132,7 @@ struct standard<std::deque<T, allocator<T>>> : container_layout<std::deque<T, al
 
 template <class T>
 struct standard<std::list<T, allocator<T>>> : container_layout<std::list<T, allocator<T>>, 24> {
+  using allocated = type_list<std::_List_node<T>>;
   static void describe(type& t) {
     add_reference(t, "next", 0, "std::__detail::_List_node_base*");
     add_reference(t, "previous", 8, "std::__detail::_List_node_base*");
@@ -150,6 +155,7 @@ struct standard<std::_List_node<T>> {
 
 template <class T>
 struct standard<std::forward_list<T, allocator<T>>> : container_layout<std::forward_list<T, allocator<T>>, 8> {
+  using allocated = type_list<std::_Fwd_list_node<T>>;
   static void describe(type& t) { add_reference(t, "next", 0, "std::_Fwd_list_node_base*"); }
 };
 template <class T>
@@ -171,6 +177,7 @@ struct standard<std::_Fwd_list_node<T>> {
 template <class Tree, class Less>
 struct tree_layout {
   using components = type_list<Less>;
+  using allocated = type_list<std::_Rb_tree_node<typename Tree::value_type>>;
   static constexpr std::uint64_t header = std::is_empty_v<Less> ? 8 : (sizeof(Less) + 7) / 8 * 8;
   static constexpr bool exact = sizeof(Tree) == header + 40;
   static void describe(type& t) {
@@ -218,9 +225,10 @@ void add_hash_probe(type& t) {
   if constexpr (std::is_default_constructible_v<Hash>) {
     if constexpr (std::is_integral_v<K> || std::is_enum_v<K>)
       probe = Hash()(static_cast<K>(42));
-    else if constexpr (std::is_pointer_v<K>)
-      probe = Hash()(static_cast<K>(nowhere()));
-    else if constexpr (std::is_constructible_v<K, const char*>)
+    else if constexpr (std::is_pointer_v<K>) {
+      // The program's own function may look at the object.
+      if constexpr (std::is_same_v<Hash, std::hash<K>>) probe = Hash()(static_cast<K>(nowhere()));
+    } else if constexpr (std::is_constructible_v<K, const char*>)
       probe = Hash()(K("tenure"));
     else if constexpr (std::is_default_constructible_v<K>)
       probe = Hash()(K());
@@ -234,6 +242,9 @@ void add_hash_probe(type& t) {
 
 template <class Table, class K, class Hash>
 struct table_layout : container_layout<Table, 56> {
+  using allocated =
+      type_list<arrays_of<std::__detail::_Hash_node_base*>,
+                std::__detail::_Hash_node<typename Table::value_type, std::__cache_default<K, Hash>::value>>;
   static void describe(type& t) {
     add_reference(t, "buckets", 0, "std::__detail::_Hash_node_base**");  // into the table itself if there is one bucket
     add_field<std::size_t>(t.fields, "bucket_count", 8);

@@ -1,0 +1,4 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tenure/types/schema.hpp>

@@ -1,0 +1,96 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "rewrite/access_order.hpp"
+
+#include <charconv>
+#include <span>
+#include <sstream>
+
+#include <tenure/error.hpp>
+
+#include "log/new_file.hpp"
+
+namespace tenure::rewriting {
+
+namespace {
+
+constexpr const char* first_line = "tenure accesses 1";
+constexpr std::uint64_t longest_file = std::uint64_t{1} << 30, largest_unit = std::uint64_t{1} << 40;
+
+[[nodiscard]] std::string text_of(const std::array<std::uint8_t, 16>& id) {
+  constexpr const char* digits = "0123456789abcdef";
+  std::string text;
+  for (const std::uint8_t byte : id) {
+    text += digits[byte / 16];
+    text += digits[byte % 16];
+  }
+  return text;
+}
+
+template <class T>
+[[nodiscard]] bool parse(const std::string& text, T& into, int base = 10) {
+  const auto end = std::from_chars(text.data(), text.data() + text.size(), into, base);
+  return end.ec == std::errc() && end.ptr == text.data() + text.size();
+}
+
+[[nodiscard]] bool parse_id(const std::string& text, std::array<std::uint8_t, 16>& id) {
+  if (text.size() != 2 * id.size()) return false;
+  for (std::size_t n = 0; n < id.size(); ++n)
+    if (!parse(text.substr(2 * n, 2), id[n], 16)) return false;
+  return true;
+}
+
+[[noreturn]] void refuse_line(const std::string& file, std::uint64_t number, const std::string& why) {
+  throw error(errc::bad_option, file + ": line " + std::to_string(number) + ": " + why +
+                                    "; the file is written by a store that is opened with record_accesses");
+}
+
+}  // namespace
+
+void write_accesses(os::disk& disk, const std::string& file, const std::vector<used_parts>& all) {
+  std::ostringstream lines;
+  lines << first_line << '\n';
+  for (const used_parts& each : all) {
+    lines << "database " << text_of(each.database) << ' ' << each.unit << '\n';
+    for (const std::uint32_t part : each.order) lines << part << '\n';
+  }
+  const std::string text = lines.str();
+  rvm::new_file made(disk, file, 0666);
+  made.file().write_at(0, std::as_bytes(std::span(text)));
+  made.file().sync();
+  made.replace();
+}
+
+std::vector<used_parts> read_accesses(os::disk& disk, const std::string& file) {
+  const auto from = disk.open(file, os::access::read_only);
+  const std::uint64_t length = from->size();
+  std::string text(length <= longest_file ? length : 0, '\0');
+  (void)from->read_at(0, std::as_writable_bytes(std::span(text)));
+  std::istringstream lines(text);
+  std::vector<used_parts> all;
+  std::string line;
+  for (std::uint64_t number = 1; std::getline(lines, line); ++number) {
+    const auto refuse = [&](const std::string& why) { refuse_line(file, number, why); };
+    if (number == 1) {
+      if (line != first_line) refuse("the file does not begin with \"" + std::string(first_line) + "\"");
+      continue;
+    }
+    std::istringstream words(line);
+    std::string word, id, unit;
+    words >> word >> id >> unit;
+    used_parts made;
+    std::uint32_t part = 0;
+    if (word == "database") {
+      if (!parse_id(id, made.database) || !parse(unit, made.unit) || made.unit == 0 || made.unit > largest_unit)
+        refuse("\"" + line + "\" has no identity of a database, or no size of its parts");
+      all.push_back(std::move(made));
+    } else if (all.empty() || !id.empty() || !parse(word, part)) {
+      refuse("\"" + line + "\" is no part of a database");
+    } else {
+      all.back().order.push_back(part);
+    }
+  }
+  if (all.empty()) throw error(errc::bad_option, file + ": says of no database what was used of it");
+  return all;
+}
+
+}  // namespace tenure::rewriting

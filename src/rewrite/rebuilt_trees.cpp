@@ -1,0 +1,225 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "rewrite/rebuilt_trees.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include <tenure/error.hpp>
+
+#include "objects/object_walk.hpp"
+#include "rewrite/converted_values.hpp"
+
+namespace tenure::rewriting {
+
+using namespace heap;
+using made_object = tenure::detail::conversion_memory::made_object;
+
+namespace {
+
+template <class T = std::uint64_t>
+[[nodiscard]] T read_at(address at) {
+  T value;
+  std::memcpy(&value, reinterpret_cast<const void*>(at), sizeof value);
+  return value;
+}
+template <class T>
+void put(address at, const T& value) {
+  std::memcpy(reinterpret_cast<void*>(at), &value, sizeof value);
+}
+
+[[nodiscard]] const type_field& require_field(const type& of, std::string_view name) {
+  for (const type_field& f : of.fields)
+    if (f.name == name || f.name.ends_with("::" + std::string(name))) return f;
+  throw error(errc::damaged, of.name + ": has no field `" + std::string(name) + "`, which it must have");
+}
+
+[[nodiscard]] bool is_tree(std::string_view name) {
+  return name.starts_with("tenure::map<") || name.starts_with("tenure::set<") ||
+         name.starts_with("tenure::multimap<") || name.starts_with("tenure::multiset<") ||
+         name.starts_with("tenure::ordered_index<");
+}
+
+// The name of what a pointer leads to: "tenure::detail::tree_leaf<...>".
+[[nodiscard]] std::string leaf_of(const type& container) {
+  std::string name = require_field(container, "first_").type_name;
+  if (name.ends_with('*')) name.pop_back();
+  return name;
+}
+
+// How many of `all` each of so many groups gets, as evenly as possible.
+[[nodiscard]] std::size_t share(std::size_t all, std::size_t groups, std::size_t n) {
+  return all * (n + 1) / groups - all * n / groups;
+}
+
+}  // namespace
+
+bool rebuilt_trees::concerns(const type& container, const new_types& types) const {
+  if (plan_ == nullptr || !is_tree(name_of_elements(container))) return false;
+  const new_type* const leaf = types.find_stored(leaf_of(container));
+  return leaf != nullptr && leaf->how != nullptr && leaf->how->has_fewer_slots;
+}
+
+const rebuilt_trees::tree_type& rebuilt_trees::type_of_tree(const type& container, const new_types& types) {
+  const std::string name(name_of_elements(container));
+  const auto known = types_.find(name);
+  if (known != types_.end()) return known->second;
+  const types::value_conversion& leaf = *types.find_stored(leaf_of(container))->how;
+  const type* const program = plan_->program_type_named(plan_->renamed(name));
+  if (program == nullptr || program->allocates.empty())
+    throw error(errc::schema_mismatch, name +
+                                           ": its entries have changed, and the program does not know it: register it "
+                                           "(tenure::register_type)");
+  tree_type made{leaf.from, leaf.to, &program->allocates.front()(),
+                 nullptr,   {},      name.find("map<") == std::string::npos};
+  const type_field &was = require_field(*leaf.from, "entries"), &is = require_field(*leaf.to, "entries");
+  std::vector<std::string> problems;
+  made.entry = std::make_unique<types::value_conversion>(plan_->plan(was.of(), is.of(), problems));
+  if (!address_orders::parts_of_entry(was, made.is_set, made.key))  // changed_keys.hpp
+    problems.push_back(name + ": its keys have more than numbers, pointers and text");
+  if (!problems.empty())
+    throw error(errc::schema_mismatch, "the store cannot be converted; nothing was changed: " + problems.front());
+  return types_.emplace(name, std::move(made)).first->second;
+}
+
+template <class F>
+void rebuilt_trees::for_each_leaf(const type& container, address value, F&& f) const {
+  const std::string name = leaf_of(container);
+  for (address leaf = read_at(value + require_field(container, "first_").offset); leaf != 0;) {
+    const sound_object found = find_sound(store_, reinterpret_cast<const void*>(leaf));
+    if (!found || found.at != leaf || found.type->of->name != name)
+      throw error(errc::damaged, container.name + ": a leaf of it is none; `tenure verify` says more");
+    f(leaf, *found.type->of);
+    leaf = read_at(leaf + require_field(*found.type->of, "next").offset);
+  }
+}
+
+void rebuilt_trees::leave_out(const type& container, address value) {
+  for_each_leaf(container, value, [&](address leaf, const type&) { left_out_.insert(leaf); });
+  leave_out_nodes(read_at(value + require_field(container, "root_").offset));
+}
+
+void rebuilt_trees::leave_out_nodes(address node) {
+  if (left_out_.contains(node)) return;
+  const sound_object found = find_sound(store_, reinterpret_cast<const void*>(node));
+  if (!found || found.at != node || !found.type->of->name.starts_with("tenure::detail::tree_inner<"))
+    throw error(errc::damaged, "a node of a tree is none; `tenure verify` says more");
+  left_out_.insert(node);
+  const type& of = *found.type->of;
+  const std::uint32_t count = read_at<std::uint32_t>(node + require_field(of, "count").offset);
+  for (std::uint32_t n = 0; n <= count; ++n)
+    leave_out_nodes(read_at(node + require_field(of, "children").offset + n * sizeof(address)));
+}
+
+void rebuilt_trees::build(const type& container, address value, const new_types& types, address_orders& orders,
+                          const std::function<void(made_object&)>& placed) {
+  const tree_type& of = type_of_tree(container, types);
+  const type_field& stored = require_field(*of.old_leaf, "entries");
+  std::vector<address> entries;
+  for_each_leaf(container, value, [&](address leaf, const type& t) {
+    const std::uint32_t count = read_at<std::uint32_t>(leaf + require_field(t, "count").offset);
+    for (std::uint32_t n = 0; n < count && n < stored.count; ++n)
+      entries.push_back(leaf + stored.offset + n * (stored.size / stored.count));
+  });
+  if (entries.empty()) return;
+  std::ranges::stable_sort(entries, [&](address a, address b) { return orders.compare(of.key, a, b) < 0; });
+  std::vector<address> nodes;
+  const address first = make_leaves(of, entries, orders, nodes, placed), last = nodes.back();
+  for (std::uint32_t level = 1; nodes.size() > 1; ++level) nodes = make_level(of, nodes, level, placed);
+  orders.put_word(value + require_field(container, "root_").offset, nodes.front());
+  orders.put_word(value + require_field(container, "first_").offset, first);
+  orders.put_word(value + require_field(container, "last_").offset, last);
+}
+
+address rebuilt_trees::make_leaves(const tree_type& of, const std::vector<address>& entries,
+                                   const address_orders& orders, std::vector<address>& nodes,
+                                   const std::function<void(made_object&)>& placed) {
+  const type_field& slots = require_field(*of.leaf, "entries");
+  const type_field& stored = require_field(*of.old_leaf, "entries");
+  const std::uint64_t each = slots.size / slots.count, was = stored.size / stored.count;
+  const std::size_t leaves = (entries.size() + slots.count - 1) / slots.count;
+  value_bytes in_order;  // an old entry, in which containers may have been put in order
+  std::size_t next = 0;
+  for (std::size_t n = 0; n < leaves; ++n) {
+    const auto leaf = reinterpret_cast<address>(made_.allocate(*of.leaf, 1));
+    const std::size_t count = share(entries.size(), leaves, n);
+    put(leaf + require_field(*of.leaf, "count").offset, static_cast<std::uint32_t>(count));
+    for (std::size_t i = 0; i < count; ++i, ++next) {
+      const address slot = leaf + slots.offset + i * each;
+      const auto* const old = reinterpret_cast<const std::byte*>(entries[next]);
+      in_order.assign(old, old + was);
+      orders.apply_inside(entries[next], in_order);
+      convert_one(*of.entry, in_order.data(), reinterpret_cast<std::byte*>(slot), made_);
+      entries_[entries[next]] = {was, slot, of.entry.get()};
+    }
+    if (!nodes.empty()) {
+      put(leaf + require_field(*of.leaf, "previous").offset, nodes.back());
+      put(nodes.back() + require_field(*of.leaf, "next").offset, leaf);
+    }
+    nodes.push_back(leaf);
+    placed(*made_.find(leaf));
+  }
+  return nodes.front();
+}
+
+std::vector<address> rebuilt_trees::make_level(const tree_type& of, const std::vector<address>& below,
+                                               std::uint32_t level, const std::function<void(made_object&)>& placed) {
+  const type& inner = *of.inner;
+  const type_field& separators = require_field(inner, "separators");
+  const std::uint64_t each = separators.size / separators.count;
+  const std::size_t fanout = separators.count + 1, count = (below.size() + fanout - 1) / fanout;
+  std::vector<address> nodes;
+  std::size_t next = 0;
+  for (std::size_t n = 0; n < count; ++n) {
+    const auto node = reinterpret_cast<address>(made_.allocate(inner, 1));
+    const std::size_t children = share(below.size(), count, n);
+    put(node + require_field(inner, "count").offset, static_cast<std::uint32_t>(children - 1));
+    put(node + require_field(inner, "level").offset, level);
+    for (std::size_t i = 0; i < children; ++i, ++next) {
+      put(node + require_field(inner, "children").offset + i * sizeof(address), below[next]);
+      put(below[next] + require_field(level == 1 ? *of.leaf : inner, "parent").offset, node);
+      if (i != 0) copy_key(of, first_entry(of, below[next]), node + separators.offset + (i - 1) * each);
+    }
+    nodes.push_back(node);
+    placed(*made_.find(node));
+  }
+  return nodes;
+}
+
+address rebuilt_trees::first_entry(const tree_type& of, address node) const {
+  while (read_at<std::uint32_t>(node + require_field(*of.leaf, "level").offset) != 0)
+    node = read_at(node + require_field(*of.inner, "children").offset);
+  return node + require_field(*of.leaf, "entries").offset;
+}
+
+// A separator is the first key behind it. Text gets memory of its own.
+void rebuilt_trees::copy_key(const tree_type& of, address entry, address separator) {
+  using kind = address_orders::key_part::kind;
+  for (const auto& part : of.key) {
+    const address from = entry + part.offset, to = separator + part.offset;
+    std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), part.size);
+    const bool is_ours = part.is == kind::text_of_ours;
+    if (!is_ours && part.is != kind::standard_text) continue;
+    const auto text = read_at(from), length = read_at(from + 8);
+    if (!is_ours && (text == from + 16 || text == 0)) {
+      put(to, to + 16);
+      continue;
+    }
+    if (text == 0) continue;
+    const auto copy = reinterpret_cast<address>(made_.allocate(tenure::type_of<char>(), length + 1));
+    std::memcpy(reinterpret_cast<void*>(copy), reinterpret_cast<const void*>(text), length);
+    put(to, copy);
+    put(to + 16, length);  // the capacity
+  }
+}
+
+address rebuilt_trees::entry_at(address at, std::string_view pointee) const {
+  auto found = entries_.upper_bound(at);
+  if (found == entries_.begin()) return 0;
+  --found;
+  const new_entry& e = found->second;
+  if (at >= found->first + e.size) return 0;
+  const auto inside = e.how->moved_offset(at - found->first, pointee);
+  return inside ? e.at + *inside : 0;
+}
+
+}  // namespace tenure::rewriting

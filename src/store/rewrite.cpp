@@ -1,0 +1,225 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Rewriting of closed stores: opens them, says what the new files are, and puts these in place.
+#include <tenure/rewrite.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <optional>
+
+#include <tenure/error.hpp>
+#include <tenure/registry.hpp>
+
+#include "log/log_hold.hpp"
+#include "log/manifest.hpp"
+#include "log/unfinished.hpp"
+#include "os/process.hpp"
+#include "replay/backup_note.hpp"
+#include "rewrite/rewriter.hpp"
+#include "rewrite/salvage.hpp"
+#include "rewrite/switched_files.hpp"
+#include "store/store_state.hpp"
+
+namespace tenure {
+
+namespace {
+
+using namespace heap;
+using namespace rewriting;
+
+using clock = std::chrono::steady_clock;
+
+os::disk& disk_of(const rewrite_options& how) { return how.disk != nullptr ? *how.disk : os::real_disk(); }
+
+store_options opened_as(rvm::open_mode mode, const rewrite_options& how) {
+  store_options options;
+  options.mode = mode;
+  options.memory.disk = how.disk;
+  options.memory.on_progress = how.on_progress;
+  options.read_ahead = 0;
+  return options;
+}
+
+// A file that is not behind a link: a rename would put the new one where the link is.
+void require_no_link(os::disk& disk, const std::string& path) {
+  if (disk.behind_links(path) != path)
+    throw error(errc::bad_option, path +
+                                      ": is a link, and the new file would not be where it leads; clone the store, and "
+                                      "put the new one in its place");
+}
+
+std::optional<std::uint64_t> wanted_home(const rewrite_options& how, const std::string& database) {
+  const auto found = std::ranges::find(how.homes, database, &rewrite_options::database_home::database);
+  return found != how.homes.end() ? std::optional(found->home) : std::nullopt;
+}
+
+void require_databases(const database_set& store, const rewrite_options& how) {
+  for (const auto& wanted : how.homes)
+    if (store.find(wanted.database) == nullptr)
+      throw error(errc::bad_option, store.directory() + ": has no database \"" + wanted.database + "\" for a home");
+}
+
+void require_disjoint(const std::vector<new_database>& all) {
+  for (std::size_t n = 0; n < all.size(); ++n)
+    for (std::size_t m = 0; m < n; ++m)
+      if (all[n].home < all[m].home + all[m].reservation && all[m].home < all[n].home + all[n].reservation)
+        throw error(errc::address_taken, all[n].file + ": its home addresses are those of " + all[m].file);
+}
+
+// `beside`: databases whose addresses are not taken unless they are asked for.
+new_database like(const database_state& of, const std::string& file, const rewrite_options& how,
+                  const database_set* beside) {
+  new_database made{of.name, file, of.home, of.reservation, of.header().database_id};
+  if (how.reservation != 0) made.reservation = how.reservation;
+  const std::optional<std::uint64_t> home = wanted_home(how, of.name);
+  if (beside == nullptr && !home && made.reservation == of.reservation) return made;
+  const rvm::segment_options chosen =
+      database_state::segment_for(beside, file,
+                                  {.reservation = made.reservation,
+                                   .home = home                ? *home
+                                           : beside != nullptr ? 0
+                                                               : of.home - vtable_area});
+  made.home = chosen.home;
+  return made;
+}
+
+// Writes the store anew in its directory. It was opened for this, and is closed on return. `prepare`: is called first.
+rewrite_report rewrite_in_place(store_state& opened, const rewrite_options& how, const types::evolution* plan,
+                                const std::function<bool()>& prepare = {}) {
+  const auto start = clock::now();
+  os::disk& disk = disk_of(how);
+  const store_files files{opened.directory + "/log", opened.file_of("main")};
+  require_databases(*opened.databases, how);
+  require_no_link(disk, files.log);
+  if (const auto holds = rvm::find_holds(disk, files.log); !holds.empty())
+    throw error(errc::in_use, opened.directory + ": " + holds.front().holder + " has its log (" +
+                                  holds.front().purpose + "); wait until it has done with it");
+  new_store as{opened.directory, unswitched(files.log), {}};
+  for (const auto& d : *opened.databases) {
+    require_no_link(disk, d->file);
+    as.databases.push_back(like(*d, unswitched(d->file), how, nullptr));
+  }
+  require_disjoint(as.databases);
+  opened.memory->truncate();
+  discard_new(disk, files);
+  if (prepare && !prepare()) return {};
+  rewrite_report report;
+  std::uint64_t sequence = 0;
+  try {
+    report = rewrite(*opened.databases, as, how, plan);
+    opened.close();
+    sequence = rvm::manifest_file::open_unlocked(disk, files.log).current().sequence;
+  } catch (...) {
+    discard_new(disk, files);
+    throw;
+  }
+  switch_to_new(disk, files, sequence);
+  report.seconds = std::chrono::duration<double>(clock::now() - start).count();
+  return report;
+}
+
+}  // namespace
+
+rewrite_report compact(const std::string& store, const rewrite_options& how) {
+  store_state opened(store, opened_as(rvm::open_mode::open, how), type_check::none);
+  return rewrite_in_place(opened, how, nullptr);
+}
+
+void convert_store(const std::string& directory, const store_options& how) {
+  rewrite_options rewriting;
+  rewriting.order = object_order::by_address;
+  rewriting.on_progress = how.memory.on_progress;
+  rewriting.disk = how.memory.disk;
+  store_state opened(directory, opened_as(rvm::open_mode::open, rewriting), type_check::none);
+  const types::evolution plan(registered_types());
+  (void)rewrite_in_place(opened, rewriting, &plan);
+}
+
+namespace {
+
+// Calls the callback, counts, and remembers the first ones.
+class finding_counter {
+ public:
+  finding_counter(const repair_options& how, repair_report& report) : how_(how), report_(report) {}
+  void operator()(repair_finding found) const {
+    constexpr std::size_t most = 100;
+    using enum repair_finding::kind;
+    switch (found.what) {
+      case page: ++report_.pages; break;
+      case bookkeeping: ++report_.bookkeeping; break;
+      case lost_object: ++report_.lost_objects; break;
+      case lost_elements: ++report_.lost_elements; break;
+      case lost_root: ++report_.lost_roots; break;
+      case cut_reference: ++report_.cut_references; break;
+      case container: ++report_.containers; break;
+    }
+    if (how_.on_finding) how_.on_finding(found);
+    if (report_.first.size() < most) report_.first.push_back(std::move(found));
+  }
+
+ private:
+  const repair_options& how_;
+  repair_report& report_;
+};
+
+}  // namespace
+
+repair_report repair(const std::string& store, const repair_options& how) {
+  const auto start = clock::now();
+  repair_report report;
+  rewrite_options rewriting;
+  rewriting.order = how.order;
+  rewriting.on_progress = how.on_progress;
+  rewriting.disk = how.disk;
+  os::disk& disk = disk_of(rewriting);
+  const bool is_in_place = how.to.empty() && !how.dry_run;
+  store_state opened(store, opened_as(is_in_place ? rvm::open_mode::open : rvm::open_mode::read_only, rewriting),
+                     type_check::none);
+  const auto make_sound = [&] {
+    salvage(*opened.databases, disk, finding_counter(how, report)).run(how.on_progress);
+    return report.is_damaged();
+  };
+  if (is_in_place) {
+    report.rewritten = rewrite_in_place(opened, rewriting, nullptr, make_sound);
+    return report;
+  }
+  if (!make_sound() || how.dry_run) return report;
+  // In place of the damaged one: with its identities and addresses.
+  const std::string to = os::absolute_path(how.to);
+  require_outside(opened.directory, to);
+  rvm::make_empty_directory(disk, to, "a repaired store");
+  new_store as{to, to + "/log", {}};
+  for (const auto& d : *opened.databases)
+    as.databases.push_back(like(*d, to + "/" + d->name + ".db", rewriting, nullptr));
+  rvm::mark_unfinished(disk, as.log);
+  report.rewritten = rewrite(*opened.databases, as, rewriting);
+  rvm::mark_finished(disk, as.log);
+  opened.close();
+  report.rewritten.seconds = std::chrono::duration<double>(clock::now() - start).count();
+  return report;
+}
+
+rewrite_report clone(const std::string& store, const std::string& directory, const rewrite_options& how) {
+  const auto start = clock::now();
+  os::disk& disk = disk_of(how);
+  const std::string to = os::absolute_path(directory);
+  store_state opened(store, opened_as(rvm::open_mode::read_only, how), type_check::none);
+  require_databases(*opened.databases, how);
+  require_outside(opened.directory, to);
+  rvm::make_empty_directory(disk, to, "a clone");
+  new_store as{to, to + "/log", {}};
+  for (const auto& d : *opened.databases) {
+    as.databases.push_back(like(*d, to + "/" + d->name + ".db", how, &*opened.databases));
+    os::random_bytes(std::as_writable_bytes(std::span(as.databases.back().id)));
+  }
+  require_disjoint(as.databases);
+  rvm::mark_unfinished(disk, as.log);
+  rewrite_report report = rewrite(*opened.databases, as, how);
+  rvm::mark_finished(disk, as.log);
+  opened.close();
+  report.seconds = std::chrono::duration<double>(clock::now() - start).count();
+  return report;
+}
+
+}  // namespace tenure

@@ -1,0 +1,208 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// What is known of the types of a store and of a program besides the plans: names, and what no plan can do.
+#include <algorithm>
+#include <cctype>
+#include <cstring>
+#include <utility>
+
+#include "types/evolution.hpp"
+
+namespace tenure::types {
+
+namespace {
+
+[[nodiscard]] bool is_in_name(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == ':';
+}
+
+}  // namespace
+
+bool value_conversion::condition::holds(const std::byte* old) const {
+  std::uint64_t has = 0;  // little-endian: the first bytes are the low ones
+  std::memcpy(&has, old + offset, width);
+  return test == test::equals ? has == value : test == test::differs ? has != value : has > value;
+}
+
+namespace {
+
+// Whether a value of the type starts with one of that name, on some level.
+[[nodiscard]] bool starts_with(const type& of, std::string_view name) {
+  return std::ranges::any_of(of.fields, [&](const type_field& f) {
+    if (f.offset != 0 || f.size == 0) return false;
+    return f.type_name == name || (f.kind == field_kind::nested && f.of && starts_with(f.of(), name));
+  });
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> value_conversion::moved_offset(std::uint64_t offset, std::string_view pointee) const {
+  const bool is_whole =
+      pointee.empty() || pointee == to->name || to->name == "tenure::slots<" + std::string(pointee) + ">";
+  if (offset == 0 && is_whole) return 0;
+  for (const kept_base& b : bases)
+    if (b.name == pointee && (offset == b.from || offset == b.from_vtable)) return b.to;
+  const kept_part* best = nullptr;
+  for (const kept_part& p : parts) {
+    if (offset < p.from || offset >= p.from + p.size) continue;
+    if (offset == p.from && !pointee.empty() && p.type_name == pointee) return p.to;
+    if ((p.is_copied || offset == p.from) && (best == nullptr || p.size <= best->size)) best = &p;
+  }
+  if (const auto vtable = vtables.find(offset); vtable != vtables.end()) return vtable->second;
+  // A pointer to something else than the first field is one to the whole.
+  if (offset == 0 && !starts_with(*from, pointee)) return 0;
+  if (best == nullptr) return std::nullopt;
+  return best->to + (offset - best->from);
+}
+
+evolution::evolution(const std::vector<const type*>& program, std::map<std::string, told> others)
+    : others_(std::move(others)) {
+  for (const type* const t : program) {
+    by_name_.emplace(t->name, t);
+    const type_changes* const changes = changes_of(*t);
+    if (changes == nullptr) continue;
+    for (const std::string& old : changes->old_names) new_names_.emplace(old, t->name);
+  }
+}
+
+const type_changes* evolution::changes_of(const type& program) const {
+  if (program.operations != nullptr)
+    return program.operations->changes != nullptr ? &program.operations->changes() : nullptr;
+  const auto found = others_.find(program.name);
+  return found != others_.end() ? &found->second.changes : nullptr;
+}
+
+bool evolution::has_default(const type& program) const {
+  if (program.operations != nullptr) return program.operations->construct != nullptr;
+  const auto found = others_.find(program.name);
+  return found != others_.end() && found->second.has_default;
+}
+
+std::string evolution::renamed(std::string_view stored) const {
+  std::string name;
+  // Instances of templates first: their names are more than one word.
+  std::string with_instances(stored);
+  for (const auto& [was, is] : new_names_) {
+    if (!was.ends_with('>')) continue;
+    for (std::size_t at = 0; (at = with_instances.find(was, at)) != std::string::npos;) {
+      const bool is_whole = at == 0 || !is_in_name(with_instances[at - 1]);
+      if (is_whole) with_instances.replace(at, was.size(), is);
+      at += is_whole ? is.size() : 1;
+    }
+  }
+  stored = with_instances;
+  for (std::size_t at = 0; at < stored.size();) {
+    if (!is_in_name(stored[at])) {
+      name += stored[at++];
+      continue;
+    }
+    std::size_t end = at;
+    while (end < stored.size() && is_in_name(stored[end])) ++end;
+    // A class, or one in it.
+    const std::string_view part = stored.substr(at, end - at);
+    std::string_view rest;
+    auto found = new_names_.find(part);
+    for (std::size_t cut = part.rfind("::"); found == new_names_.end() && cut != std::string_view::npos && cut != 0;
+         cut = part.rfind("::", cut - 1)) {
+      found = new_names_.find(part.substr(0, cut));
+      if (found != new_names_.end()) rest = part.substr(cut);
+    }
+    name += found != new_names_.end() ? found->second + std::string(rest) : std::string(part);
+    at = end;
+  }
+  return name;
+}
+
+std::string evolution::renamed_member(std::string_view name) const {
+  const std::size_t end = name.rfind("::");
+  if (end == std::string_view::npos) return std::string(name);
+  return renamed(name.substr(0, end)) + std::string(name.substr(end));
+}
+
+bool evolution::differ(const type& stored, const type& program) {
+  if (stored.name != program.name || stored.fingerprint != program.fingerprint || stored.version != program.version ||
+      stored.size != program.size || stored.fields.size() != program.fields.size())
+    return true;
+  for (std::size_t n = 0; n < stored.fields.size(); ++n)
+    if (stored.fields[n].kind == field_kind::nested && differ(stored.fields[n].of(), program.fields[n].of()))
+      return true;
+  return false;
+}
+
+const type* evolution::program_type_named(std::string_view name) const {
+  const auto found = by_name_.find(name);
+  return found != by_name_.end() ? found->second : nullptr;
+}
+
+const type* evolution::program_type_of(const type& stored) const {
+  auto found = by_name_.find(stored.name);
+  if (found == by_name_.end()) found = by_name_.find(renamed(stored.name));
+  return found != by_name_.end() ? found->second : nullptr;
+}
+
+bool evolution::has_changed_as_base(const type& stored, const std::string& base) const {
+  const auto program = by_name_.find(base);
+  if (program == by_name_.end()) return false;
+  std::optional<std::uint64_t> start;  // of the base in the stored class
+  std::size_t members = 0;
+  for (const type_field& is : program->second->fields) {
+    if (is.name.empty() || is.name.find("::") != std::string::npos) continue;
+    ++members;
+    const auto was = std::ranges::find(stored.fields, base + "::" + is.name, &type_field::name);
+    if (was == stored.fields.end() || was->type_name != is.type_name || was->kind != is.kind || was->size != is.size ||
+        was->count != is.count)
+      return true;
+    if (!start) start = was->offset - is.offset;
+    if (was->offset - is.offset != *start) return true;
+  }
+  return std::ranges::count_if(stored.fields, [&](const type_field& f) {
+           return f.name.starts_with(base + "::") && f.name.find("::", base.size() + 2) == std::string::npos;
+         }) != static_cast<std::ptrdiff_t>(members);
+}
+
+void evolution::find_other_problems(const std::vector<const type*>& stored, std::vector<std::string>& problems) const {
+  std::map<std::string_view, const type*> by_name;
+  for (const type* const t : stored) by_name.emplace(t->name, t);
+  const auto changed = [&](std::string_view name) -> std::pair<const type*, const type*> {
+    const auto was = by_name.find(name);
+    const type* const is = was != by_name.end() ? program_type_of(*was->second) : nullptr;
+    return is != nullptr && differ(*was->second, *is) ? std::pair(was->second, is) : std::pair(nullptr, nullptr);
+  };
+  for (const type* const t : stored) {
+    if (program_type_of(*t) == nullptr) {
+      find_unknown(
+          *t, [&](std::string_view name) { return changed(name).first != nullptr; }, problems);
+      continue;
+    }
+    // How many elements are in a block of a deque depends on their size.
+    constexpr std::string_view deque = "std::deque<", allocator = ", tenure::allocator<";
+    const std::size_t end = t->name.rfind(allocator);
+    if (!t->name.starts_with(deque) || end == std::string::npos) continue;
+    const std::string element = t->name.substr(deque.size(), end - deque.size());
+    for (const std::string& name : {element, "tenure::slots<" + element + ">"})
+      if (const auto [was, is] = changed(name); was != nullptr && was->size != is->size) {
+        problems.push_back(renamed(t->name) +
+                           ": has elements of another size now, and a deque cannot be converted; with the old program, "
+                           "store them in a vector");
+        break;
+      }
+  }
+}
+
+// Types that the program lacks stay as they are, with all that is in them.
+void evolution::find_unknown(const type& stored, const std::function<bool(std::string_view)>& has_changed,
+                             std::vector<std::string>& problems) const {
+  for (const type_field& f : stored.fields) {
+    const std::size_t end_of_base = f.name.rfind("::");
+    std::string changed;
+    if (f.kind == field_kind::nested && f.of && has_changed(f.of().name)) changed = f.of().name;
+    if (end_of_base != std::string::npos && has_changed_as_base(stored, f.name.substr(0, end_of_base)))
+      changed = f.name.substr(0, end_of_base);
+    if (changed.empty()) continue;
+    problems.push_back(stored.name + ": has a " + changed + ", which has changed, and the program does not know " +
+                       stored.name + ": register it (tenure::register_type)");
+    return;
+  }
+}
+
+}  // namespace tenure::types

@@ -1,0 +1,572 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Values of a class as it was become values of the class as it is: what is planned, what is refused and with which advice.
+#include <cstring>
+#include <limits>
+#include <list>
+#include <optional>
+#include <random>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <tenure/allocator.hpp>
+#include <tenure/evolve.hpp>
+#include <tenure/string.hpp>
+#include <tenure/vector.hpp>
+
+#include "rewrite/converted_values.hpp"
+#include "store/store_state.hpp"
+#include "support/expect_error.hpp"
+#include "support/renamed_type.hpp"
+#include "support/test_store.hpp"
+#include "types/evolution.hpp"
+
+namespace evolving {
+
+enum class color : std::uint8_t { red, green };
+enum class wide_color : std::uint16_t { red, green };
+
+namespace was {
+struct place {
+  std::int32_t x, y;
+};
+struct part {
+  std::int32_t weight;
+  std::uint16_t count;
+  part* next;
+  place where;
+  float ratio;
+  std::int8_t letters[4];
+  std::optional<place> maybe;
+  std::variant<std::int32_t, float> choice;
+};
+}  // namespace was
+
+namespace reordered {  // other order, wider numbers, longer arrays, new fields
+struct place {
+  double y;
+  std::int64_t x;
+};
+struct part {
+  int fresh = 7;
+  std::variant<std::int64_t, double> choice;
+  std::optional<place> maybe;
+  std::int16_t letters[6];
+  double ratio;
+  place where;
+  part* next;
+  std::uint32_t count;
+  std::int64_t weight;
+  tenure::std_list<int> list;
+};
+}  // namespace reordered
+
+namespace removed {
+struct part {
+  std::int32_t weight;
+};
+}  // namespace removed
+namespace declared {
+struct flat {
+  std::int64_t at_x, at_y;
+};
+struct part {
+  std::int64_t mass;
+  flat position;
+  part* link;
+  std::int8_t count;
+  std::int32_t added;
+};
+}  // namespace declared
+namespace chained {
+struct part {
+  std::int64_t burden;
+  std::int32_t second, third;
+};
+}  // namespace chained
+namespace other_kinds {
+struct part {
+  std::int32_t weight;
+  std::uint16_t count;
+  std::uint64_t next;
+  was::place* where;
+  std::int32_t ratio;
+  std::int8_t letters[2];
+  std::optional<std::int32_t> maybe;
+  std::variant<std::int32_t, float> choice;
+};
+}  // namespace other_kinds
+namespace called {
+struct part {
+  std::int64_t area = 0;
+  part* next = nullptr;
+  part* twin = nullptr;
+  tenure::string text;
+};
+}  // namespace called
+namespace no_default {
+struct part {
+  explicit part(int);
+  std::int32_t weight;
+  std::int32_t fresh;
+  static constexpr auto persistent = tenure::members<&part::weight, &part::fresh>{};
+};
+}  // namespace no_default
+
+namespace exchanged {  // names changed places, one was removed and came back, one was narrowed before it was renamed
+struct part {
+  std::int32_t where_x, where_y;
+  std::int64_t ratio = 77;
+  std::int8_t amount;
+};
+}  // namespace exchanged
+namespace bases {
+struct left {
+  std::int32_t a, b;
+  static constexpr auto persistent = tenure::members<&left::a, &left::b>{};
+};
+struct right {
+  virtual ~right() = default;
+  std::int32_t c;
+  static constexpr auto persistent = tenure::members<&right::c>{};
+};
+struct both : left, right {
+  std::int32_t d;
+  static constexpr auto persistent = tenure::bases<left, right>{} + tenure::members<&both::d>{};
+};
+}  // namespace bases
+namespace other_bases {
+struct left {
+  std::int64_t fresh;
+  std::int32_t b, a;
+  static constexpr auto persistent = tenure::members<&left::fresh, &left::b, &left::a>{};
+};
+struct right {
+  virtual ~right() = default;
+  std::int64_t c;
+  static constexpr auto persistent = tenure::members<&right::c>{};
+};
+struct both : left, right {
+  std::int32_t d;
+  static constexpr auto persistent = tenure::bases<left, right>{} + tenure::members<&both::d>{};
+};
+}  // namespace other_bases
+
+namespace flat {
+struct place {
+  std::int32_t x;
+};
+struct part {
+  place where;
+  std::int32_t y, matrix[2][3];
+};
+}  // namespace flat
+namespace into_nested {  // a nested class that stays gets a field of the class around it
+struct place {
+  std::int32_t x;
+  std::int64_t y = 9;
+};
+struct part {
+  std::int32_t matrix[2][3];
+  place where;
+};
+struct wider_rows {
+  place where;
+  std::int32_t matrix[2][4];
+};
+}  // namespace into_nested
+
+}  // namespace evolving
+
+namespace tenure {
+
+template <>
+struct evolve<evolving::into_nested::part> {
+  static void describe(changes<evolving::into_nested::part>& of) { of.since(0).renamed("y", "where.y"); }
+};
+
+template <>
+struct evolve<evolving::exchanged::part> {
+  static void describe(changes<evolving::exchanged::part>& of) {
+    of.since(0)
+        .renamed("where.x", "where_y")
+        .renamed("where.y", "where_x")
+        .narrowed("count")
+        .removed("ratio")
+        .removed("weight")
+        .removed("next")
+        .removed("letters")
+        .removed("maybe")
+        .removed("choice");
+    of.since(1).renamed("where_x", "where_y").renamed("where_y", "where_x").renamed("count", "amount");
+  }
+};
+template <>
+struct evolve<evolving::declared::part> {
+  static void describe(changes<evolving::declared::part>& of) {
+    of.was_named("component");
+    of.since(0)
+        .renamed("weight", "mass")
+        .renamed("where.x", "position.at_x")
+        .renamed("where.y", "position.at_y")
+        .renamed("next", "link")
+        .narrowed("count")
+        .removed("ratio")
+        .removed("letters")
+        .removed("maybe")
+        .removed("choice")
+        .added("added", 42);
+  }
+};
+template <>
+struct evolve<evolving::chained::part> {
+  static void describe(changes<evolving::chained::part>& of) {
+    of.since(0).renamed("weight", "load").removed("count").removed("next").removed("where").added("second", 2);
+    of.since(1)
+        .renamed("load", "burden")
+        .removed("ratio")
+        .removed("letters")
+        .removed("maybe")
+        .removed("choice")
+        .added("third", 3);
+  }
+};
+template <>
+struct evolve<evolving::called::part> {
+  static void describe(changes<evolving::called::part>& of) {
+    of.since(0).converted([](const old_object& was, evolving::called::part& is, conversion& how) {
+      is.area = was.get<long>("where.x") * was.at("where").get<long>("y");
+      is.text = std::string(100, 'x');
+      is.twin = how.make<evolving::called::part>(1, how.new_of<evolving::called::part>(was), nullptr, "");
+      if (was.get<int>("weight") == 13) throw std::runtime_error("no luck");
+    });
+  }
+};
+
+}  // namespace tenure
+
+namespace {
+
+using namespace tenure;
+using types::evolution;
+using types::value_conversion;
+
+template <class T>
+const type& as_stored() {
+  return support::renamed(
+      type_of<T>(),
+      {"evolving::was::", "evolving::reordered::", "evolving::removed::", "evolving::declared::", "evolving::chained::",
+       "evolving::other_kinds::", "evolving::called::", "evolving::no_default::", "evolving::exchanged::",
+       "evolving::bases::", "evolving::other_bases::", "evolving::flat::", "evolving::into_nested::"});
+}
+
+struct planned {
+  std::vector<std::string> problems;
+  value_conversion how;
+};
+template <class Was, class Is>
+planned plan() {
+  const type& is = as_stored<Is>();
+  planned result;
+  result.how = evolution({&is}).plan(as_stored<Was>(), is, result.problems);
+  return result;
+}
+
+// Of one value. References stay those of the old one.
+template <class Is, class Was>
+const Is& converted(const Was& value, rewriting::value_bytes& into, detail::conversion_memory& further) {
+  const planned p = plan<Was, Is>();
+  for (const std::string& problem : p.problems) ADD_FAILURE() << problem;
+  rewriting::convert(p.how, std::as_bytes(std::span(&value, 1)), into, further);
+  EXPECT_EQ(into.size(), sizeof(Is));
+  return *reinterpret_cast<const Is*>(into.data());
+}
+
+bool says(const std::vector<std::string>& problems, const std::string& what) {
+  return std::ranges::any_of(problems, [&](const std::string& p) { return p.find(what) != std::string::npos; });
+}
+
+class evolving_values : public support::reopened_store {
+ protected:
+  detail::conversion_memory further{*current_store()->databases};
+  rewriting::value_bytes into;
+
+  static evolving::was::part some() {
+    evolving::was::part p{};
+    p.weight = -5;
+    p.count = 200;
+    p.next = reinterpret_cast<evolving::was::part*>(0x1234);
+    p.where = {3, -4};
+    p.ratio = 0.5F;
+    for (int n = 0; n < 4; ++n) p.letters[n] = static_cast<std::int8_t>(-n);
+    p.maybe = evolving::was::place{5, 6};
+    p.choice = 7;
+    return p;
+  }
+};
+
+TEST_F(evolving_values, fields_find_their_names_and_numbers_become_wider) {
+  auto value = some();
+  for (const bool has : {true, false}) {
+    if (!has) value.maybe.reset();
+    const auto& is = converted<evolving::reordered::part>(value, into, further);
+    EXPECT_EQ(is.weight, -5);
+    EXPECT_EQ(is.count, 200u);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(is.next), 0x1234u);
+    EXPECT_EQ(is.where.x, 3);
+    EXPECT_EQ(is.where.y, -4.0);
+    EXPECT_EQ(is.ratio, 0.5);
+    for (int n = 0; n < 4; ++n) EXPECT_EQ(is.letters[n], -n);
+    EXPECT_EQ(is.letters[5], 0);
+    EXPECT_EQ(is.fresh, 7);
+    EXPECT_EQ(is.maybe.has_value(), has);
+    if (has) {
+      EXPECT_EQ(is.maybe->x, 5);
+    }
+    EXPECT_TRUE(is.list.empty());  // its end is in the new value
+    EXPECT_EQ(std::get<std::int64_t>(is.choice), 7);
+  }
+}
+
+TEST_F(evolving_values, what_is_gone_must_be_declared) {
+  const planned p = plan<evolving::was::part, evolving::removed::part>();
+  EXPECT_EQ(p.problems.size(), 7u);
+  EXPECT_TRUE(says(p.problems,
+                   "field `count` (unsigned short) is gone: declare since(0).removed(\"count\"), or "
+                   "since(0).renamed(\"count\", NEW NAME)"));
+}
+
+TEST_F(evolving_values, declarations_rename_move_narrow_and_add) {
+  auto value = some();
+  value.count = 100;
+  const auto& is = converted<evolving::declared::part>(value, into, further);
+  EXPECT_EQ(is.mass, -5);
+  EXPECT_EQ(is.position.at_x, 3);
+  EXPECT_EQ(is.position.at_y, -4);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(is.link), 0x1234u);
+  EXPECT_EQ(is.count, 100);
+  EXPECT_EQ(is.added, 42);
+  value.count = 128;
+  support::expect_error(errc::schema_mismatch, {"`count`", "does not fit"}, [&] {
+    rewriting::convert(plan<evolving::was::part, evolving::declared::part>().how, std::as_bytes(std::span(&value, 1)),
+                       into, further);
+  });
+}
+
+TEST_F(evolving_values, declarations_of_several_versions_follow_each_other) {
+  const auto value = some();
+  const auto& is = converted<evolving::chained::part>(value, into, further);
+  EXPECT_EQ(is.burden, -5);
+  EXPECT_EQ(is.second, 2);
+  EXPECT_EQ(is.third, 3);
+}
+
+TEST_F(evolving_values, names_may_be_exchanged_and_come_back) {
+  auto value = some();
+  value.count = 100;
+  const auto& is = converted<evolving::exchanged::part>(value, into, further);
+  EXPECT_EQ(is.where_x, 3);
+  EXPECT_EQ(is.where_y, -4);
+  EXPECT_EQ(is.ratio, 77);
+  EXPECT_EQ(is.amount, 100);
+}
+
+TEST_F(evolving_values, fields_move_into_nested_classes_that_stay) {
+  const evolving::flat::part value{{3}, 4, {{1, 2, 3}, {4, 5, 6}}};
+  const auto& is = converted<evolving::into_nested::part>(value, into, further);
+  EXPECT_EQ(is.where.x, 3);
+  EXPECT_EQ(is.where.y, 4);
+  EXPECT_EQ(is.matrix[1][0], 4);
+}
+
+TEST_F(evolving_values, arrays_of_arrays_keep_their_size) {
+  const planned p = plan<evolving::flat::part, evolving::into_nested::wider_rows>();
+  EXPECT_TRUE(
+      says(p.problems, "field `matrix` had 6 elements, and is an array of arrays with 8: make it in a function"));
+}
+
+TEST_F(evolving_values, other_kinds_need_a_function) {
+  const planned p = plan<evolving::was::part, evolving::other_kinds::part>();
+  EXPECT_TRUE(says(p.problems, "`next` was part*, is unsigned long, of another kind: make it in a function"));
+  EXPECT_TRUE(says(p.problems, "`where` was place, is place*, of another kind"));
+  EXPECT_TRUE(says(p.problems,
+                   "`ratio` was float, is int: make it in a function (converted), or declare "
+                   "since(0).narrowed(\"ratio\")"));
+  EXPECT_TRUE(says(p.problems, "`letters` had 4 elements, has 2"));
+  EXPECT_TRUE(says(p.problems, "`value` was place, is int, of another kind"));
+}
+
+TEST_F(evolving_values, functions_see_old_values_and_make_further_objects) {
+  auto value = some();
+  const auto& is = converted<evolving::called::part>(value, into, further);
+  EXPECT_EQ(is.area, -12);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(is.next), 0x1234u);
+  EXPECT_EQ(is.text, std::string(100, 'x'));
+  EXPECT_NE(further.find(reinterpret_cast<std::uintptr_t>(is.text.data())), nullptr);
+  ASSERT_NE(further.find(reinterpret_cast<std::uintptr_t>(is.twin)), nullptr);
+  EXPECT_EQ(static_cast<const void*>(is.twin->next), &value);
+  value.weight = 13;
+  const planned p = plan<evolving::was::part, evolving::called::part>();
+  EXPECT_THROW(rewriting::convert(p.how, std::as_bytes(std::span(&value, 1)), into, further), std::runtime_error);
+  further.clear();
+}
+
+TEST_F(evolving_values, a_new_field_needs_a_value) {
+  const planned p = plan<evolving::was::place, evolving::no_default::part>();
+  EXPECT_TRUE(says(p.problems, "field `weight` is new, and part has no default constructor"));
+}
+
+TEST_F(evolving_values, pointers_to_parts_follow_them) {
+  using was = evolving::was::part;
+  using is = evolving::reordered::part;
+  const planned p = plan<was, is>();
+  const is at{};  // its list makes its layout one that offsetof may not ask for
+  const auto place_of = [&](const auto& member) {
+    return static_cast<std::size_t>(reinterpret_cast<const char*>(&member) - reinterpret_cast<const char*>(&at));
+  };
+  const auto moved = [&](std::size_t offset, std::string_view pointee = "") {
+    return p.how.moved_offset(offset, pointee);
+  };
+  EXPECT_EQ(moved(0), 0u);
+  EXPECT_EQ(moved(offsetof(was, weight) + 0), 0u) << "the object itself is meant";
+  EXPECT_EQ(moved(offsetof(was, count)), place_of(at.count));
+  EXPECT_EQ(moved(offsetof(was, where), "place"), place_of(at.where));
+  EXPECT_EQ(moved(offsetof(was, where), "int"), place_of(at.where) + offsetof(evolving::reordered::place, x));
+  EXPECT_EQ(moved(offsetof(was, where) + 4), place_of(at.where) + offsetof(evolving::reordered::place, y));
+  EXPECT_EQ(moved(offsetof(was, letters) + 2), place_of(at.letters) + 4);
+  EXPECT_EQ(moved(offsetof(was, count) + 1), std::nullopt) << "it is no copy";
+  const planned gone = plan<was, evolving::declared::part>();
+  EXPECT_EQ(gone.how.moved_offset(offsetof(was, letters), ""), std::nullopt);
+}
+
+TEST_F(evolving_values, pointers_to_the_first_field_and_to_bases_follow_them) {
+  {
+    using was = evolving::was::place;
+    const planned p = plan<was, evolving::reordered::place>();
+    EXPECT_EQ(p.how.moved_offset(0, "int"), offsetof(evolving::reordered::place, x));
+    EXPECT_EQ(p.how.moved_offset(0, "place"), 0u);
+    EXPECT_EQ(p.how.moved_offset(0, ""), 0u);
+    EXPECT_EQ(p.how.moved_offset(0, "char"), 0u);
+  }
+  using was = evolving::bases::both;
+  using is = evolving::other_bases::both;
+  const type& program = as_stored<is>();
+  planned p;
+  p.how = evolution({&program, &as_stored<evolving::other_bases::left>(), &as_stored<evolving::other_bases::right>()})
+              .plan(as_stored<was>(), program, p.problems);
+  EXPECT_TRUE(p.problems.empty());
+  const was old{};
+  const is made{};
+  const auto offset = [](const auto& whole, const auto& base) {
+    return static_cast<std::uint64_t>(reinterpret_cast<const char*>(&base) - reinterpret_cast<const char*>(&whole));
+  };
+  EXPECT_EQ(p.how.moved_offset(offset(old, static_cast<const evolving::bases::left&>(old)), "left"),
+            offset(made, static_cast<const evolving::other_bases::left&>(made)));
+  EXPECT_EQ(p.how.moved_offset(offset(old, static_cast<const evolving::bases::right&>(old)), "right"),
+            offset(made, static_cast<const evolving::other_bases::right&>(made)));
+  EXPECT_EQ(p.how.moved_offset(offset(old, old.a), "int"), offset(made, made.a));
+}
+
+TEST_F(evolving_values, classes_are_found_by_their_old_names) {
+  const type& is = as_stored<evolving::declared::part>();
+  const evolution plan({&is});
+  EXPECT_EQ(plan.renamed("component*"), "part*");
+  EXPECT_EQ(plan.renamed("std::map<component, my::component, components>"),
+            "std::map<part, my::component, components>");
+  EXPECT_EQ(plan.renamed("component::inner"), "part::inner");
+  EXPECT_EQ(plan.renamed("base<component>::x"), "base<part>::x");
+  type old = as_stored<evolving::was::part>();
+  old.name = "component";
+  EXPECT_EQ(plan.program_type_of(old), &is);
+  old.name = "other";
+  EXPECT_EQ(plan.program_type_of(old), nullptr);
+}
+
+// Against arithmetic with more digits.
+TEST(numbers_that_are_converted, fit_or_are_refused) {
+  using types::number_type;
+  struct named {
+    number_type type;
+    long double least, most;
+    bool is_whole;
+  };
+  const auto whole = [](auto example, scalar_kind kind) -> named {
+    using T = decltype(example);
+    return {{kind, sizeof(T)}, std::numeric_limits<T>::lowest(), std::numeric_limits<T>::max(), true};
+  };
+  const named all[] = {
+      whole(std::int8_t{}, scalar_kind::signed_integer),
+      whole(std::int16_t{}, scalar_kind::signed_integer),
+      whole(std::int32_t{}, scalar_kind::signed_integer),
+      whole(std::int64_t{}, scalar_kind::signed_integer),
+      whole(std::uint8_t{}, scalar_kind::unsigned_integer),
+      whole(std::uint16_t{}, scalar_kind::unsigned_integer),
+      whole(std::uint32_t{}, scalar_kind::unsigned_integer),
+      whole(std::uint64_t{}, scalar_kind::unsigned_integer),
+      {{scalar_kind::boolean, 1}, 0, 1, true},
+      {{scalar_kind::floating, 4}, -std::numeric_limits<float>::max(), std::numeric_limits<float>::max(), false},
+      {{scalar_kind::floating, 8}, -std::numeric_limits<double>::max(), std::numeric_limits<double>::max(), false}};
+  const auto read = [](number_type of, const std::byte* at) -> long double {
+    const auto as = [&](auto value) -> long double {
+      std::memcpy(&value, at, sizeof value);
+      return value;
+    };
+    const bool has_sign = of.kind == scalar_kind::signed_integer;
+    if (of.kind == scalar_kind::floating) return of.size == 4 ? as(float{}) : as(double{});
+    switch (of.size) {
+      case 1: return has_sign ? as(std::int8_t{}) : as(std::uint8_t{});
+      case 2: return has_sign ? as(std::int16_t{}) : as(std::uint16_t{});
+      case 4: return has_sign ? as(std::int32_t{}) : as(std::uint32_t{});
+      default: return has_sign ? as(std::int64_t{}) : as(std::uint64_t{});
+    }
+  };
+  std::mt19937_64 random(1);
+  std::size_t fitting = 0, refused = 0;
+  for (const named& from : all)
+    for (const named& to : all)
+      for (int n = 0; n < 400; ++n) {
+        std::byte value[8]{}, result[8]{};
+        std::uint64_t bits = random() >> (random() % 64);
+        if (random() % 4 == 0) bits = ~bits;
+        if (from.type.kind == scalar_kind::boolean) bits &= 1;
+        if (from.type.kind == scalar_kind::floating && random() % 2 == 0) {
+          const double d = static_cast<double>(static_cast<std::int64_t>(bits)) / (random() % 2 == 0 ? 1 : 8);
+          const float f = static_cast<float>(d);
+          std::memcpy(&bits, from.type.size == 4 ? static_cast<const void*>(&f) : &d, from.type.size);
+        }
+        std::memcpy(value, &bits, sizeof bits);
+        const long double is = read(from.type, value);
+        if (std::isnan(is)) continue;
+        bool fits = is >= to.least && is <= to.most && (!to.is_whole || std::trunc(is) == is);
+        if (to.type.kind == scalar_kind::floating && fits)
+          fits = to.type.size == 4 ? static_cast<long double>(static_cast<float>(is)) == is
+                                   : static_cast<long double>(static_cast<double>(is)) == is;
+        if (std::isinf(is)) fits = !to.is_whole;
+        const bool done = types::convert_number(from.type, value, to.type, result);
+        ASSERT_EQ(done, fits) << static_cast<double>(is) << " from " << from.type.size << " to " << to.type.size;
+        ++(done ? fitting : refused);
+        if (done) {
+          ASSERT_EQ(read(to.type, result), is);
+        }
+        if (types::is_widening(from.type, to.type)) {
+          ASSERT_TRUE(done) << static_cast<double>(is);
+        }
+      }
+  EXPECT_GT(fitting, 10000u);
+  EXPECT_GT(refused, 5000u);
+}
+
+TEST(numbers_that_are_converted, enumerations_that_become_wider_have_no_sign) {
+  const types::number_type narrow{scalar_kind::enumeration, 1}, wide{scalar_kind::enumeration, 2};
+  EXPECT_TRUE(types::is_widening(narrow, wide));
+  std::byte value[2]{std::byte{100}}, result[2]{};
+  EXPECT_TRUE(types::convert_number(narrow, value, wide, result));
+  EXPECT_EQ(result[0], std::byte{100});
+  value[0] = std::byte{200};
+  EXPECT_FALSE(types::convert_number(narrow, value, wide, result));
+}
+
+}  // namespace

@@ -1,0 +1,110 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Entries of damaged containers that stay where a program finds them: behind lost groups of a large hash table, and in nodes of a map
+// whose other entries have gone.
+#include <string>
+#include <vector>
+
+#include "rewrite/damaged_store.hpp"
+
+using namespace tenure;
+using namespace tenure::support;
+
+namespace {
+
+class repairing_entries : public ::testing::Test {
+ protected:
+  static constexpr std::uint64_t count = 3000, text_count = 200;
+  repairing_entries() {
+    how.memory.log.size = 1 << 20;
+    how.memory.background = false;
+    how.memory.disk = &base;
+    store s("/store", how);
+    home = s.default_database().home();
+    auto& root = s.root<texts_with_index>("indexed");
+    s.transact([&] {
+      for (std::uint64_t n = 0; n < count; ++n) root.numbers[n] = n * n;
+      for (std::uint64_t n = 0; n < text_count; ++n)
+        root.texts[named_text<tenure::string>(n)] = {n, std_string(std::to_string(n).c_str())};
+      root.entries.resize(text_count);
+      for (auto& [key, value] : root.texts) root.entries[value.number] = &value;
+    });
+    groups = reinterpret_cast<std::uint64_t>(&*root.numbers.begin()) - home;
+    for (const auto& [key, value] : root.texts) keys.push_back(reinterpret_cast<std::uint64_t>(key.data()) - home);
+    s.close();
+  }
+  void damage(sim::disk& disk, std::uint64_t offset) const {
+    rvm::segment_header h;
+    const auto bytes = disk.current_bytes("/store/main.db");
+    std::memcpy(&h, bytes.data(), sizeof h);
+    const std::uint64_t at = rvm::segment_layout(h).find(offset / page * page, page).at + offset % page;
+    const std::byte with = bytes[at] ^ std::byte{1};
+    disk.poke("/store/main.db", at, {&with, 1});
+  }
+  store opened(sim::disk& disk) const {
+    store_options as = how;
+    as.memory.disk = &disk;
+    as.mode = rvm::open_mode::open;
+    return store("/store", as);
+  }
+
+  sim::disk base;
+  store_options how = small_store();
+  std::uint64_t home = 0, groups = 0;
+  std::vector<std::uint64_t> keys;
+};
+using repairing_large_tables = repairing_entries;
+using repairing_moved_entries = repairing_entries;
+
+TEST_F(repairing_large_tables, lose_the_groups_of_a_page_only) {
+  for (std::uint64_t n = 1; n < 12; ++n) {
+    const auto disk = base.crash(0, sim::policy::keep_all);
+    damage(*disk, groups + n * page);
+    const findings found = repaired(*disk);
+    EXPECT_EQ(found.report.lost_elements, 1u);
+    const store s = opened(*disk);
+    expect_sound(s);
+    const auto& numbers = s.find_root<texts_with_index>("indexed")->numbers;
+    numbers.check();
+    EXPECT_LT(numbers.size(), count);
+    EXPECT_GT(numbers.size(), count - 2 * page / 16);
+    std::uint64_t left = 0;
+    for (const auto& [key, value] : numbers) {
+      EXPECT_EQ(value, key * key);
+      ASSERT_EQ(numbers.find(key)->second, value);  // also behind a group that is empty now
+      ++left;
+    }
+    EXPECT_EQ(left, numbers.size());
+  }
+}
+
+TEST_F(repairing_moved_entries, pointers_to_them_follow) {
+  std::uint64_t moved = 0;
+  for (std::uint64_t lost = 0; lost < text_count; lost += 37) {
+    const auto disk = base.crash(0, sim::policy::keep_all);
+    damage(*disk, keys[lost]);
+    const findings found = repaired(*disk);
+    const store s = opened(*disk);
+    expect_sound(s);
+    const auto& root = *s.find_root<texts_with_index>("indexed");
+    root.texts.check();
+    EXPECT_LT(root.texts.size(), text_count);
+    if (root.texts.empty() || root.entries.empty()) continue;
+    ASSERT_EQ(root.entries.size(), text_count);
+    std::uint64_t there = 0;
+    for (std::uint64_t n = 0; n < text_count; ++n) {
+      const numbered_text* const entry = root.entries[n];
+      const auto has = root.texts.find(named_text<tenure::string>(n));
+      ASSERT_EQ(entry, has == root.texts.end() ? nullptr : &has->second) << n;
+      if (entry == nullptr) continue;
+      EXPECT_EQ(entry->number, n);
+      EXPECT_EQ(entry->text, std::to_string(n).c_str());
+      ++there;
+    }
+    EXPECT_EQ(there, root.texts.size());
+    if (there != 0) ++moved;
+  }
+  EXPECT_GT(moved, 2u);
+}
+
+}  // namespace

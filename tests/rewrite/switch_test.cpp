@@ -1,0 +1,139 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Rewriting in place on a disk that loses power, or fails, at every operation: the store is the old one or the new one, with
+// the same in it, and the next writer leaves no files of the other [heap.rewrite.switch].
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sim/disk.hpp"
+#include "support/rewritten_store.hpp"
+
+using namespace tenure;
+using namespace tenure::support;
+
+namespace {
+
+constexpr std::uint64_t item_count = 12;
+
+class switching_files : public ::testing::Test {
+ protected:
+  switching_files() {
+    store s("/store", options(base));
+    s.create_database("far", {.reservation = std::uint64_t{1} << 28, .home = next_home(std::uint64_t{1} << 28)});
+    auto& root = s.root<everything>("all");
+    fill(s, root, item_count);
+    s.transact([&] { (void)root.places.erase(1000); });
+  }
+  store_options options(sim::disk& disk, rvm::open_mode mode = rvm::open_mode::open_or_create) const {
+    store_options as = how;
+    as.mode = mode;
+    as.memory.disk = &disk;
+    return as;
+  }
+  static bool has_new_files(const sim::disk& disk) {
+    const auto names = disk.names();
+    return std::ranges::any_of(names, [](const std::string& n) { return n.find(".rewritten") != std::string::npos; });
+  }
+  void expect_whole(sim::disk& disk) {
+    const bool was_settled = !has_new_files(disk);
+    try {
+      const store s("/store", options(disk, rvm::open_mode::read_only));
+      expect_filled(*s.find_root<everything>("all"), item_count);
+    } catch (const error& e) {
+      EXPECT_TRUE(!was_settled && e.code() == errc::read_only) << e.what();
+    }
+    {
+      const store s("/store", options(disk, rvm::open_mode::open));
+      EXPECT_FALSE(has_new_files(disk));
+      expect_sound(s);
+      expect_filled(*s.find_root<everything>("all"), item_count);
+    }
+    const rewrite_report again = compact("/store", {.disk = &disk});
+    EXPECT_EQ(again.left_out, 0u);
+    const store s("/store", options(disk, rvm::open_mode::open));
+    expect_filled(*s.find_root<everything>("all"), item_count);
+  }
+  [[nodiscard]] std::uint64_t operations_of_compact() const {
+    const auto disk = base.crash(0, sim::policy::keep_all);
+    (void)compact("/store", {.disk = disk.get()});
+    return disk->operations();
+  }
+
+  store_options how = [] {
+    store_options made = small_store();
+    made.memory.log.size = 256 << 10;
+    made.memory.background = false;
+    return made;
+  }();
+  sim::disk base;
+};
+
+TEST_F(switching_files, survive_a_crash_at_every_operation) {
+  const std::uint64_t operations = operations_of_compact();
+  ASSERT_GT(operations, 40u);
+  for (std::uint64_t at = 1; at <= operations; ++at) {
+    const auto disk = base.crash(0, sim::policy::keep_all);
+    disk->crash_at(at);
+    try {
+      (void)compact("/store", {.disk = disk.get()});
+    } catch (const sim::power_failure&) {
+    }
+    std::vector<sim::policy> policies{sim::policy::drop_all, sim::policy::keep_all};
+    // Names may become durable in any order, of which there are many while files get theirs.
+    policies.resize(at + 16 > operations ? 14 : 3, sim::policy::random);
+    for (std::size_t n = 0; n < policies.size(); ++n) {
+      const sim::policy policy = policies[n];
+      SCOPED_TRACE("crash at operation " + std::to_string(at) + " of " + std::to_string(operations) + ", policy " +
+                   std::to_string(static_cast<int>(policy)));
+      ASSERT_NO_THROW(expect_whole(*disk->crash(at + 1000 * n, policy)));
+      if (HasFailure()) return;
+    }
+  }
+}
+
+TEST_F(switching_files, survive_a_failure_of_every_operation) {
+  const std::uint64_t operations = operations_of_compact();
+  int refused = 0;
+  for (std::uint64_t at = 1; at <= operations; ++at) {
+    SCOPED_TRACE("operation " + std::to_string(at) + " fails");
+    const auto disk = base.crash(0, sim::policy::keep_all);
+    disk->inject({.nth = at});
+    try {
+      (void)compact("/store", {.disk = disk.get()});
+    } catch (const error&) {
+      ++refused;
+    }
+    disk->clear_faults();
+    ASSERT_NO_THROW(expect_whole(*disk));
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(refused, 20);
+}
+
+TEST_F(switching_files, leave_nothing_if_one_cannot_be_written) {
+  for (std::uint64_t nth = 1; nth < 8; ++nth) {
+    const auto disk = base.crash(0, sim::policy::keep_all);
+    disk->inject({.kind = sim::operation::write, .path = "far.db.rewritten", .nth = nth, .error = ENOSPC});
+    try {
+      (void)compact("/store", {.disk = disk.get()});
+    } catch (const error& e) {
+      EXPECT_EQ(e.code(), std::errc::no_space_on_device);
+      EXPECT_FALSE(has_new_files(*disk));
+    }
+    disk->clear_faults();
+    expect_whole(*disk);
+  }
+}
+
+TEST_F(switching_files, need_space) {
+  const auto disk = base.crash(0, sim::policy::keep_all);
+  disk->fill_up();
+  expect_error(std::errc::no_space_on_device, {}, [&] { (void)compact("/store", {.disk = disk.get()}); });
+  disk->fill_up(false);
+  EXPECT_FALSE(has_new_files(*disk));
+  expect_whole(*disk);
+}
+
+}  // namespace

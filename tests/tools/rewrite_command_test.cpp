@@ -1,0 +1,178 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Commands that write stores anew, and those that compare stores and schemas.
+#include "rewrite_command.hpp"
+
+#include <fstream>
+
+#include <tenure/schema.hpp>
+
+#include "log_command.hpp"
+#include "object_values.hpp"
+#include "schema_command.hpp"
+#include "store_difference.hpp"
+#include "support/expect_error.hpp"
+#include "tools/small_store.hpp"
+
+namespace tenure::tools {
+namespace {
+
+class rewrite_command : public store_command {
+ protected:
+  shown rewrite(const wanted_rewrite& what, bool as_json = false) {
+    return show([&](std::FILE* out) { return rewrite_store(what, as_json, out, nullptr); });
+  }
+  shown difference(const std::string& one, const std::string& other, bool as_json = false, std::uint64_t most = 100) {
+    return show([&](std::FILE* out) { return show_store_difference(one, other, most, as_json, out, nullptr); });
+  }
+  void change(const std::string& which) {
+    store s(which, small_store());
+    s.transact([&] {
+      part& first = *s.find_root<part>("first");
+      first.number = 8;
+      first.next->name = "other";
+      first.next->next->twin = nullptr;
+      s.find_database("more")->find_root<tenure::vector<int>>("num bers")->push_back(10);
+      s.root<int>("fresh") = 1;
+    });
+    s.close();
+  }
+  std::string schema_file(const std::string& text) {
+    std::string file = dir / "schema.json";
+    std::ofstream(file) << text;
+    return file;
+  }
+};
+
+TEST_F(rewrite_command, in_place_and_elsewhere) {
+  make();
+  const shown cloned = rewrite({.path = path, .to = dir / "clone", .check = true});
+  EXPECT_EQ(cloned.exit_code, exit_ok);
+  EXPECT_TRUE(cloned.has("0 were left out")) << cloned.text;
+  EXPECT_TRUE(cloned.has("nothing is wrong")) << cloned.text;
+  for (const char* const order : {"breadth-first", "depth-first", "address", "type"}) {
+    const auto j = rewrite({.path = path, .order = order}, true).parsed();
+    EXPECT_EQ(j["left_out"], 0);
+    EXPECT_GT(j["objects"], 5);
+    EXPECT_TRUE(j["wrong"].empty());
+    EXPECT_EQ(difference(path, dir / "clone").exit_code, exit_ok);
+  }
+  (void)rewrite({.path = path, .is_rebase = true});
+  const auto home_of = [&] { return surveyed_store(path).databases().front().home; };
+  EXPECT_NE(home_of(), home);
+  const std::uint64_t wanted = next_home(1 << 28);
+  (void)rewrite({.path = path, .homes = {"main=" + address_text(heap::address{wanted})}, .is_rebase = true});
+  EXPECT_EQ(home_of(), wanted + heap::vtable_area);
+  EXPECT_EQ(difference(path, dir / "clone").exit_code, exit_ok);
+
+  expect_error(errc::bad_option, {"no order \"other\""}, [&] { (void)rewrite({.path = path, .order = "other"}); });
+  expect_error(errc::bad_option, {"is no home"}, [&] { (void)rewrite({.path = path, .homes = {"main"}}); });
+  expect_error(errc::bad_option, {"is no number"}, [&] { (void)rewrite({.path = path, .reservation = "1G"}); });
+}
+
+TEST_F(rewrite_command, differences_are_found_by_their_paths) {
+  make();
+  (void)rewrite({.path = path, .to = dir / "clone"});
+  change(dir / "clone");
+  const shown found = difference(path, dir / "clone");
+  EXPECT_EQ(found.exit_code, exit_damaged);
+  for (const char* const line :
+       {"first.number: was -7, is 8\n",
+        "first.next.name: was \"a name that does not fit into the string itself\", is \"other\"\n",
+        "first.twin.twin: was -> store_command_types::part", "more:num bers.first_: had 9 elements, has 18\n",
+        "fresh: is a root that only the second one has\n", "more:num bers.size_: was 9, is 10\n"})
+    EXPECT_TRUE(found.has(line)) << line << " is not in " << found.text;
+  const auto j = difference(path, dir / "clone", true, 2).parsed();
+  EXPECT_EQ(j["first"].size(), 2U);
+  EXPECT_GT(j["differences"], 4);
+}
+
+// As a store and its backup have.
+TEST_F(rewrite_command, stores_at_the_same_addresses_are_compared) {
+  make();
+  std::filesystem::copy(path, dir / "copy", std::filesystem::copy_options::recursive);
+  EXPECT_EQ(difference(path, dir / "copy").exit_code, exit_ok) << difference(path, dir / "copy").text;
+  EXPECT_EQ(difference(path, path).exit_code, exit_ok);
+  change(path);
+  EXPECT_TRUE(difference(dir / "copy", path).has("first.number: was -7, is 8\n"));
+  EXPECT_TRUE(difference(path, dir / "copy").has("first.number: was 8, is -7\n"));
+  EXPECT_GT(difference(path, dir / "copy", true).parsed()["objects"], 3);
+}
+
+TEST_F(rewrite_command, a_schema_is_checked_for_what_conversion_refuses) {
+  const auto of_size = [&](int size, const std::string& file, bool knows_holder) {
+    const std::string bytes = std::to_string(size);
+    const auto named = [](const std::string& name, const std::string& bytes_of, const std::string& fields) {
+      return R"({"name": ")" + name + R"(", "version": 0, "size": )" + bytes_of +
+             R"(, "alignment": 4, "fingerprint": )" + bytes_of + R"(, "has_default": true, "fields": [)" + fields +
+             "]}";
+    };
+    const std::string number =
+        R"({"name": "n", "kind": "data", "scalar": "signed", "type": "int", "offset": 0, "size": )" + bytes + "}";
+    const std::string nested =
+        R"({"name": "e", "kind": "nested", "type": "e", "of": "e", "offset": 0, "size": )" + bytes + "}";
+    std::string text = R"({"tenure_schema": 1, "types": [)" + named("e", bytes, number) + "," +
+                       named("std::deque<e, tenure::allocator<e>>", "80", "");
+    if (knows_holder) text += "," + named("holder", bytes, nested);
+    std::ofstream(dir / file) << text << "]}";
+    return dir / file;
+  };
+  const std::string was = of_size(4, "was.json", true), is = of_size(8, "is.json", false);
+  const shown refused = show([&](std::FILE* out) { return check_schema(was, is, false, out); });
+  EXPECT_EQ(refused.exit_code, exit_damaged);
+  EXPECT_NE(refused.text.find("a deque cannot be converted"), std::string::npos) << refused.text;
+  EXPECT_NE(refused.text.find("holder: has a e, which has changed, and the program does not know holder"),
+            std::string::npos)
+      << refused.text;
+}
+
+TEST_F(rewrite_command, schemas_are_compared) {
+  make();
+  const std::string program = schema_file(schema());
+  const auto check = [&](const std::string& with, bool as_json = false) {
+    return show([&](std::FILE* out) { return check_schema(path, with, as_json, out); });
+  };
+  EXPECT_EQ(check(program).exit_code, exit_ok);
+  EXPECT_TRUE(check(program).has("opens it as it is"));
+  const auto same = [&](const std::string& with) {
+    return show([&](std::FILE* out) { return show_schema_difference(path, with, false, out); });
+  };
+  const shown stored = show([&](std::FILE* out) { return export_schema(path, out); });
+  const std::string exported = dir / "exported.json";
+  std::ofstream(exported) << stored.text;
+  EXPECT_EQ(same(exported).exit_code, exit_ok) << same(exported).text;
+  EXPECT_EQ(same(program).exit_code, exit_damaged) << "the program has other types, too";
+
+  // A field gets another name.
+  std::string text = schema();
+  const std::string field = "\"name\": \"painted\"";
+  ASSERT_NE(text.find(field), std::string::npos);
+  text.replace(text.find(field), field.size(), "\"name\": \"colored\"");
+  nlohmann::json changed = parse_json(text);
+  for (auto& t : changed["types"])
+    if (t["name"] == "store_command_types::part") t["fingerprint"] = 1;
+  const shown refused = check(schema_file(changed.dump()));
+  EXPECT_EQ(refused.exit_code, exit_damaged);
+  EXPECT_TRUE(
+      refused.has("field `painted` (store_command_types::colour) is gone: declare since(0).removed(\"painted\")"))
+      << refused.text;
+  for (auto& t : changed["types"])
+    if (t["name"] == "store_command_types::part")
+      t["changes"] = {{{"since", 0},
+                       {"renamed", nlohmann::json::array({nlohmann::json::array({"painted", "colored"})})},
+                       {"removed", nlohmann::json::array()},
+                       {"added", nlohmann::json::array()},
+                       {"narrowed", nlohmann::json::array()},
+                       {"converted", false}}};
+  const shown converted = check(schema_file(changed.dump()));
+  EXPECT_EQ(converted.exit_code, exit_ok) << converted.text;
+  EXPECT_TRUE(converted.has("is converted by a program")) << converted.text;
+  EXPECT_EQ(check(schema_file(changed.dump()), true).parsed()["converted"][0], "store_command_types::part");
+
+  expect_error(errc::damaged, {"is no schema"}, [&] { (void)check(schema_file("{}")); });
+  expect_error(errc::damaged, {"is no schema"}, [&] { (void)check(schema_file("no json")); });
+  expect_error(std::errc::no_such_file_or_directory, {"no such schema"}, [&] { (void)check(dir / "none"); });
+}
+
+}  // namespace
+}  // namespace tenure::tools

@@ -93,7 +93,7 @@ class region_tracker final : public os::write_trap, private store_listener {
   void give_back_written();
 
   [[nodiscard]] std::size_t before_images() const noexcept { return committed_.before_images(); }  // with the right
-  // Throws if an invariant does not hold. While nobody writes to the region, and no transaction of it ends.
+  // Throws if an invariant does not hold. While no transaction of the region ends.
   void check() const;
 
   void open_untracked(std::byte* from, std::size_t length);

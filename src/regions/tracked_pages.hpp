@@ -145,7 +145,7 @@ struct tracked_pages {
   opened_pages opened{table};
   std::atomic<std::uint64_t> untracked{0};      // pages
   std::atomic<std::uint64_t> before_images{0};  // pages that have one
-  protection_lock protection;
+  mutable protection_lock protection;
 };
 
 }  // namespace tenure::rvm

@@ -100,7 +100,8 @@ class table_check {
     const stored_type& t = *types_[n];
     require_text(t.name, what);
     require_array(t.fields, t.field_count, t.field_count, what);
-    if (t.size > of_.region.size() || !std::has_single_bit(t.alignment))
+    // Larger than the segment, if that was written anew since the last object of the type was there.
+    if (t.size > largest_reservation || !std::has_single_bit(t.alignment))
       fail(what + " has an impossible size or alignment");
     if (std::uint64_t{t.first_slot} + t.slots > vtable_area / vtable_slot)
       fail(what + " has too many virtual functions");

@@ -15,6 +15,7 @@
 #include "log/manifest.hpp"
 #include "log/unfinished.hpp"
 #include "os/process.hpp"
+#include "os/storage_guard.hpp"
 #include "replay/backup_note.hpp"
 #include "rewrite/rewriter.hpp"
 #include "rewrite/salvage.hpp"
@@ -84,6 +85,20 @@ new_database like(const database_state& of, const std::string& file, const rewri
   return made;
 }
 
+// A page that cannot be read would be zeros in the new store.
+rewrite_report rewrite_readable(const store_state& opened, const new_store& as, const rewrite_options& how,
+                                const types::evolution* plan) {
+  const os::storage_guard guard;
+  try {
+    const rewrite_report report = rewrite(*opened.databases, as, how, plan);
+    guard.require_all_read();
+    return report;
+  } catch (const error&) {
+    guard.require_all_read();
+    throw;
+  }
+}
+
 // Writes the store anew in its directory. It was opened for this, and is closed on return. `prepare`: is called first.
 rewrite_report rewrite_in_place(store_state& opened, const rewrite_options& how, const types::evolution* plan,
                                 const std::function<bool()>& prepare = {}) {
@@ -107,7 +122,7 @@ rewrite_report rewrite_in_place(store_state& opened, const rewrite_options& how,
   rewrite_report report;
   std::uint64_t sequence = 0;
   try {
-    report = rewrite(*opened.databases, as, how, plan);
+    report = rewrite_readable(opened, as, how, plan);
     opened.close();
     sequence = rvm::manifest_file::open_unlocked(disk, files.log).current().sequence;
   } catch (...) {
@@ -174,8 +189,17 @@ repair_report repair(const std::string& store, const repair_options& how) {
   rewriting.disk = how.disk;
   os::disk& disk = disk_of(rewriting);
   const bool is_in_place = how.to.empty() && !how.dry_run;
-  store_state opened(store, opened_as(is_in_place ? rvm::open_mode::open : rvm::open_mode::read_only, rewriting),
-                     type_check::none);
+  const os::storage_guard guard;  // what cannot be read is damaged
+  std::optional<store_state> kept;
+  try {
+    kept.emplace(store, opened_as(is_in_place ? rvm::open_mode::open : rvm::open_mode::read_only, rewriting),
+                 type_check::none);
+  } catch (const error& e) {
+    if (guard.text().empty()) throw;
+    throw error(errc::damaged, guard.text() + ", and without it the store cannot be repaired (" + e.what() +
+                                   "); restore the store from a backup");
+  }
+  store_state& opened = *kept;
   const auto make_sound = [&] {
     salvage(*opened.databases, disk, finding_counter(how, report)).run(how.on_progress);
     return report.is_damaged();
@@ -215,7 +239,7 @@ rewrite_report clone(const std::string& store, const std::string& directory, con
   }
   require_disjoint(as.databases);
   rvm::mark_unfinished(disk, as.log);
-  rewrite_report report = rewrite(*opened.databases, as, how);
+  rewrite_report report = rewrite_readable(opened, as, how, nullptr);
   rvm::mark_finished(disk, as.log);
   opened.close();
   report.seconds = std::chrono::duration<double>(clock::now() - start).count();

@@ -14,7 +14,9 @@
 #include "objects/verifier.hpp"
 #include "os/file.hpp"
 #include "os/process.hpp"
+#include "os/storage_guard.hpp"
 #include "os/system_error.hpp"
+#include "os/virtual_memory.hpp"
 #include "rewrite/switched_files.hpp"
 #include "segments/segment.hpp"
 #include "store/evacuator.hpp"
@@ -112,7 +114,14 @@ store_state::store_state(const std::string& in, const store_options& options, ty
   memory = std::make_unique<rvm::memory>(log, how.memory);
   how.memory.first_member = nullptr;
   databases.emplace(*this, *memory, directory, how);
-  open_databases();
+  const os::storage_guard guard;
+  try {
+    open_databases();
+  } catch (const error&) {
+    guard.require_all_read();  // that is why
+    throw;
+  }
+  guard.require_all_read();
   if (!how.record_accesses.empty()) recording.emplace(*databases);
 }
 
@@ -159,6 +168,8 @@ void store_state::open_databases() {
       continue;
     }
     database_state& d = open_database(member, may_be_gone);
+    if (d.is_blank() && !os::storage_guard::noted_in(d.region.data(), os::page_size()).empty())
+      throw error(errc::damaged, d.file + ": its header cannot be read; restore the store from a backup");
     if (d.is_blank() && !may_be_gone)
       throw error(errc::damaged, d.file +
                                      ": is empty, though the store has used it: it was lost, or is the file of another "

@@ -34,6 +34,9 @@ struct opaque_root {
 struct large {
   std::uint64_t words[20000];
 };
+struct enormous {
+  std::uint64_t words[std::size_t{1} << 20];
+};
 struct large_root {
   tenure::vector<large*> all;
   tenure::vector<item*> many;
@@ -184,6 +187,28 @@ TEST_F(rewriting_stores, large_objects_and_many) {
     for (std::uint64_t k = 0; k < std::size(root.all[n]->words); ++k) ASSERT_EQ(root.all[n]->words[k], n * k);
   ASSERT_EQ(root.many.size(), 300000u);
   for (item* const each : root.many) ASSERT_EQ(each, root.many[0]);
+}
+
+// Its description stays.
+TEST_F(rewriting_stores, a_class_without_objects_may_be_larger_than_the_database) {
+  {
+    store s(path, how);
+    auto& only = s.root<enormous*>("only");
+    s.transact([&] { only = s.make<enormous>(); });
+    s.transact([&] { only = nullptr; });
+  }
+  (void)compact(path);
+  EXPECT_LT(std::filesystem::file_size(path + "/main.db"), sizeof(enormous));
+  {
+    store s(path, how);
+    expect_sound(s);
+    auto& only = s.root<enormous*>("only");
+    s.transact([&] { only = s.make<enormous>(); });
+    s.transact([&] { only->words[7] = 8; });
+  }
+  const store s = opened(path);
+  expect_sound(s);
+  EXPECT_EQ((*s.find_root<enormous*>("only"))->words[7], 8u);
 }
 
 TEST_F(rewriting_stores, weak_references_and_queues) {

@@ -46,10 +46,10 @@ class table_check {
            offset % alignof(T) == 0 && count <= (size - offset) / sizeof(T);
   }
   // Whether the bookkeeping knows these objects. Otherwise a writer could get memory that is in use but counts as free.
-  // Readers do not need the check.
+  // Where nobody makes objects, the check is not needed, and a repair must do without it.
   template <class T>
   [[nodiscard]] bool is_kept(const T* first, std::uint64_t count) const {
-    if (of_.owner.is_read_only()) return true;
+    if (!of_.owner.makes_objects()) return true;
     const found_object found = of_.map->find_start(reinterpret_cast<address>(first));
     return found.is_persistent && of_.map->facts(found).size / sizeof(T) >= count;
   }

@@ -33,8 +33,8 @@ bool storage_guard::replace(std::uintptr_t address, const char* file, std::uint6
   storage_guard* const guard = guard_of_thread;
   if (guard == nullptr || guard->count_ == most_pages) return false;
   const std::uintptr_t page = address - address % page_size();
-  if (::mmap(reinterpret_cast<void*>(page), page_size(), PROT_READ | PROT_WRITE, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS,
-             -1, 0) == MAP_FAILED)
+  if (::mmap(reinterpret_cast<void*>(page), page_size(), PROT_READ | PROT_WRITE,
+             MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED)
     return false;
   if (guard->count_ == 0) {
     std::strncpy(guard->file_.data(), file, guard->file_.size() - 1);

@@ -85,7 +85,7 @@ new_database like(const database_state& of, const std::string& file, const rewri
   return made;
 }
 
-// A page that cannot be read would be zeros in the new store.
+// A page that cannot be read would be zeros in the new store [heap.rewrite.unreadable].
 rewrite_report rewrite_readable(const store_state& opened, const new_store& as, const rewrite_options& how,
                                 const types::evolution* plan) {
   const os::storage_guard guard;

@@ -113,7 +113,7 @@ store_state::store_state(const std::string& in, const store_options& options, ty
   }
   memory = std::make_unique<rvm::memory>(log, how.memory);
   how.memory.first_member = nullptr;
-  databases.emplace(*this, *memory, directory, how);
+  databases.emplace(*this, *memory, directory, how, check_types == type_check::none);
   const os::storage_guard guard;
   try {
     open_databases();

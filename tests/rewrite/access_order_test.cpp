@@ -169,8 +169,8 @@ TEST_F(ordered_by_access, tells_that_a_recording_was_cut_short) {
     std::vector<void*> held;  // mappings that the kernel cannot join
     held.reserve(std::size_t{1} << 20);
     for (bool more = true; more;) {
-      void* const one = ::mmap(nullptr, page, held.size() % 2 != 0 ? PROT_NONE : PROT_READ,
-                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      void* const one =
+          ::mmap(nullptr, page, held.size() % 2 != 0 ? PROT_NONE : PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
       more = one != MAP_FAILED;
       if (more) held.push_back(one);
     }
@@ -206,7 +206,8 @@ TEST_F(ordered_by_access, databases_share_the_mappings_of_the_process) {
   std::uint64_t length = 0;
   {
     store s(path, reading);
-    for (const char* const name : {"main", "second", "third"}) length += std::filesystem::file_size(path + "/" + name + ".db");
+    for (const char* const name : {"main", "second", "third"})
+      length += std::filesystem::file_size(path + "/" + name + ".db");
     s.close();
   }
   const auto all = rewriting::read_accesses(os::real_disk(), file);

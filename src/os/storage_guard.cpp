@@ -21,7 +21,7 @@ namespace {
 
 }  // namespace
 
-storage_guard::storage_guard() noexcept {
+storage_guard::storage_guard(zeros what) noexcept : what_(what) {
   if (guard_of_thread == nullptr) guard_of_thread = this;
 }
 
@@ -51,6 +51,10 @@ std::string storage_guard::text() const {
 
 void storage_guard::require_all_read() const {
   if (count_ != 0) throw_system_error(EIO, text() + "; repair the store, or restore it from a backup");
+}
+
+void storage_guard::require_all_read_so_far() {
+  if (guard_of_thread != nullptr && guard_of_thread->what_ == zeros::are_an_error) guard_of_thread->require_all_read();
 }
 
 std::vector<std::uintptr_t> storage_guard::noted_in(const void* begin, std::size_t length) {

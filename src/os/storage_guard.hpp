@@ -16,13 +16,16 @@ namespace tenure::os {
 // afterwards. If the thread has one already, that one notes everything, and the inner one nothing. Begins and ends in one thread.
 class storage_guard {
  public:
-  storage_guard() noexcept;
+  enum class zeros : bool { are_an_error, are_expected };
+  explicit storage_guard(zeros what = zeros::are_an_error) noexcept;
   ~storage_guard();
   storage_guard(const storage_guard&) = delete;
   storage_guard& operator=(const storage_guard&) = delete;
 
   // Throws std::errc::io_error, with the file and the offset, if this has noted a page.
   void require_all_read() const;
+  // The same for the thread's guard, unless it expects zeros.
+  static void require_all_read_so_far();
   // "FILE: the page at offset N cannot be read" of the first one; "": none.
   [[nodiscard]] std::string text() const;
   // The addresses of all that the thread's guard has noted in [begin, begin+length).
@@ -34,6 +37,7 @@ class storage_guard {
  private:
   static constexpr std::size_t most_pages = 1024;
 
+  const zeros what_;
   std::array<std::uintptr_t, most_pages> pages_;
   std::size_t count_ = 0;
   std::array<char, 512> file_{};  // of the first one

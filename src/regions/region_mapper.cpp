@@ -100,6 +100,7 @@ std::shared_ptr<region_state> region_mapper::map(const std::string& segment_path
       else
         advise_by_size(*made);
     }
+    made->explained = os::fault_range(made->base, made->capacity, in->path(), want.offset);  // a tracker reads pages
     if (tracked && !opening_.is_read_only())
       made->tracker = std::make_unique<region_tracker>(writing_->tracked.host(), *made, want);
     made->explained = os::fault_range(made->base, made->capacity, in->path(), want.offset, made->tracker.get());

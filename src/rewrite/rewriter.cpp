@@ -18,6 +18,7 @@
 #include "log/manifest.hpp"
 #include "objects/object_text.hpp"
 #include "os/process.hpp"
+#include "os/storage_guard.hpp"
 #include "os/system_error.hpp"
 #include "replay/closed_log.hpp"
 #include "rewrite/address_orders.hpp"
@@ -86,6 +87,7 @@ class rewriter {
 
   rewrite_report run() {
     reached_.search(how_.order, accesses_);
+    os::storage_guard::require_all_read_so_far();  // what follows relies on nodes
     for (std::size_t n = 0; n < store_.size(); ++n) made_.emplace_back(store_[n], as_.databases[n]);
     // Each walk takes a tenth of the time of a rewriting. Most stores need only that for places.
     const bool has_orders = any_depends_on_addresses();
@@ -93,6 +95,7 @@ class rewriter {
     if (has_changes()) reached_.for_each([&](std::size_t in, address object) { find_trees(in, object); });
     reached_.for_each([&](std::size_t in, address object) { place(in, object); });
     if (has_orders) reached_.for_each([&](std::size_t in, address object) { find_orders(in, object); });
+    os::storage_guard::require_all_read_so_far();
     put_in_order();
     build_trees();
     if (!orders_.empty()) references_.set_orders(&orders_);

@@ -189,7 +189,7 @@ repair_report repair(const std::string& store, const repair_options& how) {
   rewriting.disk = how.disk;
   os::disk& disk = disk_of(rewriting);
   const bool is_in_place = how.to.empty() && !how.dry_run;
-  const os::storage_guard guard;  // what cannot be read is damaged
+  const os::storage_guard guard(os::storage_guard::zeros::are_expected);  // what cannot be read is damaged
   std::optional<store_state> kept;
   try {
     kept.emplace(store, opened_as(is_in_place ? rvm::open_mode::open : rvm::open_mode::read_only, rewriting),

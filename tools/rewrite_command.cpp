@@ -67,6 +67,12 @@ int rewrite_store(const wanted_rewrite& what, bool as_json, std::FILE* out, prog
   }
   const std::string& made = what.to.empty() ? what.path : what.to;
   const rewrite_report report = what.to.empty() ? compact(what.path, how) : clone(what.path, what.to, how);
+  if (report.accesses_cut_short)
+    fmt::print(
+        stderr,
+        "tenure: {}: the recording was cut short, because the kernel allowed no more mappings (vm.max_map_count); "
+        "objects that were used later lie behind the others\n",
+        what.accesses);
   std::vector<std::string> wrong;
   if (what.check) wrong = heap::verify(surveyed_store(made, how.on_progress).set(), heap::verified_by::reader);
   if (progress != nullptr) progress->hide();
@@ -80,6 +86,7 @@ int rewrite_store(const wanted_rewrite& what, bool as_json, std::FILE* out, prog
                           {"weak_cleared", report.weak_cleared},
                           {"file_bytes_before", report.bytes_before},
                           {"file_bytes_after", report.bytes_after},
+                          {"accesses_cut_short", report.accesses_cut_short},
                           {"seconds", report.seconds},
                           {"wrong", wrong}}));
   } else {

@@ -56,6 +56,8 @@ struct rewrite_report {
   std::uint64_t left_out = 0;                       // objects to which no root leads
   std::uint64_t weak_cleared = 0;                   // weak references to those
   std::uint64_t bytes_before = 0, bytes_after = 0;  // of the databases' files
+  // With by_access: the kernel has refused the recording program more mappings. What it used after that is not in the file.
+  bool accesses_cut_short = false;
   double seconds = 0;
 };
 

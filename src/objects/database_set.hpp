@@ -22,8 +22,14 @@ struct store_state;
 class database_set {
  public:
   // `store`: the owner of the databases. It is passed on to public handles and not used here.
-  database_set(store_state& store, rvm::memory& memory, std::string directory, const store_options& how)
-      : store_(store), memory_(memory), directory_(std::move(directory)), how_(how) {}
+  // `is_rewritten`: it was opened to be written anew, and nobody makes objects in it.
+  database_set(store_state& store, rvm::memory& memory, std::string directory, const store_options& how,
+               bool is_rewritten = false)
+      : store_(store),
+        memory_(memory),
+        directory_(std::move(directory)),
+        how_(how),
+        makes_objects_(!is_rewritten && how.mode != rvm::open_mode::read_only) {}
   ~database_set() { clear(); }
   database_set(const database_set&) = delete;
   database_set& operator=(const database_set&) = delete;
@@ -33,6 +39,8 @@ class database_set {
   [[nodiscard]] const std::string& directory() const { return directory_; }
   [[nodiscard]] const store_options& how() const { return how_; }
   [[nodiscard]] bool is_read_only() const { return how_.mode == rvm::open_mode::read_only; }
+
+  [[nodiscard]] bool makes_objects() const { return makes_objects_; }
 
   // The database that contains the address; nullptr: none.
   [[nodiscard]] database_state* at(const void* address) const {
@@ -74,6 +82,7 @@ class database_set {
   rvm::memory& memory_;
   const std::string directory_;
   const store_options& how_;
+  const bool makes_objects_;
   std::vector<std::unique_ptr<database_state>> all_;
 };
 

@@ -46,10 +46,10 @@ class table_check {
            offset % alignof(T) == 0 && count <= (size - offset) / sizeof(T);
   }
   // Whether the bookkeeping knows these objects. Otherwise a writer could get memory that is in use but counts as free.
-  // Readers do not need the check.
+  // Where nobody makes objects, the check is not needed, and a repair must do without it.
   template <class T>
   [[nodiscard]] bool is_kept(const T* first, std::uint64_t count) const {
-    if (of_.owner.is_read_only()) return true;
+    if (!of_.owner.makes_objects()) return true;
     const found_object found = of_.map->find_start(reinterpret_cast<address>(first));
     return found.is_persistent && of_.map->facts(found).size / sizeof(T) >= count;
   }
@@ -100,7 +100,8 @@ class table_check {
     const stored_type& t = *types_[n];
     require_text(t.name, what);
     require_array(t.fields, t.field_count, t.field_count, what);
-    if (t.size > of_.region.size() || !std::has_single_bit(t.alignment))
+    // Larger than the segment, if that was written anew since the last object of the type was there.
+    if (t.size > largest_reservation || !std::has_single_bit(t.alignment))
       fail(what + " has an impossible size or alignment");
     if (std::uint64_t{t.first_slot} + t.slots > vtable_area / vtable_slot)
       fail(what + " has too many virtual functions");

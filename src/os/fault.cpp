@@ -19,6 +19,7 @@
 #include <span>
 
 #include "os/process.hpp"
+#include "os/storage_guard.hpp"
 #include "os/system_error.hpp"
 
 namespace tenure::os {
@@ -286,12 +287,23 @@ bool let_trap_resolve(const siginfo_t& info, const void* context, bool& stray) {
   return answer == write_trap::answer::resume;
 }
 
+// Whether the library reads there, and expects that the storage may fail.
+bool is_replaced(std::uintptr_t address) {
+  known_range range;
+  return look_up(address, range) && !range.forked &&
+         storage_guard::replace(address, range.name, range.offset + (address - range.begin));
+}
+
 // A fault in this handler finds the signal blocked and ends the process. So no thread enters the handler twice. The
 // exception is an earlier handler with SA_NODEFER that causes a fault itself. Then there is no state of ours to damage.
 void handle(int signal, siginfo_t* info, void* context) {
   const int saved = errno;
   bool stray = false;
   if (signal == SIGSEGV && info->si_code == SEGV_ACCERR && let_trap_resolve(*info, context, stray)) {
+    errno = saved;
+    return;
+  }
+  if (signal == SIGBUS && info->si_code == BUS_ADRERR && is_replaced(reinterpret_cast<std::uintptr_t>(info->si_addr))) {
     errno = saved;
     return;
   }

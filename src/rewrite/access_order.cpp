@@ -13,8 +13,8 @@ namespace tenure::rewriting {
 
 namespace {
 
-constexpr const char* first_line = "tenure accesses 1";
-constexpr std::uint64_t longest_file = std::uint64_t{1} << 30, largest_unit = std::uint64_t{1} << 40;
+constexpr const char *first_line = "tenure accesses 1", *cut_short_line = "cut short";
+constexpr std::uint64_t longest_file = std::uint64_t{1} << 30, least_unit = 4096, largest_unit = std::uint64_t{1} << 40;
 
 [[nodiscard]] std::string text_of(const std::array<std::uint8_t, 16>& id) {
   constexpr const char* digits = "0123456789abcdef";
@@ -52,6 +52,7 @@ void write_accesses(os::disk& disk, const std::string& file, const std::vector<u
   for (const used_parts& each : all) {
     lines << "database " << text_of(each.database) << ' ' << each.unit << '\n';
     for (const std::uint32_t part : each.order) lines << part << '\n';
+    if (each.is_cut_short) lines << cut_short_line << '\n';
   }
   const std::string text = lines.str();
   rvm::new_file made(disk, file, 0666);
@@ -80,9 +81,11 @@ std::vector<used_parts> read_accesses(os::disk& disk, const std::string& file) {
     used_parts made;
     std::uint32_t part = 0;
     if (word == "database") {
-      if (!parse_id(id, made.database) || !parse(unit, made.unit) || made.unit == 0 || made.unit > largest_unit)
+      if (!parse_id(id, made.database) || !parse(unit, made.unit) || made.unit < least_unit || made.unit > largest_unit)
         refuse("\"" + line + "\" has no identity of a database, or no size of its parts");
       all.push_back(std::move(made));
+    } else if (line == cut_short_line && !all.empty()) {
+      all.back().is_cut_short = true;
     } else if (all.empty() || !id.empty() || !parse(word, part)) {
       refuse("\"" + line + "\" is no part of a database");
     } else {

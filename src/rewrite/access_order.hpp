@@ -17,6 +17,7 @@ struct used_parts {
   std::array<std::uint8_t, 16> database;  // its identity
   std::uint64_t unit = 0;                 // bytes of a part
   std::vector<std::uint32_t> order;       // numbers of parts
+  bool is_cut_short = false;              // what was used after these is not known
 };
 
 // Replaces the file.

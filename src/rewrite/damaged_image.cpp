@@ -8,6 +8,7 @@
 
 #include "objects/object_text.hpp"
 #include "objects/unreadable_pages.hpp"
+#include "os/storage_guard.hpp"
 #include "os/system_error.hpp"
 #include "os/virtual_memory.hpp"
 #include "rewrite/key_orders.hpp"
@@ -50,7 +51,12 @@ void damaged_image::find_damage(const rvm::progress_callback& on_progress) {
 
 void damaged_image::find_pages(const database_state& d, const rvm::progress_callback& on_progress) {
   (void)on_progress;  // the memory shows what it verifies
-  const std::vector<std::uint64_t> bad = store_.memory().verify_segment(d.file);
+  std::vector<std::uint64_t> bad = store_.memory().verify_segment(d.file);
+  // The storage may deliver now what it did not deliver before, when its place was taken by zeros.
+  for (const address page : os::storage_guard::noted_in(d.region.data(), d.region.size()))
+    bad.push_back((page - d.home) / rvm::redo_page * rvm::redo_page);
+  std::ranges::sort(bad);
+  bad.erase(std::ranges::unique(bad).begin(), bad.end());
   const stored_address roots = d.header().roots;
   replace_unreadable(d, bad);
   if (d.header().magic != database_header::right_magic) need_backup(d, "its header cannot be read");

@@ -108,6 +108,8 @@ class rewriter {
     make_log();
     report_.left_out = reached_.left_out();
     report_.weak_cleared = references_.weak_cleared();
+    report_.accesses_cut_short =
+        std::ranges::any_of(accesses_, [&](const used_parts& each) { return each.is_cut_short; });
     return report_;
   }
 

@@ -6,18 +6,17 @@
 namespace tenure {
 
 access_recording::access_recording(const database_set& store) : store_(store) {
+  std::size_t all = 0;
+  for (const auto& d : store) all += d->region.size();
+  unit_ = os::access_trace::unit_for(all);  // the kernel counts those of all databases together
   for (const auto& d : store)
-    traces_.emplace_back(reinterpret_cast<std::byte*>(d->home), d->region.size(),
-                         os::access_trace::unit_for(d->region.size()), d->file);
+    traces_.emplace_back(reinterpret_cast<std::byte*>(d->home), d->region.size(), unit_, d->file);
 }
 
 void access_recording::write(os::disk& disk, const std::string& file) const {
   std::vector<rewriting::used_parts> all;
-  for (std::size_t n = 0; n < store_.size(); ++n) {
-    std::vector<std::uint32_t> used = traces_[n].used();
-    all.push_back(
-        {store_[n].header().database_id, os::access_trace::unit_for(store_[n].region.size()), std::move(used)});
-  }
+  for (std::size_t n = 0; n < store_.size(); ++n)
+    all.push_back({store_[n].header().database_id, unit_, traces_[n].used(), traces_[n].is_cut_short()});
   rewriting::write_accesses(disk, file, all);
 }
 

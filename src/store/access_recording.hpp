@@ -21,6 +21,7 @@ class access_recording {
 
  private:
   const database_set& store_;
+  std::size_t unit_ = 0;
   std::deque<os::access_trace> traces_;  // one for each database
 };
 

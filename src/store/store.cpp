@@ -9,12 +9,15 @@
 
 #include "log/invariant.hpp"
 #include "log/log_file.hpp"
+#include "log/new_file.hpp"
 #include "log/unfinished.hpp"
 #include "objects/object_text.hpp"
 #include "objects/verifier.hpp"
 #include "os/file.hpp"
 #include "os/process.hpp"
+#include "os/storage_guard.hpp"
 #include "os/system_error.hpp"
+#include "os/virtual_memory.hpp"
 #include "rewrite/switched_files.hpp"
 #include "segments/segment.hpp"
 #include "store/evacuator.hpp"
@@ -85,6 +88,10 @@ store_state::store_state(const std::string& in, const store_options& options, ty
     throw error(errc::bad_option,
                 directory + ": record_accesses is for stores that are opened with open_mode::read_only");
   os::disk& disk = disk_of(how);
+  if (!how.record_accesses.empty()) {
+    how.record_accesses = os::absolute_path(how.record_accesses);      // the program may go to another directory
+    const rvm::new_file can_be_made(disk, how.record_accesses, 0666);  // known before everything was recorded
+  }
   const std::string log = directory + "/log", main = file_of("main");
   if (read_only)
     rewriting::require_settled(disk, {log, main});
@@ -111,8 +118,15 @@ store_state::store_state(const std::string& in, const store_options& options, ty
   }
   memory = std::make_unique<rvm::memory>(log, how.memory);
   how.memory.first_member = nullptr;
-  databases.emplace(*this, *memory, directory, how);
-  open_databases();
+  databases.emplace(*this, *memory, directory, how, check_types == type_check::none);
+  const os::storage_guard guard;
+  try {
+    open_databases();
+  } catch (const error&) {
+    guard.require_all_read();  // that is why
+    throw;
+  }
+  guard.require_all_read();
   if (!how.record_accesses.empty()) recording.emplace(*databases);
 }
 
@@ -159,6 +173,8 @@ void store_state::open_databases() {
       continue;
     }
     database_state& d = open_database(member, may_be_gone);
+    if (d.is_blank() && !os::storage_guard::noted_in(d.region.data(), os::page_size()).empty())
+      throw error(errc::damaged, d.file + ": its header cannot be read; restore the store from a backup");
     if (d.is_blank() && !may_be_gone)
       throw error(errc::damaged, d.file +
                                      ": is empty, though the store has used it: it was lost, or is the file of another "

@@ -244,7 +244,7 @@ HEAP_MUTATIONS = [
      [("if (!is || is.in != &in || is.at != reinterpret_cast<address>(root.object))", "if (false)")],
      "heap_test store_damage.roots_*", "a program gets a root that is no object"),
     ("free_tables_not_refused", "objects/table_check.cpp",
-     [("if (of_.owner.is_read_only()) return true;", "return true;")],
+     [("if (!of_.owner.makes_objects()) return true;", "return true;")],
      "heap_test store_damage.roots_*", "a damaged store gives the memory of its own tables to new objects"),
     ("damaged_types_asked_for", "objects/type_index.hpp",
      [("if (known == nullptr) [[unlikely]] refuse_unknown(index);", "")],

@@ -9,6 +9,7 @@ ACCESSES = "rewrite_test ordered_by_access.*:access_traces.*"
 NUMBERS = "rewrite_test numbers_that_are_converted.*"
 DRAWN = "rewrite_test drawn_values.*"
 REPAIR = "rewrite_test repairing_pages.keep_what_is_not_lost"
+IN_PLACE = "rewrite_test repairing_in_place.*"
 NONSENSE = "rewrite_test repairing_pages.find_nonsense_with_right_checksums"
 
 REWRITE_MUTATIONS = [
@@ -139,6 +140,18 @@ REWRITE_MUTATIONS = [
      [("if (store_[n].header().database_id != each.database) continue;", "")],
      ACCESSES, "what was recorded of another store orders this one"),
     # --- Repair ---
+    ("unreadable_pages_are_copied_as_zeros", "store/rewrite.cpp",
+     [("    guard.require_all_read();\n    return report;", "    return report;")],
+     IN_PLACE, "a clone has zeros where the disk has failed"),
+    ("repair_in_place_wants_sound_records", "objects/table_check.cpp",
+     [("if (!of_.owner.makes_objects()) return true;", "if (of_.owner.is_read_only()) return true;")],
+     IN_PLACE, "a store can be repaired into a copy only"),
+    ("recordings_end_in_silence", "store/access_recording.cpp",
+     [("traces_[n].is_cut_short()", "false")],
+     ACCESSES, "nobody hears that most of the accesses are missing"),
+    ("databases_take_mappings_of_the_program", "store/access_recording.cpp",
+     [("all += d->region.size();", "all = d->region.size();")],
+     ACCESSES, "a program with several databases has no mappings left"),
     ("damaged_sizes_cost_other_objects", "rewrite/damaged_image.cpp",
      [("if (is_lost && !is_large)", "if (false)"), ("!is_large && knows_starts && n + 1", "false && n + 1")],
      REPAIR, "objects behind one whose size is damaged are lost, too"),

@@ -1,9 +1,11 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
 // Stores in the order in which a program has used them.
+#include <sys/mman.h>
 #include <sys/resource.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <set>
@@ -152,6 +154,83 @@ TEST_F(ordered_by_access, threads_may_use_the_same_parts) {
   ASSERT_EQ(all.size(), 1U);
   EXPECT_GT(all[0].order.size(), count * sizeof(used) / all[0].unit);
   EXPECT_EQ(std::set<std::uint32_t>(all[0].order.begin(), all[0].order.end()).size(), all[0].order.size());
+}
+
+// The kernel refuses to open a part of its own when a process has too many mappings.
+TEST_F(ordered_by_access, tells_that_a_recording_was_cut_short) {
+  const std::size_t page = os::page_size();
+  {
+    store_options reading = how;
+    reading.mode = rvm::open_mode::read_only;
+    reading.record_accesses = file;
+    store s(path, reading);
+    const uses& u = *s.find_root<uses>("uses");
+    ASSERT_EQ(u.all[0]->id, 0u);
+    std::vector<void*> held;  // mappings that the kernel cannot join
+    held.reserve(std::size_t{1} << 20);
+    for (bool more = true; more;) {
+      void* const one =
+          ::mmap(nullptr, page, held.size() % 2 != 0 ? PROT_NONE : PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      more = one != MAP_FAILED;
+      if (more) held.push_back(one);
+    }
+    for (const std::uint64_t n : chosen()) EXPECT_EQ(u.all[n]->id, n);
+    for (void* const one : held) ::munmap(one, page);
+    s.close();
+  }
+  const auto all = rewriting::read_accesses(os::real_disk(), file);
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_TRUE(all[0].is_cut_short);
+  EXPECT_LT(all[0].order.size(), chosen().size());
+  EXPECT_TRUE(compact(path, {.order = object_order::by_access, .accesses = file}).accesses_cut_short);
+  record();
+  EXPECT_FALSE(rewriting::read_accesses(os::real_disk(), file)[0].is_cut_short);
+  EXPECT_FALSE(compact(path, {.order = object_order::by_access, .accesses = file}).accesses_cut_short);
+}
+
+// Not only when everything was recorded.
+TEST_F(ordered_by_access, a_file_that_cannot_be_made_is_told_when_the_store_is_opened) {
+  store_options reading = how;
+  reading.mode = rvm::open_mode::read_only;
+  reading.record_accesses = dir / "nowhere/accesses";
+  expect_error(std::errc::no_such_file_or_directory, {"nowhere/accesses"}, [&] { const store never(path, reading); });
+  std::ofstream(file) << "an earlier one";
+  reading.record_accesses = file;
+  {
+    const store s(path, reading);
+    EXPECT_EQ(std::filesystem::file_size(file), std::string("an earlier one").size());  // until close()
+    EXPECT_FALSE(std::filesystem::exists(file + ".tenure-new"));
+  }
+  EXPECT_EQ(rewriting::read_accesses(os::real_disk(), file).size(), 1U);
+}
+
+// All databases together have as many parts as one may have.
+TEST_F(ordered_by_access, databases_share_the_mappings_of_the_process) {
+  store_options writing = how;
+  {
+    store s(path, writing);
+    for (const char* const name : {"second", "third"}) {
+      auto d = s.create_database(name, {.reservation = std::uint64_t{1} << 28, .home = next_home(1 << 28)});
+      auto& bytes = d.root<tenure::vector<std::uint64_t>>("bytes");
+      s.transact([&] { bytes.resize(std::size_t{6} << 20); });
+    }
+    s.close();
+  }
+  store_options reading = how;
+  reading.mode = rvm::open_mode::read_only;
+  reading.record_accesses = file;
+  std::uint64_t length = 0;
+  {
+    store s(path, reading);
+    for (const char* const name : {"main", "second", "third"})
+      length += std::filesystem::file_size(path + "/" + name + ".db");
+    s.close();
+  }
+  const auto all = rewriting::read_accesses(os::real_disk(), file);
+  ASSERT_EQ(all.size(), 3U);
+  for (const auto& each : all) EXPECT_EQ(each.unit, all[0].unit);
+  EXPECT_GT(length, 64U << 20);
+  EXPECT_GE(all[0].unit, 2 * os::page_size());
 }
 
 TEST(access_traces, note_each_part_once) {

@@ -306,13 +306,7 @@ TEST_F(repairing_pages, keep_what_is_not_lost) {
       SCOPED_TRACE("page " + std::to_string(number) + ", damage " + std::to_string(static_cast<int>(each)));
       const auto disk = base.crash(0, sim::policy::keep_all);
       damage_page(*disk, number, each, random);
-      if (each == damage::unreadable)
-        disk->inject({.kind = sim::operation::read,
-                      .path = file,
-                      .count = sim::for_ever,
-                      .error = EIO,
-                      .from = at_page(number),
-                      .to = at_page(number) + page});
+      if (each == damage::unreadable) disk->lose(file, at_page(number), at_page(number) + page);
       findings found;
       try {
         found = repaired(*disk);
@@ -521,6 +515,66 @@ TEST_F(repairing_in_place, makes_a_copy_that_takes_the_place_of_the_store) {
   EXPECT_EQ(s.default_database().home(), home);
   expect_sound(s);
   EXPECT_EQ(s.find_root<relics>("all")->all.size(), 12u);
+}
+
+// What a repair into a new directory can do, one in place can do.
+TEST_F(repairing_in_place, repairs_what_a_copy_could) {
+  int repaired_ones = 0;
+  std::mt19937_64 random(3);
+  for (const std::uint64_t number : used_pages()) {
+    if (!is_bookkeeping(number)) continue;
+    for (const damage each : {damage::zeros, damage::noise}) {
+      SCOPED_TRACE("page " + std::to_string(number));
+      const auto disk = base.crash(0, sim::policy::keep_all);
+      damage_page(*disk, number, each, random);
+      try {
+        (void)repaired(*disk, "/copy");
+      } catch (const error&) {
+        continue;
+      }
+      ASSERT_NO_THROW((void)repaired(*disk));
+      ++repaired_ones;
+      const store s("/store", options(*disk, rvm::open_mode::open));
+      expect_sound(s);
+    }
+  }
+  EXPECT_GT(repaired_ones, 2);
+}
+
+// The header, tables of roots and types, and records of blocks, are read where they are mapped [heap.rewrite.unreadable].
+TEST_F(repairing_in_place, a_page_that_cannot_be_read_is_an_error_with_file_and_offset) {
+  int opened = 0, refused = 0;
+  for (const std::uint64_t number : used_pages()) {
+    SCOPED_TRACE("page " + std::to_string(number));
+    for (const rvm::open_mode mode : {rvm::open_mode::open, rvm::open_mode::read_only}) {
+      const auto disk = base.crash(0, sim::policy::keep_all);
+      disk->lose(file, at_page(number), at_page(number) + page);
+      try {
+        const store s("/store", options(*disk, mode));
+        ++opened;
+        if (mode != rvm::open_mode::read_only) continue;
+        const std::vector<std::string> wrong = s.verify();
+        EXPECT_TRUE(std::ranges::any_of(wrong, [&](const std::string& each) {
+          return each.find(file + ": the page at offset " + std::to_string(number * page)) != std::string::npos;
+        }));
+      } catch (const error& e) {
+        ++refused;
+        EXPECT_EQ(e.code(), std::errc::io_error) << e.what();
+        EXPECT_NE(std::string(e.what()).find(file + ": the page at offset " + std::to_string(number * page) +
+                                             " cannot be read"),
+                  std::string::npos)
+            << e.what();
+      }
+      for (const bool copies : {false, true}) try {
+          copies ? clone("/store", "/clone", {.disk = disk.get()}) : compact("/store", {.disk = disk.get()});
+          FAIL() << "zeros were written for what cannot be read";
+        } catch (const error& e) {
+          EXPECT_EQ(e.code(), std::errc::io_error) << e.what();
+        }
+    }
+  }
+  EXPECT_GT(opened, 10);
+  EXPECT_GT(refused, 4);
 }
 
 // What the log has of a page makes it whole: recovery writes it anew.

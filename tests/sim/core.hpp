@@ -107,6 +107,11 @@ class core {
     std::uint64_t hits = 0;
   };
   std::vector<injected> faults;
+  struct lost_bytes {
+    std::string path;
+    std::uint64_t from, to;
+  };
+  std::vector<lost_bytes> lost;
 };
 
 // "a/./b/../c" and "a/c" name the same file.

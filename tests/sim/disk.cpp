@@ -181,6 +181,12 @@ std::size_t disk::inject(fault what) {
   return core_->faults.size() - 1;
 }
 
+void disk::lose(const std::string& path, std::uint64_t from, std::uint64_t to) {
+  (void)inject({.kind = operation::read, .path = path, .count = for_ever, .from = from, .to = to});
+  const guard lock(core_->mutex);
+  core_->lost.push_back({normal(path), from, to});
+}
+
 std::uint64_t disk::hits(std::size_t fault_number) const {
   const guard lock(core_->mutex);
   return core_->faults.at(fault_number).hits;
@@ -190,6 +196,7 @@ void disk::clear_faults() {
   const guard lock(core_->mutex);
   // Kept, so that the numbers stay good for hits().
   for (auto& each : core_->faults) each.what.count = 0;
+  core_->lost.clear();
 }
 
 void disk::set_read_only(bool yes) {

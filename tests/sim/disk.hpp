@@ -153,6 +153,9 @@ class disk final : public os::disk {
 
   // Returns a number to ask hits() with. If several faults match an operation, only the earliest injected acts.
   std::size_t inject(fault what);
+  // The device does not deliver these bytes any more: reads fail with EIO, and so do mappings that are made from now on, with
+  // SIGBUS for each page.
+  void lose(const std::string& path, std::uint64_t from, std::uint64_t to);
   // How often that fault has had its effect.
   [[nodiscard]] std::uint64_t hits(std::size_t fault_number) const;
   void clear_faults();

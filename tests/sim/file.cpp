@@ -147,18 +147,37 @@ class open_file final : public os::file {
       if (errno == EEXIST) throw error(errc::address_taken, "the address to map " + path_ + " at is taken");
       throw_errno(errno, "map of " + path_);
     }
+    lose_pages(lock, mapped, offset, length, protection);
     return mapped;
   }
 
   void map_private_over(void* at, std::uint64_t offset, std::size_t length, os::access how) override {
     const guard lock(core_->mutex);
     core_->throw_if_failed(lock, core_->begin(lock, operation::map, path_, offset, length));
-    if (::mmap(at, length, PROT_READ | (how == os::access::read_write ? PROT_WRITE : 0),
-               MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, node_->descriptor(), static_cast<off_t>(offset)) == MAP_FAILED)
+    const int protection = PROT_READ | (how == os::access::read_write ? PROT_WRITE : 0);
+    if (::mmap(at, length, protection, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, node_->descriptor(),
+               static_cast<off_t>(offset)) == MAP_FAILED)
       throw_errno(errno, "map of " + path_);
+    lose_pages(lock, at, offset, length, protection);
   }
 
  private:
+  // Puts pages of an empty file, which give SIGBUS, where the mapping has lost bytes.
+  void lose_pages(const guard&, void* at, std::uint64_t offset, std::size_t length, int protection) {
+    constexpr std::uint64_t page = 4096;
+    for (const core::lost_bytes& lost : core_->lost) {
+      if (lost.path != normal(path_)) continue;
+      for (std::uint64_t from = offset; from < offset + length; from += page) {
+        if (from >= lost.to || from + page <= lost.from) continue;
+        const int empty = ::memfd_create("lost", MFD_CLOEXEC);
+        void* const made = ::mmap(static_cast<char*>(at) + (from - offset), page, protection,
+                                  MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, empty, 0);
+        const int number = errno;
+        ::close(empty);
+        if (made == MAP_FAILED) throw_errno(number, "map of lost bytes of " + path_);
+      }
+    }
+  }
   void write(operation kind, std::uint64_t offset, buffers from) {
     const std::vector<std::byte> all = gather(from);
     const beginning started = [&] {

@@ -61,6 +61,7 @@ PUBLIC_LAYERS = {
     "tenure/store/handle.hpp": "collection",
     "tenure/rvm/map_options.hpp": "regions",
     "tenure/rvm/options.hpp": "regions",
+    "tenure/rvm/paged_segment.hpp": "regions",
     "tenure/rvm/participant.hpp": "regions",
     "tenure/rvm/region.hpp": "regions",
     "tenure/rvm/transaction.hpp": "transactions",

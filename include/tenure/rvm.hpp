@@ -39,6 +39,7 @@
 #include <tenure/rvm/map_options.hpp>
 #include <tenure/rvm/memory.hpp>
 #include <tenure/rvm/options.hpp>
+#include <tenure/rvm/paged_segment.hpp>
 #include <tenure/rvm/region.hpp>
 #include <tenure/rvm/segment_options.hpp>
 #include <tenure/rvm/statistics.hpp>

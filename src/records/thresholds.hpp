@@ -37,6 +37,9 @@ struct thresholds {
   std::size_t read_ahead_step = 2 << 20;      // bytes that are read before the thread checks whether it must end
   std::size_t most_before_images = 16 << 10;  // number of before-images from which on truncation is requested
 
+  std::uint64_t most_kept_pages =
+      16 << 10;  // of a segment that is open for pages: from which on truncation is requested
+
   // --- Automatic tracking ---
   // A page that is written in one of a hundred transactions costs about the same whether it is open or closed.
   std::uint32_t hot_within = 64;      // transactions: a page that is written twice within so many is hot

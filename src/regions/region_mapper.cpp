@@ -11,6 +11,7 @@
 #include "regions/cards.hpp"
 #include "regions/declared_stores.hpp"
 #include "regions/open_segment.hpp"
+#include "regions/paged_state.hpp"
 #include "replay/recovery.hpp"
 
 namespace tenure::rvm {
@@ -19,6 +20,8 @@ void region_mapper::close_unless_mapped(segment& which) {
   if (which.is_new_member()) return;
   for (const auto& r : regions_.all())
     if (r->in == &which) return;
+  for (const auto& p : paged_)
+    if (&p->in() == &which) return;
   segments_.close(which);
 }
 
@@ -79,6 +82,11 @@ std::shared_ptr<region_state> region_mapper::map(const std::string& segment_path
                   segment_path + ": bytes " + std::to_string(r->offset) + " to " +
                       std::to_string(r->offset + r->capacity) +
                       " of this segment are mapped already; no part of a segment can be mapped twice");
+
+  for (const auto& p : paged_)
+    if (&p->in() == &*in)
+      throw error(errc::region_overlap,
+                  segment_path + ": the segment is open for pages; close its paged_segment before it is mapped");
 
   auto made = std::make_shared<region_state>();
   made->owner = this;
@@ -206,6 +214,8 @@ void region_mapper::abandon() noexcept {
     unmap_memory(*r);
     r->owner = nullptr;
   }
+  for (const auto& p : paged_) p->note_closed();
+  paged_.clear();
 }
 
 void region_mapper::apply_log(region_state& what) const {

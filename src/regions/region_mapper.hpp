@@ -4,6 +4,7 @@
 // unmapping [RVM §4.1, §4.2]. Owns the regions of a memory.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -21,6 +22,8 @@
 #include "segments/segment_table.hpp"
 
 namespace tenure::rvm {
+
+class paged_state;
 
 // What checking mode does to regions (checking.cpp).
 struct checking_mode {
@@ -61,6 +64,9 @@ class region_mapper {
 
   std::shared_ptr<region_state> map(const std::string& path, const map_options& want);
   void unmap(region_state& what);
+  // paged_segments.cpp
+  std::shared_ptr<paged_state> open_pages(const std::string& path);
+  void close_pages(paged_state& what);
   // Unmaps all, whatever uses them.
   void abandon() noexcept;
   void read_ahead(region_state& what, std::size_t length);
@@ -78,12 +84,17 @@ class region_mapper {
   [[nodiscard]] const region_table& regions() const { return regions_; }
   // Pages that are durable in their segments: drops the process's copies of them. In truncation.
   void drop_private_copies(const std::vector<dirty_page>& pages);
+  // Throws if an invariant of segments that are open for pages does not hold. With the truncation lock.
+  void check_pages() const;
+  // Forgets what is kept of pages that are in their segments. In truncation.
+  void forget_written_pages(const std::vector<dirty_page>& pages) noexcept;
 
  private:
   // A segment that is open in a scope, and closed at its end unless a region of it is mapped then. With map_mutex_.
   class open_segment;
 
   void close_unless_mapped(segment& which);
+  void with_paged_list(const std::function<void()>& f);
   static void map_memory(region_state& what, void* address, std::size_t length, bool copy_in);
   static void unmap_memory(region_state& what) noexcept;
   void apply_log(region_state& what) const;
@@ -98,6 +109,8 @@ class region_mapper {
   const settings how_;
   std::optional<writing> writing_;
   log_part live_{};  // of a log that is only read
+
+  std::vector<std::shared_ptr<paged_state>> paged_;  // changed with map_mutex and the truncation lock
 
   std::mutex mutex_;  // map_mutex: mapping, unmapping, opening and closing segments
 };

@@ -96,6 +96,10 @@ region memory::map(const std::string& segment_path, const map_options& how) {
   return region(require(state_).mapper().map(segment_path, how));
 }
 
+paged_segment memory::open_pages(const std::string& segment_path) {
+  return paged_segment(require(state_).mapper().open_pages(segment_path));
+}
+
 transaction memory::begin(restore_mode mode) { return transaction(&require(state_).begin(mode)); }
 transaction memory::begin_automatic() { return transaction(&require(state_).begin_automatic()); }
 

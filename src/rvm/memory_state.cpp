@@ -182,6 +182,7 @@ void memory_state::check() {
     log_->check();
     // After a failure half way through a truncation the head is ahead of the queue. Nobody truncates any more.
     if (!writing_->writer.has_failed()) writing_->queue.check();
+    mapper_->check_pages();
   });
   writing_->writer.check();
   writing_->transactions.check();
@@ -197,6 +198,7 @@ void memory_state::pages_damaged(const std::vector<page_ref>& pages) noexcept {
 }
 
 void memory_state::pages_written(const std::vector<dirty_page>& pages) noexcept {
+  mapper_->forget_written_pages(pages);
   try {
     mapper_->drop_private_copies(pages);
     writing_->tracked.pages_written(pages);

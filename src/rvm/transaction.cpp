@@ -97,6 +97,14 @@ void transaction::clear(const region& in, std::size_t offset, std::size_t length
   of_memory_of(in).clear(*in.state_, offset, length);
 }
 
+void transaction::change(const paged_segment& in, std::uint64_t offset, std::span<const std::byte> from) {
+  transaction_state& tx = require_open(state_);
+  if (&in.require_open().owner()->of() != &tx.owner().parts().of)
+    throw error(errc::not_mapped, "transaction " + std::to_string(tx.id()) + ": the segment " + in.segment_path() +
+                                      " is open for pages in another memory");
+  tx.change(in.state_, offset, from);
+}
+
 std::uint64_t transaction::id() const { return require_open(state_).id(); }
 void transaction::label(std::string_view name) { require_open(state_).set_label(name); }
 std::span<const memory_range> transaction::changes() const { return require_open(state_).changes(); }

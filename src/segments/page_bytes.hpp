@@ -22,6 +22,9 @@ class page_bytes {
     for_each_word(from, to, [&](std::uint64_t word, std::uint64_t mask) { all = all && (word & mask) == mask; });
     return all;
   }
+  [[nodiscard]] bool empty() const {
+    return std::ranges::all_of(words_, [](std::uint64_t word) { return word == 0; });
+  }
   void insert(std::uint32_t from, std::uint32_t to) {
     assert(from <= to && to <= redo_page);
     for (std::uint32_t word = from / 64; word * 64 < to; ++word) words_[word] |= mask_of(word, from, to);

@@ -516,6 +516,13 @@ std::uint32_t segment::stored_checksum_of(std::uint64_t page) {
   return seen_checksums_[index];
 }
 
+bool segment::matches_checksum(std::uint64_t page, os::const_bytes bytes) const {
+  const auto [block, index] = layout_.checksum_of(page);
+  std::uint32_t stored = 0;
+  const auto into = std::as_writable_bytes(std::span(&stored, 1));
+  return file_->read_at(block + index * sizeof stored, into) == into.size() && stored == stored_checksum(bytes);
+}
+
 segment::page_state segment::check(std::uint64_t page, os::const_bytes bytes) {
   if (raw_) return page_state::sound;
   const std::uint32_t stored = stored_checksum_of(page);

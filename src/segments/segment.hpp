@@ -123,6 +123,9 @@ class segment {
   // process, the page counts as sound: it was checked before that write.
   enum class page_state { sound, damaged, known_damaged };  // known: it was marked before
   [[nodiscard]] page_state check(std::uint64_t page, os::const_bytes bytes);
+  // Whether these bytes match the page's checksum in the file. Any thread, also while truncation writes: then the answer may be
+  // no for a page that is sound.
+  [[nodiscard]] bool matches_checksum(std::uint64_t page, os::const_bytes bytes) const;
   // Marks damaged pages, durably, before part of them is overwritten [rvm.segment.marked-damaged].
   void mark_damaged(std::span<const std::uint64_t> pages);
   [[nodiscard]] bool is_marked_damaged(std::uint64_t page) { return stored_checksum_of(page) == damaged_page_mark; }

@@ -61,11 +61,8 @@ void require_databases(const database_set& store, const rewrite_options& how) {
       throw error(errc::bad_option, store.directory() + ": has no database \"" + wanted.database + "\" for a home");
 }
 
-void require_disjoint(const std::vector<new_database>& all) {
-  for (std::size_t n = 0; n < all.size(); ++n)
-    for (std::size_t m = 0; m < n; ++m)
-      if (all[n].home < all[m].home + all[m].reservation && all[m].home < all[n].home + all[n].reservation)
-        throw error(errc::address_taken, all[n].file + ": its home addresses are those of " + all[m].file);
+bool share_addresses(const new_database& one, const new_database& other) {
+  return one.home < other.home + other.reservation && other.home < one.home + one.reservation;
 }
 
 // `beside`: databases whose addresses are not taken unless they are asked for.
@@ -83,6 +80,28 @@ new_database like(const database_state& of, const std::string& file, const rewri
                                                                : of.home - vtable_area});
   made.home = chosen.home;
   return made;
+}
+
+// Those of the new store. Homes that may be anywhere are chosen last, and anew if another database has the addresses.
+std::vector<new_database> all_like(const database_set& store, const rewrite_options& how, const database_set* beside,
+                                   const std::function<std::string(const database_state&)>& file_of) {
+  constexpr int most_tries = 10'000;
+  std::vector<new_database> all(store.size());
+  std::vector<std::size_t> placed;
+  for (const bool chooses : {false, true})
+    for (std::size_t n = 0; n < store.size(); ++n) {
+      const auto home = wanted_home(how, store[n].name);
+      if ((home ? *home == 0 : beside != nullptr) != chooses) continue;
+      auto taken_by = placed.end();
+      for (int tries = 0; tries == 0 || (chooses && taken_by != placed.end() && tries < most_tries); ++tries) {
+        all[n] = like(store[n], file_of(store[n]), how, beside);
+        taken_by = std::ranges::find_if(placed, [&](std::size_t other) { return share_addresses(all[n], all[other]); });
+      }
+      if (taken_by != placed.end())
+        throw error(errc::address_taken, all[n].file + ": its home addresses are those of " + all[*taken_by].file);
+      placed.push_back(n);
+    }
+  return all;
 }
 
 // A page that cannot be read would be zeros in the new store [heap.rewrite.unreadable].
@@ -111,11 +130,8 @@ rewrite_report rewrite_in_place(store_state& opened, const rewrite_options& how,
     throw error(errc::in_use, opened.directory + ": " + holds.front().holder + " has its log (" +
                                   holds.front().purpose + "); wait until it has done with it");
   new_store as{opened.directory, unswitched(files.log), {}};
-  for (const auto& d : *opened.databases) {
-    require_no_link(disk, d->file);
-    as.databases.push_back(like(*d, unswitched(d->file), how, nullptr));
-  }
-  require_disjoint(as.databases);
+  for (const auto& d : *opened.databases) require_no_link(disk, d->file);
+  as.databases = all_like(*opened.databases, how, nullptr, [](const database_state& d) { return unswitched(d.file); });
   opened.memory->truncate();
   discard_new(disk, files);
   if (prepare && !prepare()) return {};
@@ -233,11 +249,9 @@ rewrite_report clone(const std::string& store, const std::string& directory, con
   require_outside(opened.directory, to);
   rvm::make_empty_directory(disk, to, "a clone");
   new_store as{to, to + "/log", {}};
-  for (const auto& d : *opened.databases) {
-    as.databases.push_back(like(*d, to + "/" + d->name + ".db", how, &*opened.databases));
-    os::random_bytes(std::as_writable_bytes(std::span(as.databases.back().id)));
-  }
-  require_disjoint(as.databases);
+  as.databases = all_like(*opened.databases, how, &*opened.databases,
+                          [&](const database_state& d) { return to + "/" + d.name + ".db"; });
+  for (new_database& d : as.databases) os::random_bytes(std::as_writable_bytes(std::span(d.id)));
   rvm::mark_unfinished(disk, as.log);
   rewrite_report report = rewrite_readable(opened, as, how, nullptr);
   rvm::mark_finished(disk, as.log);

@@ -9,6 +9,7 @@
 
 #include "log/invariant.hpp"
 #include "log/log_file.hpp"
+#include "log/new_file.hpp"
 #include "log/unfinished.hpp"
 #include "objects/object_text.hpp"
 #include "objects/verifier.hpp"
@@ -87,6 +88,10 @@ store_state::store_state(const std::string& in, const store_options& options, ty
     throw error(errc::bad_option,
                 directory + ": record_accesses is for stores that are opened with open_mode::read_only");
   os::disk& disk = disk_of(how);
+  if (!how.record_accesses.empty()) {
+    how.record_accesses = os::absolute_path(how.record_accesses);      // the program may go to another directory
+    const rvm::new_file can_be_made(disk, how.record_accesses, 0666);  // known before everything was recorded
+  }
   const std::string log = directory + "/log", main = file_of("main");
   if (read_only)
     rewriting::require_settled(disk, {log, main});

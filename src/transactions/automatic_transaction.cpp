@@ -7,6 +7,12 @@
 
 namespace tenure::rvm {
 
+void automatic_transaction::require_pages_may_change() const {
+  throw error(errc::wrong_tracking, name() +
+                                        " finds its changes by itself; change pages of segments that are not mapped in "
+                                        "a transaction begun with begin()");
+}
+
 void automatic_transaction::set_tracked_range(region_state& in, std::byte* from, std::size_t length) {
   if (captured_)
     throw error(errc::wrong_tracking,

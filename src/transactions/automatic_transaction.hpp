@@ -21,6 +21,7 @@ class automatic_transaction final : public transaction_state {
 
  private:
   void set_tracked_range(region_state& in, std::byte* from, std::size_t length) override;
+  void require_pages_may_change() const override;
   ticket log(commit_mode mode) override;
   void logging_failed() noexcept override;
   void logged(ticket at, commit_mode mode) override;

@@ -151,6 +151,17 @@ void transaction_state::put_back_old_values() noexcept {
     std::memcpy(old->at, saved_.data() + old->saved, old->length);
 }
 
+void transaction_state::change(const std::shared_ptr<paged_state>& in, std::uint64_t offset, os::const_bytes from) {
+  require_pages_may_change();
+  in->require(offset, from.size());
+  ++ranges_declared_;
+  bytes_declared_ += from.size();
+  if (from.empty()) return;
+  for (std::uint64_t page = offset / redo_page; page <= (offset + from.size() - 1) / redo_page; ++page)
+    touched_.add({&in->in(), page}, owner_.list_lock());
+  paged_.add(in, offset, from);
+}
+
 void transaction_state::drop_references() noexcept {
   if (touched_.all().empty()) return;
   touched_.clear(owner_.list_lock());
@@ -216,6 +227,8 @@ ticket transaction_state::commit(commit_mode mode) {
     throw;
   }
   logged(done, mode);
+  for (const auto& in : paged_.segments())
+    if (in->keeps_too_many()) owner_.parts().truncation.request_truncation();
   commit_scope scope(*this);
   for (participant* p : participants_) p->committed(scope);
   end(mode);
@@ -267,10 +280,17 @@ commit_image transaction_state::prepare(bool lazy) {
   for (const declared& d : ranges_)
     values_.push_back({d.in->in, d.in->offset + static_cast<std::uint64_t>(d.from - d.in->base), d.from, d.length});
   if (!bulk_.empty() && is_bulk_logged()) add_bulk_values();
+  try {
+    paged_.prepare(values_);
+  } catch (...) {
+    undo_prepare();
+    throw;
+  }
   return {id(), os::wall_clock_ns(), label_, lazy, values_, bulk_runs_};
 }
 
 void transaction_state::undo_prepare() noexcept {
+  paged_.undo_prepare();
   if (prepared_ == 0) return;  // no participant was asked; what prepare() noted may belong to an earlier transaction
   commit_scope scope(*this);
   while (prepared_ != 0) participants_[--prepared_]->undo_prepare(scope);
@@ -283,6 +303,7 @@ void transaction_state::undo_prepare() noexcept {
 
 void transaction_state::captured() noexcept {
   if (owner_.parts().checking.shadows) update_shadows(*this);  // even while checking is switched off
+  paged_.captured();
   drop_references();
   commit_scope scope(*this);
   for (participant* p : participants_) p->captured(scope);
@@ -292,11 +313,12 @@ void transaction_state::end(std::optional<commit_mode> committed) noexcept {
   drop_references();
   if (committed) {
     ++(*committed == commit_mode::flush ? totals_.flush_commits : totals_.no_flush_commits);
-    std::uint64_t bytes = 0;
+    std::uint64_t bytes = paged_.bytes();
+    const std::size_t ranges = ranges_.size() + paged_.ranges();
     for (const declared& range : ranges_) bytes += range.length;
-    totals_.ranges_declared += declared_ranges(ranges_.size());
+    totals_.ranges_declared += declared_ranges(ranges);
     totals_.bytes_declared += declared_bytes(bytes);
-    totals_.ranges_merged += ranges_.size();
+    totals_.ranges_merged += ranges;
     totals_.bytes_merged += bytes;
   }
   reset();
@@ -328,6 +350,7 @@ void transaction_state::reset() {
   os::clear_all_of(values_);
   bulk_runs_.clear();
   bulk_logged_.reset();
+  paged_.clear();
   ranges_declared_ = 0;
   bytes_declared_ = 0;
   reset_kind();

@@ -18,6 +18,7 @@
 #include "records/log_writer.hpp"
 #include "records/page_references.hpp"
 #include "regions/region.hpp"
+#include "transactions/paged_changes.hpp"
 
 namespace tenure::rvm {
 
@@ -61,6 +62,7 @@ class transaction_state : public commit_source {
   void hold(std::byte* from, std::size_t length);
   void write_bulk(region_state& in, std::size_t offset, std::span<const os::const_bytes> from);
   void clear(region_state& in, std::size_t offset, std::size_t length);
+  void change(const std::shared_ptr<paged_state>& in, std::uint64_t offset, os::const_bytes from);
   void set_label(std::string_view name);
   void join(participant& who);
   ticket commit(commit_mode mode);
@@ -112,6 +114,8 @@ class transaction_state : public commit_source {
   // --- What differs between the two kinds ---
   // Declares a range in a region that is tracked automatically.
   virtual void set_tracked_range(region_state& in, std::byte* from, std::size_t length) = 0;
+  // Throws if it cannot change pages of segments that are not mapped.
+  virtual void require_pages_may_change() const {}
   // Passes the transaction to the log's writer. Returns when its values are captured, or later.
   virtual ticket log(commit_mode mode) = 0;
   // log(), or a step before it, has failed: nothing is captured.
@@ -189,6 +193,7 @@ class transaction_state : public commit_source {
   std::vector<bulk_write> bulk_;          // in checking mode changed under the list's lock
   std::vector<bulk_run> bulk_runs_;
   std::optional<bool> bulk_logged_;
+  paged_changes paged_;
   single_writer_counter ranges_declared_, bytes_declared_;
   totals totals_;
   std::shared_ptr<void> kept_;

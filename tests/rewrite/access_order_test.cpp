@@ -188,6 +188,22 @@ TEST_F(ordered_by_access, tells_that_a_recording_was_cut_short) {
   EXPECT_FALSE(compact(path, {.order = object_order::by_access, .accesses = file}).accesses_cut_short);
 }
 
+// Not only when everything was recorded.
+TEST_F(ordered_by_access, a_file_that_cannot_be_made_is_told_when_the_store_is_opened) {
+  store_options reading = how;
+  reading.mode = rvm::open_mode::read_only;
+  reading.record_accesses = dir / "nowhere/accesses";
+  expect_error(std::errc::no_such_file_or_directory, {"nowhere/accesses"}, [&] { const store never(path, reading); });
+  std::ofstream(file) << "an earlier one";
+  reading.record_accesses = file;
+  {
+    const store s(path, reading);
+    EXPECT_EQ(std::filesystem::file_size(file), std::string("an earlier one").size());  // until close()
+    EXPECT_FALSE(std::filesystem::exists(file + ".tenure-new"));
+  }
+  EXPECT_EQ(rewriting::read_accesses(os::real_disk(), file).size(), 1U);
+}
+
 // All databases together have as many parts as one may have.
 TEST_F(ordered_by_access, databases_share_the_mappings_of_the_process) {
   store_options writing = how;

@@ -294,6 +294,36 @@ TEST_F(rewriting_stores, misuse_is_refused) {
   expect_whole(path, 10);
 }
 
+// There are some 60 places for reservations of this size. Twelve that are drawn without looking at each other meet in
+// two of three cases.
+TEST_F(rewriting_stores, homes_that_are_chosen_at_random_are_those_of_no_other_database) {
+  constexpr std::uint64_t reservation = std::uint64_t{1} << 28, large = std::uint64_t{1} << 40;
+  constexpr int databases = 12, clones = 4;
+  rewrite_options anywhere{.homes = {{"main", 0}}, .reservation = large};
+  {
+    store s(path, how);
+    for (int n = 1; n < databases; ++n) {
+      (void)s.create_database(std::to_string(n), {.reservation = reservation, .home = next_home(reservation)});
+      anywhere.homes.push_back({std::to_string(n), 0});
+    }
+  }
+  for (int n = 0; n < clones; ++n) {
+    const std::string to = dir / ("clone-" + std::to_string(n));
+    EXPECT_NO_THROW((void)clone(path, to, {.reservation = large}));
+    std::filesystem::remove_all(to);
+  }
+  EXPECT_NO_THROW((void)compact(path, anywhere));
+}
+
+TEST_F(rewriting_stores, a_clone_that_has_failed_says_what_it_is) {
+  made(10)->close();
+  const std::string to = dir / "clone";
+  expect_error(std::errc::no_such_file_or_directory, {"nowhere"},
+               [&] { (void)clone(path, to, {.order = object_order::by_access, .accesses = dir / "nowhere"}); });
+  expect_error(errc::damaged, {to, "a clone, a repair or an upgrade", "remove this directory"},
+               [&] { (void)opened(to); });
+}
+
 TEST_F(rewriting_stores, get_other_addresses_and_more_room) {
   made(10, true)->close();
   const std::uint64_t reservation = std::uint64_t{1} << 29, home = next_home(reservation), far = next_home(reservation);

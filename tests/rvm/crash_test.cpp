@@ -232,6 +232,25 @@ TEST_F(crashing, inside_bulk_writes_and_growth) {
   }
 }
 
+// A segment that is not mapped: its pages are read after each step.
+TEST_F(crashing, with_a_segment_that_is_open_for_pages) {
+  for (std::uint64_t seed = 800; seed < 800 + scaled(6) && !HasFailure(); ++seed) {
+    random_source random(seed);
+    plan p;
+    p.where = seed % 2 == 0 ? paged_layout() : drawn_layout(paged_layout(), random);
+    p.how.seed = seed;
+    p.how.steps = 250;
+    p.how.paged = true;
+    p.how.longest_range = 3000;
+    p.how.flush_every = 1 + random.below(20);
+    p.where.log.size = p.where.log.max_size = seed % 3 == 0 ? 64 << 10 : 256 << 10;
+    everywhere(p);
+    p.how.steps = 60;
+    ASSERT_EQ(crash_inside_every_operation(p, 3, crashes), "") << "workload seed " << seed;
+  }
+  EXPECT_GT(incremental, test_scale() >= 1 ? 40U : 0U);
+}
+
 // Anything with anything.
 TEST_F(crashing, with_drawn_limits) {
   for (std::uint64_t seed = 700; seed < 700 + scaled(20) && !HasFailure(); ++seed) {

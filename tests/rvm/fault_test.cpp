@@ -73,14 +73,15 @@ class failing : public ::testing::TestWithParam<sim::operation> {};
 TEST_P(failing, once) {
   const sim::operation kind = GetParam();
   std::uint64_t runs = 0, errors = 0;
-  for (std::uint64_t seed = 1; seed <= scaled(6); ++seed) {
-    layout where = seed == 6 ? bulk_layout() : small_layout();
+  for (std::uint64_t seed = 1; seed <= scaled(7); ++seed) {
+    layout where = seed == 6 ? bulk_layout() : seed == 7 ? paged_layout() : small_layout();
     where.tune.truncation_threshold = seed % 2 == 0 ? 0.3 : 2;
     if (seed == 3) where.log.max_size = 1 << 20;
     workload_options how{.seed = seed,
-                         .steps = 120,
+                         .steps = seed == 7 ? std::uint64_t{40} : 120,
                          .longest_range = seed == 3 ? std::uint64_t{60000} : 5000,
-                         .automatic = seed == 4 || seed == 5};
+                         .automatic = seed == 4 || seed == 5,
+                         .paged = seed == 7};
     std::vector<sim::fault> kinds = {{.kind = kind, .error = EIO}};
     if (kind == sim::operation::write || kind == sim::operation::durable_write) {
       kinds.push_back({.kind = kind, .error = ENOSPC, .bytes = 700});

@@ -30,6 +30,7 @@ thresholds drawn_limits(random_source& random) {
   draw(drawn.first_look, {1, 2, 20});
   draw(drawn.trap_cost, {100, 1'000'000});
   draw(drawn.longest_run, {2, 8});
+  draw(drawn.most_kept_pages, {1, 4});
   return drawn;
 }
 

@@ -87,6 +87,12 @@ layout small_layout() {
   return l;
 }
 
+layout paged_layout() {
+  layout l = small_layout();
+  l.segments.push_back({"/store/pages.seg", 64 << 10, false});
+  return l;
+}
+
 layout bulk_layout() {
   layout l = small_layout();
   l.segments[0].length = 128 << 10;

@@ -81,6 +81,9 @@ void forget_free_pages(image& of, const layout& where);
 // The same with pages that are written in bulk, and one that grows from 64 KiB to 128.
 [[nodiscard]] layout bulk_layout();
 
+// small_layout() with one more segment, for pages.
+[[nodiscard]] layout paged_layout();
+
 // Makes the raw segments, which the library does not make.
 void install_raw_segments(sim::disk& on, const layout& of);
 

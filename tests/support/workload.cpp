@@ -35,6 +35,7 @@ void workload::open() {
     for (std::size_t s = 0; s < layout_.segments.size(); ++s) map_segment(s);
   } catch (const error&) {
     regions_.clear();
+    paged_ = {};
     memory_.reset();
     throw;
   }
@@ -124,6 +125,7 @@ statistics workload::totals() const { return totals_; }
 
 // In one, two or three regions.
 void workload::map_segment(std::size_t segment) {
+  if (how_.paged && segment + 1 == layout_.segments.size()) return open_pages();
   const auto& s = layout_.segments[segment];
   const bool is_there = s.raw || disk_.exists(s.path);
   const std::uint64_t page = os::page_size(),
@@ -157,6 +159,12 @@ void workload::map_segment(std::size_t segment) {
   }
 }
 
+void workload::open_pages() {
+  const auto& s = layout_.segments.back();
+  if (!disk_.exists(s.path)) memory_->create_segment(s.path, {.length = s.length});
+  paged_ = memory_->open_pages(s.path);
+}
+
 bool workload::is_automatic(std::size_t segment) const {
   return how_.automatic && segment + 1 == layout_.segments.size();
 }
@@ -171,6 +179,7 @@ bool workload::memory_is_as_expected() const {
 
 // What the program sees is what the model says, at any time: aborts restore, truncation disturbs nothing.
 void workload::look() {
+  if (paged_) look_at_pages();
   image seen = model_.memory;
   for (const auto& r : regions_) std::memcpy(seen.data() + r.at, r.in.data(), r.in.size());
   image expected = model_.memory;
@@ -183,6 +192,26 @@ void workload::look() {
       throw std::logic_error("memory differs from the model at offset " + std::to_string(r.in.offset() + at) + " of " +
                              layout_.segments[r.segment].path);
     }
+}
+
+// What is committed can be read, whether it is in the segment, in the log or in neither.
+void workload::look_at_pages() {
+  try {
+    memory_->require_usable();
+  } catch (const error&) {  // nobody knows what was committed
+    return;
+  }
+  const std::uint64_t pages = layout_.segments.back().length / 4096, first = random_.below(pages);
+  image seen(4096 * (1 + random_.below(pages - first)));
+  try {
+    paged_.read(first, seen);
+  } catch (const error&) {  // a read that fails can be repeated
+    paged_.read(first, seen);
+  }
+  const auto expected = model_.newest().begin() + static_cast<std::ptrdiff_t>(pages_at() + first * 4096);
+  if (const auto at = std::mismatch(seen.begin(), seen.end(), expected).first; at != seen.end())
+    throw std::logic_error("pages from " + std::to_string(first) + " on differ from the model at offset " +
+                           std::to_string(at - seen.begin()));
 }
 
 void workload::step() {
@@ -231,7 +260,30 @@ bool workload::free_for(const open_tx& tx, const byte_range& r) const {
   return true;
 }
 
+void workload::change_pages(open_tx& tx) {
+  const std::uint64_t all = layout_.segments.back().length;
+  byte_range r;
+  r.length = random_.one_in(8) ? 4096 * (1 + random_.below(3)) : 1 + random_.below(random_.one_in(3) ? 6000 : 100);
+  r.at = pages_at() +
+         (r.length % 4096 == 0 ? random_.below((all - r.length) / 4096 + 1) * 4096 : random_.below(all - r.length + 1));
+  // Overlaps with what it has changed before: the later one holds.
+  if (!tx.ranges.empty() && random_.one_in(3))
+    if (const byte_range& old = tx.ranges[random_.below(tx.ranges.size())]; old.at >= pages_at()) {
+      r.at = old.at + random_.below(old.length);
+      r.length = std::min(r.length, pages_at() + all - r.at);
+    }
+  if (!free_for(tx, r)) return;
+  image& value = tx.values.emplace_back(r.length);
+  fill_random(value.data(), value.size(), random_);
+  tx.tx.change(paged_, r.at - pages_at(), value);
+  const auto in_model = model_.memory.begin() + static_cast<std::ptrdiff_t>(r.at);
+  tx.undo.emplace_back(r.at, image(in_model, in_model + static_cast<std::ptrdiff_t>(r.length)));
+  tx.ranges.push_back(r);
+  std::ranges::copy(value, in_model);
+}
+
 void workload::change(open_tx& tx) {
+  if (paged_ && !tx.automatic && random_.one_in(2)) return change_pages(tx);
   if (regions_.empty()) return;  // after a fault in map
   const mapped& in = regions_[random_.below(regions_.size())];
   const std::uint64_t begin = in.at, end = in.at + in.in.size();
@@ -409,6 +461,13 @@ void workload::end_all() {
 void workload::unmap_and_map() {
   const std::size_t segment = random_.below(layout_.segments.size());
   if (is_automatic(segment) && has_automatic_transaction()) return;  // busy
+  if (paged_ && segment + 1 == layout_.segments.size()) {
+    for (const auto& tx : open_)
+      if (!tx.values.empty()) return;  // busy
+    paged_.close();
+    model_.acknowledge();
+    return open_pages();
+  }
   for (auto& r : regions_) {
     if (r.segment != segment) continue;
     for (const auto& tx : open_)
@@ -438,10 +497,12 @@ void workload::reopen() {
     model_.acknowledge();
   } catch (const error&) {  // is closed all the same
     regions_.clear();
+    paged_ = {};
     memory_.reset();
     throw;
   }
   regions_.clear();
+  paged_ = {};
   memory_.reset();
   open();
 }

@@ -18,6 +18,7 @@ struct workload_options {
   std::uint64_t flush_every = 2;       // commits, on average; the others are no_flush
   bool reopen = true;                  // closes and opens the log now and then
   bool automatic = false;              // the last segment is tracked automatically, by changing means
+  bool paged = false;                  // the last segment is open for pages
 };
 
 class workload {
@@ -44,6 +45,7 @@ class workload {
     bool automatic;
     std::vector<byte_range> ranges;
     std::vector<std::pair<std::uint64_t, image>> undo;
+    std::vector<image> values = {};  // that it changes in pages
   };
   struct mapped {
     region in;
@@ -57,6 +59,10 @@ class workload {
   void step();
   void begin();
   void change(open_tx& tx);
+  void change_pages(open_tx& tx);
+  void open_pages();
+  void look_at_pages();
+  [[nodiscard]] std::uint64_t pages_at() const { return layout_.start(layout_.segments.size() - 1); }  // in the image
   void commit(std::size_t which);
   void abort(std::size_t which);
   // For layouts with segments that grow and pages that are written in bulk.
@@ -88,6 +94,7 @@ class workload {
   random_source random_;
   std::optional<memory> memory_;
   std::vector<mapped> regions_;
+  paged_segment paged_;
   std::vector<open_tx> open_;
   std::optional<std::size_t> committing_;  // index into open_
   ticket last_{};

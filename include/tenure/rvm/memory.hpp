@@ -13,6 +13,7 @@
 #include <tenure/rvm/log_options.hpp>
 #include <tenure/rvm/map_options.hpp>
 #include <tenure/rvm/options.hpp>
+#include <tenure/rvm/paged_segment.hpp>
 #include <tenure/rvm/region.hpp>
 #include <tenure/rvm/segment_options.hpp>
 #include <tenure/rvm/statistics.hpp>
@@ -77,6 +78,10 @@ class memory {
 
   // Maps part of a segment; its memory then shows the committed image. No part of a segment can be mapped twice.
   [[nodiscard]] region map(const std::string& segment_path, const map_options& how = {});
+
+  // Opens a segment for reading and changing it page by page, without mapping it. errc::region_overlap while a region of it is
+  // mapped, or if it is open for pages already; map() refuses it likewise. Not for raw segments.
+  [[nodiscard]] paged_segment open_pages(const std::string& segment_path);
 
   [[nodiscard]] transaction begin(restore_mode mode = restore_mode::restore);
   // A transaction that finds its changes in automatically tracked regions by itself; in other regions it is as one that was

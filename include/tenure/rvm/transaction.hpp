@@ -14,6 +14,7 @@
 #include <tenure/callback.hpp>
 #include <tenure/rvm/commit.hpp>
 #include <tenure/rvm/map_options.hpp>
+#include <tenure/rvm/paged_segment.hpp>
 #include <tenure/rvm/region.hpp>
 
 namespace tenure::rvm {
@@ -77,6 +78,13 @@ class transaction {
   // take. Until the transaction ends, truncation does not drop the process's copies of these pages, not even where they
   // equal the segment at the moment.
   void hold(const void* address, std::size_t length);
+
+  // Changes bytes of a segment that is open for pages: `offset` counts from the begin of its data. The bytes are read from
+  // where they are when the transaction commits, and must stay there until then; where changes overlap, the later one holds.
+  // An abort forgets them: it puts nothing back, because memory is the program's own. Until the transaction ends, the pages
+  // stop incremental truncation, as those of declared ranges do. errc::wrong_tracking in a transaction that was begun with
+  // begin_automatic(); errc::segment_too_short where the segment has no such bytes.
+  void change(const paged_segment& in, std::uint64_t offset, std::span<const std::byte> from);
 
   // Ends the transaction; its new values are read from memory here. If it throws, the transaction is still open and can
   // be aborted or, where the cause is gone (errc::undeclared_write, errc::too_big), committed again; after

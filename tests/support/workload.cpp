@@ -165,6 +165,20 @@ void workload::open_pages() {
   paged_ = memory_->open_pages(s.path);
 }
 
+void workload::close_pages() {
+  try {
+    paged_.close();
+  } catch (const error&) {
+    try {
+      (void)paged_.size();
+    } catch (const error&) {  // gone, and only its segment could not be closed
+      paged_ = {};
+    }
+    throw;
+  }
+  paged_ = {};
+}
+
 bool workload::is_automatic(std::size_t segment) const {
   return how_.automatic && segment + 1 == layout_.segments.size();
 }
@@ -464,7 +478,7 @@ void workload::unmap_and_map() {
   if (paged_ && segment + 1 == layout_.segments.size()) {
     for (const auto& tx : open_)
       if (!tx.values.empty()) return;  // busy
-    paged_.close();
+    close_pages();
     model_.acknowledge();
     return open_pages();
   }

@@ -61,6 +61,7 @@ class workload {
   void change(open_tx& tx);
   void change_pages(open_tx& tx);
   void open_pages();
+  void close_pages();
   void look_at_pages();
   [[nodiscard]] std::uint64_t pages_at() const { return layout_.start(layout_.segments.size() - 1); }  // in the image
   void commit(std::size_t which);

@@ -90,10 +90,11 @@ struct store_options {
   // Bytes, a power of two from 16 to 4096: see rvm::map_options::card_size.
   std::size_t card_size = 64;
   // A file into which close() writes in which order the program has used the parts of the databases, for
-  // object_order::by_access (tenure/rewrite.hpp). It is replaced; opening throws if it cannot be made. Only with open_mode::read_only (errc::bad_option). A part is a page, or
-  // more in databases of more than 64 MiB; its first use costs a fault, some microseconds, and a system call that is given memory of a part
-  // that was not used yet (write, send) fails with EFAULT. Each part may be a mapping of the process: if the kernel allows no more
-  // (vm.max_map_count), the file says that it was cut short, and so does rewrite_report::accesses_cut_short.
+  // object_order::by_access (tenure/rewrite.hpp). It is replaced; opening throws if it cannot be made. Only with
+  // open_mode::read_only (errc::bad_option). A part is a page, or more in databases of more than 64 MiB; its first use costs a
+  // fault, some microseconds, and a system call that is given memory of a part that was not used yet (write, send) fails with
+  // EFAULT. Each part may be a mapping of the process: if the kernel allows no more (vm.max_map_count), the file says that it
+  // was cut short, and so does rewrite_report::accesses_cut_short.
   std::string record_accesses = {};
   // How modified pages are found. For tests and measurements.
   rvm::tracking_mechanism mechanism = rvm::tracking_mechanism::choose;

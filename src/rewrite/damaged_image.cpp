@@ -228,6 +228,25 @@ bool damaged_image::is_sound_header(const database_state& d, address object, std
          facts.size <= room && (type->of->size == 0 || facts.size % type->of->size == 0);
 }
 
+// A large object's first record says which blocks are its own. Damaged ones of these would hide what is lost of it.
+void damaged_image::claim_blocks(const database_state& d, std::uint64_t first, std::uint64_t end) {
+  const std::uint64_t next_zone = (first / blocks_in_zone + 1) * blocks_in_zone;
+  for (std::uint64_t b = first + 1; b < std::min(end, next_zone); ++b) {
+    const record_view r = d.map->record(b);
+    const auto back = static_cast<std::uint32_t>(b - first);
+    if (!has_damaged_record(d, b) || (r.entry.kind == block_kind::continued && r.entry.span == back)) continue;
+    say_block(d, b, "belongs to the large object before it");
+    r.entry = {block_kind::continued, 0, 0, back};
+    r.starts = {};
+  }
+  for (std::uint64_t zone = next_zone / blocks_in_zone; zone * blocks_in_zone < end; ++zone) {
+    zone_kind& kind = d.map->kind_of_zone(zone);
+    if (kind == zone_kind::continued || !is_on_damaged_page(d, reinterpret_cast<address>(&kind))) continue;
+    say_block(d, zone * blocks_in_zone, "its zone belongs to the large object before it");
+    kind = zone_kind::continued;
+  }
+}
+
 void damaged_image::check_headed(const database_state& d, std::uint64_t b) {
   const record_view r = d.map->record(b);
   const address start = d.map->start_of(b);
@@ -261,6 +280,7 @@ void damaged_image::check_headed(const database_state& d, std::uint64_t b) {
     else
       free_from = facts.end, used += granules_of(facts.size);
   }
+  if (is_large && knows_starts) claim_blocks(d, b, end);
   if (!is_large && used != r.entry.used) {
     if (has_damaged_record(d, b)) say_block(d, b, "the units in use are not those that are counted");
     r.entry.used = static_cast<std::uint16_t>(used);

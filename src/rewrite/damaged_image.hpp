@@ -85,6 +85,7 @@ class damaged_image {
   void check_block(const database_state& d, std::uint64_t block);
   void check_typed(const database_state& d, std::uint64_t block);
   void check_headed(const database_state& d, std::uint64_t block);
+  void claim_blocks(const database_state& d, std::uint64_t first, std::uint64_t end);
   void lose_pages(const database_state& d);
   [[nodiscard]] bool lose_elements(const database_state& d, address object, address page);
   [[nodiscard]] static bool is_root_table(const database_state& d, address object);

@@ -182,4 +182,8 @@ REWRITE_MUTATIONS = [
     ("red_black_trees_have_any_colors", "rewrite/salvaged_trees.cpp",
      [("depth == height && depth != 0 ? red : black", "red")],
      REPAIR, "a map is out of balance, and the next repair finds it"),
+    ("blocks_of_large_objects_not_claimed", "rewrite/damaged_image.cpp",
+     [("if (is_large && knows_starts) claim_blocks(d, b, end);", "")],
+     "rewrite_test:repairing_in_place.what_is_lost_of_a_large_array*",
+     "damaged elements of a large array are kept, and nobody is told"),
 ]

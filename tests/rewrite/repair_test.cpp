@@ -517,6 +517,35 @@ TEST_F(repairing_in_place, makes_a_copy_that_takes_the_place_of_the_store) {
   EXPECT_EQ(s.find_root<relics>("all")->all.size(), 12u);
 }
 
+// The first record of a large object says where it lies, whatever has become of the records of its other blocks.
+TEST_F(repairing_in_place, what_is_lost_of_a_large_array_is_found_without_the_records_of_its_blocks) {
+  constexpr std::uint64_t count = 400'000, block = 40;
+  sim::disk disk;
+  std::uint64_t array = 0;
+  {
+    store s("/store", options(disk));
+    auto& numbers = s.root<tenure::vector<std::uint64_t>>("numbers");
+    s.transact([&] { numbers.assign(count, 7); });
+    array = reinterpret_cast<std::uint64_t>(numbers.data()) - home;
+  }
+  rvm::segment_header h;
+  std::memcpy(&h, disk.current_bytes(file).data(), sizeof h);
+  const rvm::segment_layout parts(h);
+  const std::uint64_t damaged = array / heap::block_size + block;
+  ASSERT_EQ(damaged / heap::blocks_in_zone, 0u);
+  const std::vector<std::byte> noise(page, std::byte{0xee});
+  for (const std::uint64_t at : {heap::record_offset(damaged), damaged * heap::block_size + page})
+    disk.poke(file, parts.find(at / page * page, page).at, noise);
+  const findings found = repaired(disk);
+  EXPECT_TRUE(std::ranges::any_of(found.texts, [](const std::string& t) { return t.starts_with("elements "); }));
+  const store s("/store", options(disk, rvm::open_mode::open));
+  expect_sound(s);
+  const auto& numbers = *s.find_root<tenure::vector<std::uint64_t>>("numbers");
+  ASSERT_EQ(numbers.size(), count);
+  EXPECT_EQ(std::ranges::count(numbers, 0u), static_cast<std::ptrdiff_t>(page / 8));
+  EXPECT_EQ(std::ranges::count(numbers, 7u), static_cast<std::ptrdiff_t>(count - page / 8));
+}
+
 // What a repair into a new directory can do, one in place can do.
 TEST_F(repairing_in_place, repairs_what_a_copy_could) {
   int repaired_ones = 0;

@@ -327,6 +327,18 @@ class block_map {
   // Throws if an invariant of the bookkeeping does not hold. Looks at no object. Not during a commit.
   void check() const;
 
+  // The object in whose slot the address lies; 0: none.
+  [[nodiscard]] static address find_typed(const page_words& pages, const start_bits& starts, address block,
+                                          address at) {
+    const page_word page = pages[(at - block) / typed_page_size];
+    if (!page.is_typed()) return 0;
+    const std::uint32_t stride = page.stride(), in_page = static_cast<std::uint32_t>((at - block) % typed_page_size);
+    const bool may_be_start = (stride | in_page) % granule == 0;
+    const std::uint32_t within = may_be_start && starts.test((at - block) / granule) ? 0 : in_page % stride;
+    const address object = at - within;
+    if (in_page - within + stride > typed_page_size || !starts.test((object - block) / granule)) return 0;
+    return object;
+  }
   // Whether objects start in blocks of this kind.
   [[nodiscard]] static constexpr bool has_objects(block_kind kind) {
     return kind == block_kind::small || kind == block_kind::typed || kind == block_kind::large;
@@ -344,18 +356,6 @@ class block_map {
     const page_word page = y.pages[in_block / typed_page_size];
     return page.is_typed() && (page.stride() | in_block) % granule == 0 && y.starts.test(in_block / granule) &&
            in_block % typed_page_size + page.stride() <= typed_page_size;
-  }
-  // The object in whose slot the address lies; 0: none.
-  [[nodiscard]] static address find_typed(const page_words& pages, const start_bits& starts, address block,
-                                          address at) {
-    const page_word page = pages[(at - block) / typed_page_size];
-    if (!page.is_typed()) return 0;
-    const std::uint32_t stride = page.stride(), in_page = static_cast<std::uint32_t>((at - block) % typed_page_size);
-    const bool may_be_start = (stride | in_page) % granule == 0;
-    const std::uint32_t within = may_be_start && starts.test((at - block) / granule) ? 0 : in_page % stride;
-    const address object = at - within;
-    if (in_page - within + stride > typed_page_size || !starts.test((object - block) / granule)) return 0;
-    return object;
   }
   // Return the block to go on with.
   [[nodiscard]] std::uint64_t check_block(std::uint64_t block) const;

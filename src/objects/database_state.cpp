@@ -12,6 +12,7 @@
 #include "log/format.hpp"
 #include "log/invariant.hpp"
 #include "objects/database_set.hpp"
+#include "objects/header_check.hpp"
 #include "objects/object_text.hpp"
 #include "objects/table_check.hpp"
 #include "os/process.hpp"
@@ -36,10 +37,6 @@ std::uint64_t random_home(std::uint64_t reservation) {
 }
 
 }  // namespace
-
-std::uint32_t heap::header_checksum(const database_header& h) {
-  return rvm::crc32c({reinterpret_cast<const std::byte*>(&h), offsetof(database_header, checksum)});
-}
 
 new_object heap::described_object(std::uint32_t index, const type& of, const pointer_map& words, std::uint64_t bytes) {
   new_object made{index, bytes, of.alignment};
@@ -134,23 +131,7 @@ bool database_state::is_blank() const {
 
 void database_state::read() {
   const database_header& h = header();
-  if (h.magic != database_header::right_magic)
-    throw error(errc::damaged,
-                file +
-                    ": its header is no database header: it is damaged, or not the file that the store had there; put "
-                    "the right one back, or restore the store from a backup, with all its files");
-  if (h.version != database_header::right_version || h.abi != database_header::this_abi)
-    throw error(errc::wrong_version, file + ": was written by version " + std::to_string(h.version) +
-                                         " of the format, or on a machine of another kind; this program has version " +
-                                         std::to_string(database_header::right_version) +
-                                         (h.version == 1 ? "; `tenure upgrade` makes a new store of one of version 1"
-                                                         : "; open it with a program of the version that wrote it"));
-  if (h.checksum != header_checksum(h))
-    throw error(errc::damaged, file + ": its header fails its checksum; restore the store from a backup");
-  if (h.incompatible != 0 || (h.read_only_compatible != 0 && !owner.is_read_only()))
-    throw error(errc::wrong_version, file + ": uses features that this version does not know");
-  if (h.home != home || h.reservation != reservation)
-    throw error(errc::damaged, file + ": its header was made for another address");
+  require_right_header(h, {file, home, reservation, owner.is_read_only()});
   require_sound_tables(*this);
   birth = std::make_unique<heap::birth>(*map, region, owner.how().tune, [this](std::uint64_t bytes) {
     if (bytes <= region.size()) return;

@@ -26,8 +26,6 @@ class database_set;
 
 namespace heap {
 
-// Of the part of the header that is constant.
-[[nodiscard]] std::uint32_t header_checksum(const database_header& h);
 // What births need to know of an object, or an array, of a type.
 [[nodiscard]] new_object described_object(std::uint32_t index, const type& of, const pointer_map& words,
                                           std::uint64_t bytes);

@@ -16,6 +16,7 @@
 
 #include "log/format.hpp"
 #include "log/manifest.hpp"
+#include "objects/header_check.hpp"
 #include "objects/object_text.hpp"
 #include "os/process.hpp"
 #include "os/storage_guard.hpp"

@@ -82,6 +82,7 @@ void add_known_field(std::vector<type_field>& to, std::string_view name, std::ui
   f.count = facts.count;
   f.row = facts.row;
   f.of = facts.of;
+  f.is_checked = facts.is_checked;
   if (facts.element != nullptr) f.type_name = readable_name(*facts.element);
   if (only_if != nullptr) f.only_if = *only_if;
   to.push_back(std::move(f));

@@ -3,10 +3,31 @@
 
 #include <cstdlib>
 #include <memory>
+#include <string_view>
+#include <utility>
 
 #include <tenure/types/detail/names.hpp>
 
 namespace tenure::detail {
+namespace {
+
+// cache::ref<T> is stored as a T* is, and has its name [types.name.ref]. A name in it may have others.
+std::string with_pointers(std::string name) {
+  constexpr std::string_view ref = "tenure::cache::ref<";
+  for (std::size_t at = 0; (at = name.find(ref, at)) != name.npos;) {
+    std::size_t end = at + ref.size();
+    for (int depth = 1; end < name.size(); ++end) {
+      depth += name[end] == '<' ? 1 : name[end] == '>' ? -1 : 0;
+      if (depth == 0) break;
+    }
+    if (end == name.size()) break;  // an operator's name, such as "operator<"
+    name[end] = '*';
+    name.erase(at, ref.size());
+  }
+  return name;
+}
+
+}  // namespace
 
 std::string readable_name(const std::type_info& of) {
   int status = 0;
@@ -17,7 +38,7 @@ std::string readable_name(const std::type_info& of) {
   std::string name;
   for (const char* c = demangled.get(); *c != '\0'; ++c)
     if (*c != ' ' || c[1] != '>') name += *c;
-  return name;
+  return with_pointers(std::move(name));
 }
 
 }  // namespace tenure::detail

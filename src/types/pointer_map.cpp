@@ -63,7 +63,7 @@ class flattening {
       saved_ = true;
     }
     words_.push_back({at, f.kind, length, f.subobject, of, open_.empty() ? 0 : first_open_,
-                      static_cast<std::uint32_t>(open_.size())});
+                      static_cast<std::uint32_t>(open_.size()), f.is_checked});
   }
 
   std::vector<pointer_map::word>& words_;

@@ -13,6 +13,7 @@
 
 #include <tenure/types/detail/classes.hpp>
 #include <tenure/types/detail/facts.hpp>
+#include <tenure/types/detail/reference_words.hpp>
 #include <tenure/types/detail/rules.hpp>
 #include <tenure/types/detail/standard.hpp>
 #include <tenure/types/persist.hpp>
@@ -90,6 +91,11 @@ consteval field_facts make_facts() {
   } else if constexpr (std::is_pointer_v<element>) {
     using pointee = std::remove_cv_t<std::remove_pointer_t<element>>;
     facts.kind = field_kind::reference;
+    if constexpr (is_complete<pointee> && !std::is_void_v<pointee>) facts.of = &type_of<pointee>;
+  } else if constexpr (reference_word<element>::is) {
+    using pointee = std::remove_cv_t<typename reference_word<element>::target>;
+    facts.kind = field_kind::reference;
+    facts.is_checked = true;
     if constexpr (is_complete<pointee> && !std::is_void_v<pointee>) facts.of = &type_of<pointee>;
   } else if constexpr (std::is_class_v<element> || std::is_union_v<element>) {
     facts.kind = field_kind::nested;

@@ -88,6 +88,8 @@ struct type_field {
   std::optional<field_guard> only_if;
   std::uint64_t row =
       1;  // of an array of arrays in a program's types: the number of elements of each. It is not stored.
+  // reference: whether the program has a cache::ref there, and no plain pointer. It is not stored either.
+  bool is_checked = false;
 };
 
 // The operations that this process has for objects of a type.
@@ -127,6 +129,7 @@ class pointer_map {
     std::uint32_t slot;                 // vtable: number among the slots of `of`
     const type* of;                     // vtable: the type whose vtable it is; reference: the declared type or nullptr
     std::uint32_t first_guard, guards;  // in guards(): all must hold; offsets are from the object's start
+    bool is_checked;                    // reference: type_field::is_checked
   };
 
   explicit pointer_map(const type& of);

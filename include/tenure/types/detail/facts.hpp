@@ -25,6 +25,7 @@ struct field_facts {
   std::uint64_t size = 0, count = 1, row = 1;
   field_kind kind = field_kind::data;
   scalar_kind scalar = scalar_kind::none;
+  bool is_checked = false;  // see type_field
 };
 
 // A member or a base in a list of them.

@@ -10,6 +10,7 @@
 
 #include <tenure/types/detail/decompose.hpp>
 #include <tenure/types/detail/names.hpp>
+#include <tenure/types/detail/reference_words.hpp>
 #include <tenure/types/detail/standard.hpp>
 #include <tenure/types/detail/trait.hpp>
 #include <tenure/types/field.hpp>
@@ -120,7 +121,7 @@ consteval shape shape_of() {
     return shape_of<typename without_field<T>::type>();
   } else if constexpr (std::is_array_v<T>) {
     return shape::array;
-  } else if constexpr (!std::is_class_v<T> && !std::is_union_v<T>) {
+  } else if constexpr ((!std::is_class_v<T> && !std::is_union_v<T>) || reference_word<T>::is) {
     return shape::scalar;
   } else if constexpr (is_transient<T>) {
     return shape::transient;
@@ -212,6 +213,8 @@ consteval obstacle own_obstacle() {
     return obstacle::member_pointer;
   else if constexpr (std::is_pointer_v<T>)
     return obstacle_behind_pointer<std::remove_pointer_t<T>>();
+  else if constexpr (reference_word<T>::is)
+    return obstacle_behind_pointer<typename reference_word<T>::target>();
   else if constexpr (std::is_enum_v<T>)
     return has_no_lasting_name<T>() ? obstacle::no_name : obstacle::none;
   else if constexpr ((!std::is_class_v<T> && !std::is_union_v<T>) || is_transient<T>)

@@ -55,6 +55,8 @@ enum class errc {
   unseen_store,        // memory with barriers was written, and no store was announced
   not_stopped,         // a collection could not find out what the program's threads refer to
   bad_weak_reference,  // a weak reference leads to no object of its own
+  cache_full,          // an object cache has no room beside the objects that must stay
+  deadlock,            // the transaction would have waited in a circle: abort it, and run it again
 };
 
 [[nodiscard]] const std::error_category& category() noexcept;

@@ -51,6 +51,8 @@ const char* text_of(errc code) {
     case errc::unseen_store: return "a write that was not announced";
     case errc::not_stopped: return "the program's references could not be found";
     case errc::bad_weak_reference: return "a weak reference leads to no object of its own";
+    case errc::cache_full: return "an object cache has no room beside the objects that must stay";
+    case errc::deadlock: return "the transaction would have waited in a circle";
     case errc::no_history: return "a part of the past that is not there";
     case errc::bad_type: return "what a class says about itself does not fit it";
   }

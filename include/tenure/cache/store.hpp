@@ -1,0 +1,142 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// A store whose databases are not mapped: see tenure/cache.hpp.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <tenure/cache/options.hpp>
+#include <tenure/cache/ref.hpp>
+#include <tenure/cache/transaction.hpp>
+
+namespace tenure::cache {
+
+class store_state;
+struct cached_object;
+template <class T>
+class pin;
+
+#pragma GCC visibility push(default)  // libtenure.so exports it
+
+namespace detail {
+
+// Keeps an object in memory, with its group.
+class held_object {
+ public:
+  held_object() = default;
+  explicit held_object(const void* resident);
+  ~held_object() { reset(); }
+  held_object(held_object&& other) noexcept
+      : store_(std::move(other.store_)), object_(std::exchange(other.object_, nullptr)) {}
+  held_object& operator=(held_object&& other) noexcept;
+  void reset() noexcept;
+
+ private:
+  std::shared_ptr<store_state> store_;
+  cached_object* object_ = nullptr;
+};
+
+}  // namespace detail
+
+// Which object a ref means, for as long as the store is open. It is no reference: it keeps nothing in memory.
+template <class T>
+class identity {
+ public:
+  identity() = default;
+  identity(const ref<T>& of) noexcept : home_(of.home()) {}
+  // Of its object, which need not be in memory.
+  [[nodiscard]] ref<T> get() const noexcept { return ref<T>(typename ref<T>::from_word{home_ == 0 ? 0 : home_ + 1}); }
+  [[nodiscard]] std::uint64_t home() const noexcept { return home_; }
+  friend auto operator<=>(const identity&, const identity&) = default;
+
+ private:
+  std::uint64_t home_ = 0;
+};
+
+// An existing store, opened in a cache. Errors: every function may throw tenure::error: errc::closed after close(), and those
+// that are named below. Threads: any number may use a store at once, except while it is opened, closed, moved or destroyed.
+// There may be one write transaction at a time, or many read transactions.
+class store {
+ public:
+  // Opens the store in the directory, and recovers. Throws errc::in_use if another process, or another store of this one, has it
+  // open, mapped or in a cache (several that only read are let in); errc::schema_mismatch if a registered type is stored with
+  // another layout; errc::bad_option; std::errc::no_such_file_or_directory.
+  explicit store(const std::string& directory, const options& how = {});
+  ~store();
+  store(store&&) noexcept;
+  store& operator=(store&&) noexcept;
+  // Throws errc::transactions_open, and changes nothing, while transactions are open or objects are pinned.
+  void close();
+
+  // Waits for other transactions to end. Throws errc::bad_transaction if this thread has a transaction of the store already, and
+  // errc::read_only.
+  [[nodiscard]] transaction begin();
+  [[nodiscard]] read_transaction begin_read();
+  // Runs f() in a transaction and commits it; aborts it, and throws on, if f throws.
+  template <class F>
+  ticket transact(F&& f, commit_mode mode = commit_mode::durable) {
+    transaction tx = begin();
+    std::forward<F>(f)();
+    return tx.commit(mode);
+  }
+  // Runs f() in a read transaction, and returns what it returns.
+  template <class F>
+  decltype(auto) read(F&& f) {
+    const read_transaction reading = begin_read();
+    return std::forward<F>(f)();
+  }
+
+  // The object of a root. Throws errc::no_such_root, errc::wrong_type, errc::damaged. `database`: its name.
+  template <class T>
+  [[nodiscard]] ref<T> root(std::string_view name, std::string_view database = "main") {
+    return ref<T>(typename ref<T>::from_word{root_word<T>(name, database, true)});
+  }
+  // The same; null if there is no such root.
+  template <class T>
+  [[nodiscard]] ref<T> find_root(std::string_view name, std::string_view database = "main") {
+    return ref<T>(typename ref<T>::from_word{root_word<T>(name, database, false)});
+  }
+  [[nodiscard]] std::vector<std::string> root_names(std::string_view database = "main") const;
+  [[nodiscard]] std::vector<std::string> databases() const;
+
+  void wait(ticket until);
+  [[nodiscard]] statistics stats() const;
+  // Throws errc::damaged if an invariant does not hold, for tests. While no other thread uses the store.
+  void check() const;
+
+ private:
+  template <class T>
+  std::uint64_t root_word(std::string_view name, std::string_view database, bool must_be) {
+    (void)&detail::registered<T>;
+    return find_root_word(name, database, type_of<std::remove_cv_t<T>>(), must_be);
+  }
+  [[nodiscard]] std::uint64_t find_root_word(std::string_view name, std::string_view database, const type& declared,
+                                             bool must_be);
+  std::shared_ptr<store_state> state_;
+};
+
+// An object that stays in memory beyond the transaction, with all that it has plain pointers to. Made in a transaction of the
+// store, like a dereference. Ends before its store is closed. It does not lock the object: outside of a transaction other threads
+// may be changing it.
+template <class T>
+class pin {
+ public:
+  explicit pin(const ref<T>& r) : object_(r.get()), held_(object_) {}
+  [[nodiscard]] const T* get() const noexcept { return object_; }
+  const T& operator*() const noexcept { return *object_; }
+  const T* operator->() const noexcept { return object_; }
+
+ private:
+  const T* object_;
+  detail::held_object held_;
+};
+
+#pragma GCC visibility pop
+
+}  // namespace tenure::cache

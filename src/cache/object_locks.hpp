@@ -1,0 +1,43 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Locks of objects, shared or exclusive, for several transactions at once (options::concurrency). A lock is on a group of
+// objects, because who has one of them follows plain pointers to the others without asking. Locks are kept until the
+// transaction has ended: strict two-phase locking [cache.locks.two-phase].
+//
+// A transaction that would wait in a circle gets errc::deadlock instead. Who waits for whom is not stored: it follows from what
+// each transaction waits for, and from who has that. It is looked at whenever a transaction begins to wait, and when locks have
+// changed meanwhile, so the last one to close a circle finds it [cache.locks.deadlock].
+//
+// Guarded by the store's mutex.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+
+#include "cache/object_table.hpp"
+
+namespace tenure::cache {
+
+class object_locks {
+ public:
+  // Waits until the transaction has the lock. Throws errc::deadlock. Objects with locks are held.
+  void acquire(std::unique_lock<std::mutex>& mutex, open_transaction& tx, cached_object& object, lock_mode mode);
+  // The same without waiting: whether it has the lock now.
+  [[nodiscard]] static bool try_acquire(open_transaction& tx, cached_object& object, lock_mode mode);
+  // The lock that it has; nullopt: none.
+  [[nodiscard]] static std::optional<lock_mode> lock_of(const open_transaction& tx, const cached_object& object);
+  void release_all(open_transaction& tx) noexcept;
+  // Groups were united, and may have got locks of others.
+  void united() noexcept { changed_.notify_all(); }
+
+  [[nodiscard]] std::uint64_t waits() const { return waits_; }
+  [[nodiscard]] std::uint64_t deadlocks() const { return deadlocks_; }
+
+ private:
+  std::condition_variable changed_;
+  std::uint64_t waits_ = 0, deadlocks_ = 0;
+};
+
+}  // namespace tenure::cache

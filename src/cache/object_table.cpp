@@ -1,0 +1,172 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "cache/object_table.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <iterator>
+#include <new>
+
+#include <tenure/error.hpp>
+
+#include "cache/words.hpp"
+#include "log/invariant.hpp"
+#include "os/system_error.hpp"
+
+namespace tenure::cache {
+
+cached_object::cached_object(stored_database& of, const stored_database::stored_object& stored,
+                             const bound_type& its_type)
+    : in(of),
+      type(its_type),
+      home(stored.at),
+      size(stored.size),
+      bytes(static_cast<std::byte*>(
+                ::operator new(static_cast<std::size_t>(stored.size),
+                               std::align_val_t(std::max<std::size_t>(its_type.program->alignment, heap::granule)))),
+            freed{std::max<std::size_t>(its_type.program->alignment, heap::granule)}) {}
+
+std::string cached_object::text() const {
+  return "the object at " + os::hexadecimal(home) + ", a " + type.program->name;
+}
+
+cached_object* object_table::find_at(std::uintptr_t address) const {
+  auto behind = by_memory_.upper_bound(address);
+  if (behind == by_memory_.begin()) return nullptr;
+  cached_object* const before = std::prev(behind)->second;
+  return address - before->at() < before->size ? before : nullptr;
+}
+
+void object_table::require_room(std::uint64_t more, const std::string& what) {
+  if (used_ <= room_ && more <= room_ - used_) return;
+  was_refused_ = true;
+  throw error(errc::cache_full,
+              what + " needs " + std::to_string(more) + " bytes in the cache, which has " + std::to_string(used_) +
+                  " of " + std::to_string(room_) +
+                  " in use, for what the transaction has reached and for what is pinned: end or release "
+                  "the transaction, let go of pins, or open the store with more object_bytes");
+}
+
+void object_table::add(std::list<cached_object>&& loaded) {
+  try {
+    for (cached_object& object : loaded) {
+      by_home_.emplace(object.home, &object);
+      by_memory_.emplace(object.at(), &object);
+    }
+  } catch (...) {  // [cache.fault.whole]
+    for (const cached_object& object : loaded) {
+      by_home_.erase(object.home);
+      by_memory_.erase(object.at());
+    }
+    throw;
+  }
+  for (const cached_object& object : loaded) used_ += cost_of(object.size);
+  objects_.splice(objects_.end(), loaded);
+}
+
+void object_table::unite(cached_object& one, cached_object& other) noexcept {
+  cached_object *into = one.leader, *from = other.leader;
+  if (into == from) return;
+  if (into->members < from->members) std::swap(into, from);
+  into->members += from->members;
+  into->holds += from->holds;
+  for (const lock_holder& lock : from->locks) {
+    const auto known = std::ranges::find(into->locks, lock.who, &lock_holder::who);
+    if (known == into->locks.end())
+      into->locks.push_back(lock);
+    else
+      known->mode = std::max(known->mode, lock.mode);
+  }
+  from->locks.clear();
+  cached_object* member = from;
+  do {
+    member->leader = into;
+    member = member->next;
+  } while (member != from);
+  std::swap(into->next, from->next);  // two rings become one
+}
+
+void object_table::evict() {
+  const std::uint64_t enough = was_refused_ ? 0 : room_ / 2;
+  was_refused_ = false;
+  std::vector<cached_object*> leaving;
+  leaving.reserve(objects_.size());  // so that nothing fails once objects are marked
+  std::uint64_t left = used_;
+  for (cached_object& object : objects_) {
+    if (left <= enough) break;
+    if (object.leaves || is_held(object)) continue;
+    cached_object* member = &object;
+    do {
+      member->leaves = true;
+      leaving.push_back(member);
+      left -= cost_of(member->size);
+      member = member->next;
+    } while (member != &object);
+  }
+  if (leaving.empty()) return;
+  std::ranges::sort(leaving, {}, &cached_object::at);
+  unswizzle_to(leaving);
+  for (const cached_object* const object : leaving) {
+    by_home_.erase(object->home);
+    by_memory_.erase(object->at());
+  }
+  objects_.remove_if([](const cached_object& object) { return object.leaves; });
+  used_ = left;
+  evicted_ += leaving.size();
+  ++evictions_;
+}
+
+// [cache.evict.unswizzle]
+void object_table::unswizzle_to(const std::vector<cached_object*>& leaving) {
+  const auto unswizzle = [&](const bound_type& type, std::byte* bytes, std::uint64_t size) {
+    for_each_word(type, bytes, size, [&](const pointer_map::word& w, std::size_t, std::byte* at) {
+      if (!w.is_checked) return;
+      const std::uint64_t word = load_word(at);
+      if (!is_direct(word)) return;
+      auto behind = std::ranges::upper_bound(leaving, word, {}, &cached_object::at);
+      if (behind == leaving.begin()) return;
+      const cached_object& target = **std::prev(behind);
+      if (word - target.at() < target.size) store_word(at, identifier_of(target.home + (word - target.at())));
+    });
+  };
+  for (cached_object& object : objects_) {
+    if (object.leaves || !object.type.has_checked) continue;
+    unswizzle(object.type, object.bytes.get(), object.size);
+    if (object.before) unswizzle(object.type, object.before.get(), object.size);
+  }
+}
+
+void object_table::check() const {
+  using rvm::require_invariant;
+  std::uint64_t sum = 0;
+  for (const cached_object& object : objects_) {
+    sum += cost_of(object.size) + (object.before ? object.size : 0);
+    require_invariant(find(object.home) == &object && find_at(object.at()) == &object,
+                      "an object is found in both ways");
+    require_invariant(!object.before || is_held(object), "a changed object is held");
+    std::uint64_t members = 0;
+    const cached_object* member = &object;
+    do {
+      require_invariant(member->leader == object.leader, "a group has one leader");
+      member = member->next;
+      ++members;
+    } while (member != &object);
+    require_invariant(members == object.leader->members, "a group knows how many members it has");
+    for_each_word(
+        object.type, object.bytes.get(), object.size, [&](const pointer_map::word& w, std::size_t, std::byte* at) {
+          const std::uint64_t word = load_word(at);
+          if (w.kind != field_kind::reference || !is_direct(word)) return;
+          const cached_object* const target = find_at(word);
+          // [cache.ref.word], [cache.group]
+          require_invariant(target != nullptr || object.before || object.type.program->tolerates_stale || !w.is_checked,
+                            "a swizzled reference leads to an object that is in memory");
+          require_invariant(target == nullptr || w.is_checked || object.before || target->leader == object.leader,
+                            "plain pointers stay within a group");
+        });
+  }
+  require_invariant(sum == used_, "the room that is used is that of the objects");
+  require_invariant(by_home_.size() == objects_.size() && by_memory_.size() == objects_.size(),
+                    "an object is known once");
+}
+
+}  // namespace tenure::cache

@@ -1,0 +1,127 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// The objects that are in memory, each once, in memory of its own. Finds them by their home addresses and by where they are.
+//
+// An object that has a plain pointer to another one needs it in memory: the two are in one *group*, which comes and goes as a
+// whole [cache.group]. So containers work as they are, and a ref is where a fault stops. (Residency constraints
+// [Hosking §4.1] are of this kind.)
+//
+// Objects that were evicted are found in no ref of those that stay: a scan of these looks for refs to unswizzle. The other way,
+// a list of the refs to each object, would have to hear of each assignment of a ref; the scan costs nothing until there is no
+// room, and then takes out many objects at once.
+//
+// Not thread-safe: guarded by the store's mutex.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "cache/open_transaction.hpp"
+#include "cache/stored_types.hpp"
+
+namespace tenure::cache {
+
+// Of a group.
+struct lock_holder {
+  const open_transaction* who;
+  lock_mode mode;
+};
+
+struct cached_object {
+  struct freed {
+    std::size_t alignment;
+    void operator()(std::byte* bytes) const noexcept { ::operator delete(bytes, std::align_val_t(alignment)); }
+  };
+  using memory = std::unique_ptr<std::byte, freed>;
+
+  cached_object(stored_database& of, const stored_database::stored_object& stored, const bound_type& its_type);
+
+  stored_database& in;
+  const bound_type& type;
+  const std::uint64_t home, size;
+  const memory bytes;
+  // A transaction has announced a change: what the object was before, as it was in memory.
+  std::unique_ptr<std::byte[]> before;
+  // The group: a ring, and its counts, which are right in the leader.
+  cached_object *next = this, *leader = this;
+  std::uint64_t members = 1, holds = 0;  // holds: pins, announced changes, and locks
+  std::vector<lock_holder> locks;
+  bool leaves = false;  // the eviction that goes on takes it
+
+  [[nodiscard]] std::uintptr_t at() const { return reinterpret_cast<std::uintptr_t>(bytes.get()); }
+  // "the object at 0x110000123450, a part"
+  [[nodiscard]] std::string text() const;
+};
+
+// Calls f(word, number of the word in its type, bytes of the word) for each word of an object, or of an array of objects, that
+// counts and that is no data. `bytes`: the object's, or others of the same type.
+template <class F>
+void for_each_word(const bound_type& type, std::byte* bytes, std::uint64_t size, F&& f) {
+  const auto& words = type.words.words();
+  if (words.empty()) return;
+  const std::uint64_t stride = type.program->size;
+  for (std::uint64_t at = 0; at + stride <= size; at += stride)
+    for (std::size_t n = 0; n < words.size(); ++n)
+      if (words[n].guards == 0 || type.words.holds(words[n], bytes + at)) f(words[n], n, bytes + at + words[n].offset);
+}
+
+class object_table {
+ public:
+  // `room`: bytes of objects, with what is known of each.
+  explicit object_table(std::uint64_t room) : room_(room) {}
+
+  // The object that starts at the home address; nullptr: it is not in memory.
+  [[nodiscard]] cached_object* find(std::uint64_t home) const {
+    const auto found = by_home_.find(home);
+    return found == by_home_.end() ? nullptr : found->second;
+  }
+  // The object in whose memory the address lies.
+  [[nodiscard]] cached_object* find_at(std::uintptr_t address) const;
+
+  // What an object of this size takes of the room.
+  [[nodiscard]] static std::uint64_t cost_of(std::uint64_t size) { return size + sizeof(cached_object) + 64; }
+  [[nodiscard]] std::uint64_t room() const { return room_; }
+  [[nodiscard]] std::uint64_t used() const { return used_; }
+  [[nodiscard]] std::size_t size() const { return objects_.size(); }
+  // Throws errc::cache_full if there is no room for so many bytes more; `what` wants it. The next eviction makes room for as
+  // much as is possible.
+  void require_room(std::uint64_t more, const std::string& what);
+  // Of before-images.
+  void take_room(std::uint64_t bytes) { used_ += bytes; }
+  void give_room(std::uint64_t bytes) { used_ -= bytes; }
+
+  void add(std::list<cached_object>&& loaded);
+  // Of objects in the table. (Where there is no memory for a few locks, the program ends.)
+  static void unite(cached_object& one, cached_object& other) noexcept;
+  static void hold(cached_object& object) { ++object.leader->holds; }
+  static void let_go(cached_object& object) { --object.leader->holds; }
+  [[nodiscard]] static bool is_held(const cached_object& object) { return object.leader->holds != 0; }
+
+  // Whether an eviction is due: when little room is left, or was refused.
+  [[nodiscard]] bool is_crowded() const { return was_refused_ || used_ > room_ / 4 * 3; }
+  // Takes out objects that nobody holds, the ones that came first, until half of the room is free, or all, if room was refused.
+  // Nobody may use refs or pointers to objects that are not held, from now on.
+  void evict();
+  [[nodiscard]] std::uint64_t evicted() const { return evicted_; }
+  [[nodiscard]] std::uint64_t evictions() const { return evictions_; }
+
+  // Throws if an invariant does not hold.
+  void check() const;
+
+ private:
+  void unswizzle_to(const std::vector<cached_object*>& leaving);
+
+  const std::uint64_t room_;
+  std::uint64_t used_ = 0, evicted_ = 0, evictions_ = 0;
+  bool was_refused_ = false;
+  std::list<cached_object> objects_;  // the first ones came first
+  std::unordered_map<std::uint64_t, cached_object*> by_home_;
+  std::map<std::uintptr_t, cached_object*> by_memory_;
+};
+
+}  // namespace tenure::cache

@@ -1,0 +1,96 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "cache/open_stores.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace tenure::cache {
+
+namespace {
+
+struct registry {
+  std::mutex mutex;
+  std::vector<std::weak_ptr<store_state>> stores;
+  std::atomic<std::size_t> count{0};
+};
+// Never destroyed, because stores at namespace scope are closed at any time.
+registry& all() {
+  static registry* const the_registry = new registry;
+  return *the_registry;
+}
+
+std::vector<std::unique_ptr<open_transaction>>& of_this_thread() {
+  static thread_local std::vector<std::unique_ptr<open_transaction>> transactions;
+  return transactions;
+}
+
+template <class F>
+std::shared_ptr<store_state> first_open(F&& f) {
+  registry& r = all();
+  if (r.count.load(std::memory_order_relaxed) == 0) return nullptr;  // a program that only maps stores
+  std::vector<std::shared_ptr<store_state>> open;
+  {
+    const std::scoped_lock lock(r.mutex);
+    for (const auto& store : r.stores)
+      if (auto alive = store.lock()) open.push_back(std::move(alive));
+  }
+  for (auto& store : open)
+    if (f(*store)) return std::move(store);
+  return nullptr;
+}
+
+}  // namespace
+
+void add_open(const std::shared_ptr<store_state>& opened) {
+  registry& r = all();
+  const std::scoped_lock lock(r.mutex);
+  r.stores.push_back(opened);
+  ++r.count;
+}
+
+void remove_open(const store_state& closed) noexcept {
+  registry& r = all();
+  const std::scoped_lock lock(r.mutex);
+  const auto gone = std::ranges::remove_if(r.stores, [&](const auto& store) {
+    const auto alive = store.lock();
+    return alive == nullptr || alive.get() == &closed;
+  });
+  r.stores.erase(gone.begin(), gone.end());
+  r.count = r.stores.size();
+}
+
+open_transaction* transaction_in(const store_state& store) noexcept {
+  for (const auto& tx : of_this_thread())
+    if (tx->of.get() == &store) return tx.get();
+  return nullptr;
+}
+
+open_transaction* transaction_at_home(std::uint64_t home) noexcept {
+  for (const auto& tx : of_this_thread())
+    if (tx->of->has_home(home)) return tx.get();
+  return nullptr;
+}
+
+std::shared_ptr<store_state> store_with(std::uintptr_t address) {
+  for (const auto& tx : of_this_thread())
+    if (tx->of->has_at(address)) return tx->of;
+  return first_open([&](const store_state& store) { return store.has_at(address); });
+}
+
+std::shared_ptr<store_state> store_at_home(std::uint64_t home) {
+  return first_open([&](const store_state& store) { return store.has_home(home); });
+}
+
+open_transaction* begin_in_thread(std::unique_ptr<open_transaction> tx) {
+  return of_this_thread().emplace_back(std::move(tx)).get();
+}
+
+void end_in_thread(const open_transaction& tx) noexcept {
+  auto& mine = of_this_thread();
+  std::erase_if(mine, [&](const auto& open) { return open.get() == &tx; });
+}
+
+}  // namespace tenure::cache

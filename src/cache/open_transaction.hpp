@@ -1,0 +1,27 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// A thread's transaction. It is on the thread's list (open_stores.hpp).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace tenure::cache {
+
+class store_state;
+struct cached_object;
+
+enum class lock_mode : std::uint8_t { shared, exclusive };
+
+struct open_transaction {
+  const std::shared_ptr<store_state> of;
+  const bool writes;
+  std::vector<cached_object*> changed;  // announced; they are held
+  // With object locks: one object of each group that it has a lock of; they are held, too.
+  std::vector<cached_object*> locked;
+  const cached_object* waits_for = nullptr;
+  lock_mode wants = lock_mode::shared;
+};
+
+}  // namespace tenure::cache

@@ -1,0 +1,141 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include <tenure/cache/store.hpp>
+
+#include <cstddef>
+#include <utility>
+
+#include <tenure/barriers.hpp>
+#include <tenure/error.hpp>
+
+#include "cache/open_stores.hpp"
+#include "cache/store_state.hpp"
+#include "cache/words.hpp"
+#include "os/system_error.hpp"
+
+namespace tenure::cache {
+
+// --- What refs call ------------------------------------------------------------------------------------------------------
+
+const void* detail::resolve(std::uint64_t& word, const type& declared, const std::type_info& of) {
+  const std::uint64_t known = load_word(reinterpret_cast<const std::byte*>(&word));
+  if (!is_identifier(known)) return reinterpret_cast<const void*>(known);  // another thread was faster
+  const std::uint64_t home = home_in(known);
+  if (open_transaction* const tx = transaction_at_home(home)) return tx->of->resolve(*tx, word, declared, of);
+  if (const auto store = store_at_home(home))
+    throw error(errc::bad_transaction, store->directory() + ": a reference to the object at " + os::hexadecimal(home) +
+                                           " is followed outside of a transaction of this thread; begin one");
+  throw error(errc::bad_transaction, "a reference leads to " + os::hexadecimal(home) +
+                                         ", which is in no store that this process has in a cache: it was closed");
+}
+
+std::uint64_t detail::discover(std::uint64_t& word, const std::type_info& of) noexcept {
+  const std::uint64_t known = load_word(reinterpret_cast<const std::byte*>(&word));
+  if (!is_identifier(known)) return known;
+  const open_transaction* const tx = transaction_at_home(home_in(known));
+  return tx == nullptr ? known : tx->of->discover(word, of);
+}
+
+std::uint64_t detail::home_of(std::uint64_t word) noexcept {
+  if (const auto store = store_with(word)) return store->home_of(word);
+  return word;  // of a store that is mapped at home
+}
+
+void detail::announce_change(const void* at, std::size_t length) {
+  const auto address = reinterpret_cast<std::uintptr_t>(at);
+  const auto store = store_with(address);
+  if (store == nullptr) return announce_store(at, length);  // of a store that is mapped
+  open_transaction* const tx = transaction_in(*store);
+  if (tx == nullptr)
+    throw error(errc::bad_transaction,
+                store->directory() + ": an object is changed outside of a transaction of this thread; begin one");
+  store->announce(*tx, address, length);
+}
+
+detail::held_object::held_object(const void* resident) {
+  const auto address = reinterpret_cast<std::uintptr_t>(resident);
+  if (resident == nullptr) return;
+  store_ = store_with(address);
+  if (store_) object_ = store_->hold(address);
+}
+detail::held_object& detail::held_object::operator=(held_object&& other) noexcept {
+  if (this == &other) return *this;
+  reset();
+  store_ = std::move(other.store_);
+  object_ = std::exchange(other.object_, nullptr);
+  return *this;
+}
+void detail::held_object::reset() noexcept {
+  if (object_ != nullptr) store_->let_go(*object_);
+  object_ = nullptr;
+  store_.reset();
+}
+
+// --- Transactions --------------------------------------------------------------------------------------------------------
+
+namespace {
+
+open_transaction& require_open(open_transaction* tx) {
+  if (tx == nullptr) throw error(errc::bad_transaction, "the transaction has ended");
+  return *tx;
+}
+
+}  // namespace
+
+transaction::~transaction() {
+  if (state_ != nullptr) state_->of->abort(*state_);
+}
+transaction& transaction::operator=(transaction&& other) noexcept {
+  if (this == &other) return *this;
+  if (state_ != nullptr) state_->of->abort(*state_);
+  state_ = std::exchange(other.state_, nullptr);
+  return *this;
+}
+ticket transaction::commit(commit_mode mode) {
+  open_transaction& tx = require_open(state_);
+  const std::shared_ptr<store_state> store = tx.of;
+  const ticket done = store->commit(tx);
+  state_ = nullptr;
+  if (mode == commit_mode::durable) store->wait(done);
+  return done;
+}
+void transaction::abort() {
+  open_transaction& tx = require_open(state_);
+  tx.of->abort(tx);
+  state_ = nullptr;
+}
+void transaction::release() {
+  open_transaction& tx = require_open(state_);
+  tx.of->release(tx);
+}
+
+read_transaction::~read_transaction() {
+  if (state_ != nullptr) state_->of->end(*state_);
+}
+void read_transaction::release() {
+  open_transaction& tx = require_open(state_);
+  tx.of->release(tx);
+}
+
+// --- Stores --------------------------------------------------------------------------------------------------------------
+
+store::store(const std::string& directory, const options& how) : state_(std::make_shared<store_state>(directory, how)) {
+  state_->opened();
+}
+store::~store() = default;
+store::store(store&&) noexcept = default;
+store& store::operator=(store&&) noexcept = default;
+
+void store::close() { state_->close(); }
+transaction store::begin() { return transaction(state_->begin(true)); }
+read_transaction store::begin_read() { return read_transaction(state_->begin(false)); }
+std::uint64_t store::find_root_word(std::string_view name, std::string_view database, const type& declared,
+                                    bool must_be) {
+  return state_->root_word(name, database, declared, must_be);
+}
+std::vector<std::string> store::root_names(std::string_view database) const { return state_->root_names(database); }
+std::vector<std::string> store::databases() const { return state_->database_names(); }
+void store::wait(ticket until) { state_->wait(until); }
+statistics store::stats() const { return state_->stats(); }
+void store::check() const { state_->check(); }
+
+}  // namespace tenure::cache

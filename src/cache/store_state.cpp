@@ -1,0 +1,287 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "cache/store_state.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include <tenure/error.hpp>
+
+#include "cache/open_stores.hpp"
+#include "cache/type_check.hpp"
+#include "cache/words.hpp"
+#include "log/invariant.hpp"
+#include "log/unfinished.hpp"
+#include "os/file.hpp"
+#include "os/process.hpp"
+#include "os/system_error.hpp"
+#include "rewrite/switched_files.hpp"
+
+namespace tenure::cache {
+
+// --- Opening and closing -------------------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr const char* main_file = "/main.db";
+
+os::disk& disk_of(const options& how) { return how.memory.disk != nullptr ? *how.memory.disk : os::real_disk(); }
+
+std::unique_ptr<rvm::memory> open_memory(const std::string& directory, const options& how) {
+  if (how.mode != rvm::open_mode::open && how.mode != rvm::open_mode::read_only)
+    throw error(errc::bad_option,
+                directory + ": a store is made by tenure::store; open it in a cache with open_mode::open or read_only");
+  if (how.pool_pages == 0 || how.pool_pages > std::uint64_t{1} << 32)
+    throw error(errc::bad_option, directory + ": the cache needs at least one page, and at most 2^32: pool_pages is " +
+                                      std::to_string(how.pool_pages));
+  os::disk& disk = disk_of(how);
+  const rewriting::store_files files{directory + "/log", directory + main_file};
+  if (how.mode == rvm::open_mode::read_only)
+    rewriting::require_settled(disk, files);
+  else
+    rewriting::settle(disk, files);
+  rvm::require_not_unfinished(disk, files.log);
+  if (!disk.exists(files.log))
+    throw error(std::make_error_code(std::errc::no_such_file_or_directory),
+                directory + ": there is no store, or its log is missing; tenure::store makes stores");
+  rvm::options memory = how.memory;
+  memory.mode = how.mode;
+  return std::make_unique<rvm::memory>(files.log, memory);
+}
+
+}  // namespace
+
+store_state::store_state(const std::string& directory, const options& how)
+    : directory_(os::absolute_path(directory)),
+      is_read_only_(how.mode == rvm::open_mode::read_only),
+      locks_objects_(how.transactions == concurrency::object_locks),
+      fork_generation_(os::fork_generation()),
+      pool_(how.pool_pages == 0 ? 1 : how.pool_pages),
+      memory_(open_memory(directory_, how)),
+      objects_(how.object_bytes),
+      loader_(databases_, objects_, !locks_objects_),
+      door_(
+          [this] {
+            const std::scoped_lock lock(mutex_);
+            return objects_.is_crowded();
+          },
+          [this] {
+            const std::scoped_lock lock(mutex_);
+            objects_.evict();
+          }) {
+  open_all(disk_of(how));
+}
+
+store_state::~store_state() {
+  remove_open(*this);
+  if (closed_.load()) return;
+  try {
+    for (const auto& d : databases_) d->stored.segment() = {};
+    if (memory_) memory_->close();
+  } catch (...) {  // close() reports errors; a destructor cannot
+  }
+}
+
+void store_state::opened() { add_open(shared_from_this()); }
+
+// A member is pending if a crash may have come before its first transaction.
+void store_state::open_all(os::disk& disk) {
+  std::vector<rvm::segment_member> members = memory_->members();
+  std::ranges::stable_partition(members, [&](const auto& m) { return m.path == directory_ + main_file; });
+  std::array<std::uint8_t, 16> store_id{};
+  for (const rvm::segment_member& member : members) {
+    if (member.is_pending && !databases_.empty() && !disk.exists(member.path)) continue;
+    auto opened = std::make_unique<open_database>(*memory_, member, pool_, is_read_only_);
+    if (opened->stored.is_blank()) {
+      if (member.is_pending && !databases_.empty()) continue;
+      throw error(errc::damaged, member.path +
+                                     ": nothing was ever committed to this database, or it was lost; opened as a "
+                                     "tenure::store, the store is completed or says what to do");
+    }
+    opened->stored.require_right_header();
+    if (databases_.empty()) store_id = opened->stored.header().database_id;
+    if (opened->stored.header().store_id != store_id)
+      throw error(errc::wrong_log, member.path + ": belongs to another store");
+    opened->types.read();
+    opened->types.require_registered();
+    databases_.add(std::move(opened));
+  }
+  if (databases_.empty()) throw error(errc::damaged, directory_ + ": the store has no database");
+}
+
+void store_state::require_usable() const {
+  if (os::fork_generation() != fork_generation_)
+    throw error(errc::forked,
+                directory_ + ": was opened by the parent of this process; open it here after the parent has closed it");
+  if (closed_.load()) throw error(errc::closed, directory_ + ": has been closed");
+}
+
+void store_state::close() {
+  if (closed_.load()) return;
+  const bool is_empty = door_.is_empty();  // the door's mutex comes first
+  const std::scoped_lock lock(mutex_);
+  if (!is_empty || pins_ != 0)
+    throw error(errc::transactions_open,
+                directory_ + ": has open transactions, or objects that are pinned; end them before it is closed");
+  closed_ = true;
+  remove_open(*this);
+  for (const auto& d : databases_) d->stored.segment().close();
+  memory_->close();
+}
+
+open_database& store_state::database(std::string_view name) {
+  open_database* const found = databases_.find(name);
+  if (found == nullptr) throw error(errc::bad_option, directory_ + ": has no database \"" + std::string(name) + "\"");
+  return *found;
+}
+
+// --- Reading -------------------------------------------------------------------------------------------------------------
+
+// An object that is loaded may unite groups. Whoever has a lock of one of them has one of all then. So this transaction first
+// gets locks of all of them, each as strong as the strongest that it has of any [cache.locks.united].
+loader::reached store_state::reach_and_lock(std::unique_lock<std::mutex>& lock, open_transaction& tx,
+                                            std::uint64_t home, const type& declared) {
+  for (;;) {
+    cached_object* missing = nullptr;
+    lock_mode mode = lock_mode::shared;
+    const auto may_unite = [&](const std::vector<cached_object*>& with) {
+      for (const cached_object* const object : with)
+        mode = std::max(mode, object_locks::lock_of(tx, *object).value_or(lock_mode::shared));
+      for (cached_object* const object : with)
+        if (missing == nullptr && !object_locks::try_acquire(tx, *object, mode)) missing = object;
+      return missing == nullptr;
+    };
+    const loader::reached found = loader_.reach(home, &declared, may_unite);
+    if (missing != nullptr) {
+      locks_.acquire(lock, tx, *missing, mode);
+      continue;
+    }
+    if (found.was_loaded) locks_.united();
+    locks_.acquire(lock, tx, *found.object, lock_mode::shared);
+    return found;
+  }
+}
+
+const void* store_state::resolve(open_transaction& tx, std::uint64_t& word, const type& declared,
+                                 const std::type_info& of) {
+  std::unique_lock lock(mutex_);
+  auto* const at = reinterpret_cast<std::byte*>(&word);
+  const std::uint64_t known = load_word(at);
+  if (!is_identifier(known)) return reinterpret_cast<const void*>(known);  // another thread was faster
+  ++counts_.faults;
+  const auto [object, offset, loaded] =
+      locks_objects_ ? reach_and_lock(lock, tx, home_in(known), declared) : loader_.reach(home_in(known), &declared);
+  // What holds at the begin of one object of a type holds for all.
+  if (offset != 0 || !object->type.was_reached_by(of)) {
+    if (!contains_at(*object->type.program, object->bytes.get(), offset, declared))
+      throw error(errc::wrong_type, object->text() + ", has no " + declared.name + " at offset " +
+                                        std::to_string(offset) +
+                                        ", where a ref to one leads; if the ref was not converted to another type, "
+                                        "`tenure verify` says what else is damaged");
+    if (offset == 0) {
+      require_one_description(object->type, declared);
+      object->type.reached_by.push_back(&of);
+    }
+  }
+  if (!locks_objects_) store_word(at, object->at() + offset);
+  return object->bytes.get() + offset;
+}
+
+std::uint64_t store_state::discover(std::uint64_t& word, const std::type_info& of) noexcept {
+  if (locks_objects_) return load_word(reinterpret_cast<const std::byte*>(&word));
+  const std::scoped_lock lock(mutex_);
+  auto* const at = reinterpret_cast<std::byte*>(&word);
+  const std::uint64_t known = load_word(at);
+  if (!is_identifier(known)) return known;
+  const cached_object* const object = objects_.find(home_in(known));
+  if (object == nullptr || !object->type.was_reached_by(of)) return known;
+  store_word(at, object->at());
+  ++counts_.discovered;
+  return object->at();
+}
+
+bool store_state::has_at(std::uintptr_t address) const {
+  const std::scoped_lock lock(mutex_);
+  return objects_.find_at(address) != nullptr;
+}
+
+std::uint64_t store_state::home_of(std::uintptr_t address) const {
+  const std::scoped_lock lock(mutex_);
+  const cached_object* const object = objects_.find_at(address);
+  return object == nullptr ? 0 : object->home + (address - object->at());
+}
+
+cached_object* store_state::hold(std::uintptr_t address) {
+  const std::scoped_lock lock(mutex_);
+  cached_object* const object = objects_.find_at(address);
+  if (object == nullptr) return nullptr;
+  object_table::hold(*object);
+  ++pins_;
+  return object;
+}
+
+void store_state::let_go(cached_object& object) noexcept {
+  const std::scoped_lock lock(mutex_);
+  object_table::let_go(object);
+  --pins_;
+}
+
+std::uint64_t store_state::root_word(std::string_view name, std::string_view in, const type& declared, bool must_be) {
+  require_usable();
+  const std::scoped_lock lock(mutex_);
+  open_database& d = database(in);
+  const std::optional<std::uint64_t> found = d.find_root(name);
+  if (!found) {
+    if (!must_be) return 0;
+    throw error(errc::no_such_root, d.stored.file() + ": has no root \"" + std::string(name) + "\"");
+  }
+  const auto what = [&] { return d.stored.file() + ": the root \"" + std::string(name) + "\""; };
+  const stored_database::stored_object object = d.stored.find(*found);
+  if (!object || object.at != *found)
+    throw error(errc::damaged, what() + " refers to " + os::hexadecimal(*found) +
+                                   ", where no object starts; `tenure verify` says what else is damaged");
+  if (d.types.name_of(object.type) != declared.name)
+    throw error(errc::wrong_type, what() + " is a " + d.types.name_of(object.type) + ", not a " + declared.name);
+  (void)d.types.bind(object.type, &declared);
+  return identifier_of(*found);
+}
+
+std::vector<std::string> store_state::root_names(std::string_view in) {
+  require_usable();
+  const std::scoped_lock lock(mutex_);
+  return database(in).root_names();
+}
+
+std::vector<std::string> store_state::database_names() const {
+  require_usable();
+  std::vector<std::string> names;
+  for (const auto& d : databases_) names.push_back(d->stored.name());
+  return names;
+}
+
+statistics store_state::stats() const {
+  const std::scoped_lock lock(mutex_);
+  statistics s = counts_;
+  s.objects = objects_.size();
+  s.object_bytes = objects_.used();
+  s.loaded = loader_.loaded();
+  s.discovered += loader_.discovered();
+  s.evicted = objects_.evicted();
+  s.evictions = objects_.evictions();
+  s.lock_waits = locks_.waits();
+  s.deadlocks = locks_.deadlocks();
+  s.page_hits = pool_.hits();
+  s.page_reads = pool_.reads();
+  return s;
+}
+
+void store_state::check() const {
+  const std::scoped_lock lock(mutex_);
+  if (closed_.load()) return;
+  objects_.check();
+  pool_.check();
+  rvm::require_invariant(objects_.used() <= objects_.room(), "the cache keeps to its room");
+  memory_->check();
+}
+
+}  // namespace tenure::cache

@@ -1,0 +1,102 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// A store in a cache: its parts, and what dereferences and transactions do with them.
+//
+// Locks, in this order: the door's mutex; the store's mutex, which guards the pool, the databases and the table; those of
+// recoverable memory. Object locks are waited for without the store's mutex. Swizzled refs are followed without any: objects leave only when the door says that nobody can have one.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include <tenure/cache/options.hpp>
+#include <tenure/cache/transaction.hpp>
+#include <tenure/rvm.hpp>
+
+#include "cache/databases.hpp"
+#include "cache/door.hpp"
+#include "cache/loader.hpp"
+#include "cache/object_locks.hpp"
+#include "cache/object_table.hpp"
+#include "cache/open_transaction.hpp"
+#include "cache/page_pool.hpp"
+
+namespace tenure::cache {
+
+class store_state : public std::enable_shared_from_this<store_state> {
+ public:
+  store_state(const std::string& directory, const options& how);
+  ~store_state();
+  store_state(const store_state&) = delete;
+  store_state& operator=(const store_state&) = delete;
+  // After it is owned: others may find the store from now on.
+  void opened();
+  void close();
+
+  [[nodiscard]] open_transaction* begin(bool writes);
+  // Lazily; it ends the transaction.
+  ticket commit(open_transaction& tx);
+  void abort(open_transaction& tx) noexcept;
+  // Of a transaction that has changed nothing.
+  void end(open_transaction& tx) noexcept;
+  void release(open_transaction& tx);
+
+  // Whether the address is a home address of this store. Without the mutex.
+  [[nodiscard]] bool has_home(std::uint64_t address) const { return databases_.at(address) != nullptr; }
+  // Where the target of the identifier is; the word gets it [cache.fault.whole]. `of`: the class of the ref.
+  // With object locks the transaction gets a shared lock of the object, and the word stays an identifier.
+  [[nodiscard]] const void* resolve(open_transaction& tx, std::uint64_t& word, const type& declared,
+                                    const std::type_info& of);
+  // See detail::discover.
+  [[nodiscard]] std::uint64_t discover(std::uint64_t& word, const std::type_info& of) noexcept;
+  // Whether bytes of an object in memory are there.
+  [[nodiscard]] bool has_at(std::uintptr_t address) const;
+  // Of an address in an object that is in memory; 0: there is none.
+  [[nodiscard]] std::uint64_t home_of(std::uintptr_t address) const;
+  // Whether there is such an object; if so, it is announced.
+  bool announce(open_transaction& tx, std::uintptr_t address, std::size_t length);
+  // nullptr: there is no such object.
+  [[nodiscard]] cached_object* hold(std::uintptr_t address);
+  void let_go(cached_object& object) noexcept;
+
+  [[nodiscard]] std::uint64_t root_word(std::string_view name, std::string_view database, const type& declared,
+                                        bool must_be);
+  [[nodiscard]] std::vector<std::string> root_names(std::string_view database);
+  [[nodiscard]] std::vector<std::string> database_names() const;
+  void wait(ticket until);
+  [[nodiscard]] statistics stats() const;
+  void check() const;
+  [[nodiscard]] const std::string& directory() const { return directory_; }
+
+ private:
+  void open_all(os::disk& disk);
+  [[nodiscard]] loader::reached reach_and_lock(std::unique_lock<std::mutex>& lock, open_transaction& tx,
+                                               std::uint64_t home, const type& declared);
+  void require_usable() const;
+  [[nodiscard]] open_database& database(std::string_view name);
+  void forget_changes(open_transaction& tx) noexcept;
+
+  const std::string directory_;
+  const bool is_read_only_;
+  const bool locks_objects_;
+  const std::uint32_t fork_generation_;
+  std::atomic<bool> closed_{false};
+  mutable std::mutex mutex_;
+  page_pool pool_;
+  std::unique_ptr<rvm::memory> memory_;
+  open_databases databases_;
+  object_table objects_;
+  loader loader_;
+  object_locks locks_;
+  statistics counts_;
+  std::uint64_t pins_ = 0;
+  door door_;
+};
+
+}  // namespace tenure::cache

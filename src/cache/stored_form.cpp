@@ -1,0 +1,93 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "cache/stored_form.hpp"
+
+#include <cstring>
+
+#include <tenure/error.hpp>
+
+#include "cache/words.hpp"
+#include "os/system_error.hpp"
+
+namespace tenure::cache {
+
+std::vector<std::byte> stored_form(const cached_object& object, const std::byte* bytes, const object_table& objects,
+                                   const open_databases& databases) {
+  std::vector<std::byte> stored(bytes, bytes + object.size);
+  const auto home_of = [&](std::uint64_t word, std::size_t offset) -> std::uint64_t {
+    if (const cached_object* const target = objects.find_at(word)) return target->home + (word - target->at());
+    if (databases.at(word) != nullptr) return word;  // of a slot behind the last element, as it was stored
+    throw error(errc::cannot_persist,
+                object.text() + ", refers to " + os::hexadecimal(word) + " in " +
+                    pointer_map::path_of(*object.type.program, offset % object.type.program->size) +
+                    ", where no object of the store is: objects are made by tenure::store");
+  };
+  std::uint64_t base = 0, stored_base = 0;  // of the last reference, which derived pointers follow
+  for_each_word(object.type, stored.data(), stored.size(),
+                [&](const pointer_map::word& w, std::size_t n, std::byte* at) {
+                  std::uint64_t word = 0;
+                  if (w.kind != field_kind::transient) std::memcpy(&word, at, sizeof word);
+                  const auto offset = static_cast<std::size_t>(at - stored.data());
+                  switch (w.kind) {
+                    case field_kind::vtable: word = object.type.stored_vtables[n]; break;
+                    case field_kind::derived:
+                      if (word != 0) word = stored_base + (word - base);
+                      break;
+                    case field_kind::reference:
+                      base = word;
+                      if (w.is_checked && is_identifier(word))
+                        word = home_in(word);
+                      else if (word != 0)
+                        word = home_of(word, offset);
+                      if (!w.is_checked) stored_base = word;
+                      break;
+                    default: return;
+                  }
+                  std::memcpy(at, &word, sizeof word);
+                });
+  return stored;
+}
+
+std::vector<byte_range> differences(const cached_object& object, const std::vector<std::byte>& before,
+                                    std::vector<std::byte>& now) {
+  for_each_word(object.type, now.data(), now.size(), [&](const pointer_map::word& w, std::size_t, std::byte* at) {
+    if (w.kind == field_kind::transient)
+      std::memcpy(at, before.data() + (at - now.data()), static_cast<std::size_t>(w.length));
+  });
+  std::vector<byte_range> found;
+  for (std::size_t at = 0; at < now.size();) {
+    if (at % 8 == 0 && at + 8 <= now.size() && std::memcmp(before.data() + at, now.data() + at, 8) == 0) {
+      at += 8;
+    } else if (before[at] == now[at]) {
+      ++at;
+    } else if (!found.empty() && found.back().offset + found.back().length == at) {
+      ++found.back().length;
+      ++at;
+    } else {
+      found.push_back({at, 1});
+      ++at;
+    }
+  }
+  return found;
+}
+
+void unswizzle(cached_object& object, const object_table& objects) {
+  for_each_word(object.type, object.bytes.get(), object.size,
+                [&](const pointer_map::word& w, std::size_t, std::byte* at) {
+                  if (!w.is_checked || !is_direct(load_word(at))) return;
+                  const std::uint64_t word = load_word(at);
+                  if (const cached_object* const target = objects.find_at(word))
+                    store_word(at, identifier_of(target->home + (word - target->at())));
+                });
+}
+
+void unite_with_targets(cached_object& object, const object_table& objects) {
+  for_each_word(object.type, object.bytes.get(), object.size,
+                [&](const pointer_map::word& w, std::size_t, const std::byte* at) {
+                  if (w.kind != field_kind::reference || w.is_checked) return;
+                  std::uint64_t word;
+                  std::memcpy(&word, at, sizeof word);
+                  if (cached_object* const target = objects.find_at(word)) object_table::unite(object, *target);
+                });
+}
+
+}  // namespace tenure::cache

@@ -1,0 +1,33 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// The way back from memory to what is stored, and what of an object a commit has to log.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "cache/databases.hpp"
+#include "cache/object_table.hpp"
+
+namespace tenure::cache {
+
+// The bytes that are stored for the object if these are its bytes in memory: without transient fields, which are left as they
+// are. Throws errc::cannot_persist if a plain pointer leads to no object of the store.
+[[nodiscard]] std::vector<std::byte> stored_form(const cached_object& object, const std::byte* bytes,
+                                                 const object_table& objects, const open_databases& databases);
+
+struct byte_range {
+  std::uint64_t offset, length;
+};
+// Where a changed object differs from what it was, both in stored form. Transient fields of `now` become what they were: they
+// do not count. [cache.commit.difference]
+[[nodiscard]] std::vector<byte_range> differences(const cached_object& object, const std::vector<std::byte>& before,
+                                                  std::vector<std::byte>& now);
+
+// A changed object may have got plain pointers to others.
+void unite_with_targets(cached_object& object, const object_table& objects);
+// Its refs to objects in memory become identifiers: the program may have made one of a pointer.
+void unswizzle(cached_object& object, const object_table& objects);
+
+}  // namespace tenure::cache

@@ -1,0 +1,73 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// The types of a database, by number, and the types of the program that are the same.
+//
+// Not thread-safe: guarded by the store's mutex.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <tenure/type.hpp>
+
+#include "cache/stored_database.hpp"
+
+namespace tenure::cache {
+
+// A stored type with the program's type that describes its objects in the cache.
+struct bound_type {
+  std::uint32_t index;
+  const type* program;
+  pointer_map words;
+  std::vector<std::uint64_t>
+      stored_vtables;        // for each of words.words() that is a vtable pointer: what is stored there
+  bool has_checked = false;  // references that are checked, swizzled and unswizzled
+  // The classes of refs that were found to lead to the begin of its objects rightly.
+  mutable std::vector<const std::type_info*> reached_by;
+
+  [[nodiscard]] bool was_reached_by(const std::type_info& of) const {
+    for (const std::type_info* const known : reached_by)
+      if (known == &of) return true;
+    return false;
+  }
+};
+
+class stored_types {
+ public:
+  explicit stored_types(stored_database& of) : of_(of) {}
+
+  // Reads the stored descriptions, once.
+  void read();
+  // Throws errc::schema_mismatch if a type that the program has registered is stored with another layout.
+  void require_registered() const;
+
+  // The type of an object. Of several types of the program with its name, `declared` is taken, which may be nullptr: a
+  // program may have a class with plain pointers and one with refs under one name.
+  // Throws errc::damaged if there is no such type; errc::wrong_type if the program does not have it; errc::bad_type if its
+  // layout is not known exactly; errc::schema_mismatch.
+  [[nodiscard]] const bound_type& bind(std::uint32_t index, const type* declared);
+  [[nodiscard]] bool knows(const std::string& name) const { return by_name_.contains(name); }
+  [[nodiscard]] std::string name_of(std::uint32_t index) const;
+
+ private:
+  struct stored {
+    std::string name;
+    std::uint64_t size = 0, fingerprint = 0;
+    std::uint32_t version = 0, first_slot = 0, slots = 0;
+  };
+  [[nodiscard]] std::string text(std::uint64_t at, std::uint64_t length, const std::string& what);
+  void require_same(const stored& s, const type& program) const;
+  [[nodiscard]] const type& program_type(const stored& s, const type* declared) const;
+  [[nodiscard]] std::unique_ptr<bound_type> make(std::uint32_t index, const type& program) const;
+
+  stored_database& of_;
+  std::vector<stored> all_;  // by index; without a name: none
+  std::unordered_map<std::string, std::uint32_t> by_name_;
+  std::map<std::pair<std::uint32_t, const type*>, std::unique_ptr<bound_type>> bound_;
+};
+
+}  // namespace tenure::cache

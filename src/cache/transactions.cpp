@@ -1,0 +1,151 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Where a commit goes: objects whose change was announced are brought into stored form, as they were and as they are; what
+// differs goes into one transaction of recoverable memory; the pages in the pool follow. Then others may come in, and a durable
+// commit waits for the log.
+#include <algorithm>
+#include <cstring>
+
+#include <tenure/error.hpp>
+
+#include "cache/open_stores.hpp"
+#include "cache/store_state.hpp"
+#include "cache/stored_form.hpp"
+#include "os/system_error.hpp"
+
+namespace tenure::cache {
+
+open_transaction* store_state::begin(bool writes) {
+  require_usable();
+  memory_->require_usable();
+  if (writes && is_read_only_) throw error(errc::read_only, directory_ + ": was opened for reading");
+  if (transaction_in(*this) != nullptr)
+    throw error(errc::bad_transaction,
+                directory_ + ": this thread has a transaction of the store already; end it first");
+  auto made = std::make_unique<open_transaction>(open_transaction{shared_from_this(), writes, {}, {}});
+  if (writes && !locks_objects_)
+    door_.enter_exclusive();
+  else
+    door_.enter_shared();
+  return begin_in_thread(std::move(made));
+}
+
+bool store_state::announce(open_transaction& tx, std::uintptr_t address, std::size_t length) {
+  std::unique_lock lock(mutex_);
+  cached_object* const object = objects_.find_at(address);
+  if (object == nullptr) return false;
+  if (!tx.writes) throw error(errc::read_only, object->text() + ", cannot be changed in a transaction that only reads");
+  if (length > object->size - (address - object->at()))
+    throw error(errc::wrong_type, object->text() + ", has " + std::to_string(object->size) +
+                                      " bytes, and a change of " + std::to_string(length) + " at offset " +
+                                      std::to_string(address - object->at()) + " was announced");
+  if (locks_objects_) locks_.acquire(lock, tx, *object, lock_mode::exclusive);
+  if (object->before) return true;
+  objects_.require_room(object->size, "the value that " + object->text() + ", had before its change,");
+  tx.changed.reserve(tx.changed.size() + 1);
+  object->before.reset(new std::byte[static_cast<std::size_t>(object->size)]);
+  std::memcpy(object->before.get(), object->bytes.get(), static_cast<std::size_t>(object->size));
+  objects_.take_room(object->size);
+  object_table::hold(*object);
+  tx.changed.push_back(object);
+  return true;
+}
+
+ticket store_state::commit(open_transaction& tx) {
+  require_usable();
+  struct changed_bytes {
+    stored_database& in;
+    std::uint64_t home;
+    std::vector<std::byte> now;
+    std::vector<byte_range> where;
+  };
+  ticket done;
+  {
+    const std::scoped_lock lock(mutex_);
+    std::vector<changed_bytes> changes;
+    std::uint64_t ranges = 0, bytes = 0;
+    for (const cached_object* const object : tx.changed) {
+      changed_bytes c{object->in, object->home, stored_form(*object, object->bytes.get(), objects_, databases_), {}};
+      c.where = differences(*object, stored_form(*object, object->before.get(), objects_, databases_), c.now);
+      if (c.where.empty()) continue;
+      ranges += c.where.size();
+      for (const byte_range& r : c.where) bytes += r.length;
+      changes.push_back(std::move(c));
+    }
+    if (changes.empty()) {
+      done = memory_->last_commit();
+    } else {
+      rvm::transaction log = memory_->begin();
+      for (const changed_bytes& c : changes)
+        for (const byte_range& r : c.where)
+          log.change(c.in.segment(), c.home - c.in.home() + r.offset, std::span(c.now).subspan(r.offset, r.length));
+      done = log.commit(rvm::commit_mode::no_flush);
+      // [cache.pool.committed] Before anybody can read a page.
+      for (const changed_bytes& c : changes)
+        for (const byte_range& r : c.where)
+          c.in.committed(c.home + r.offset, std::span(c.now).subspan(r.offset, r.length));
+    }
+    for (cached_object* const object : tx.changed) {
+      unite_with_targets(*object, objects_);
+      if (locks_objects_) unswizzle(*object, objects_);
+    }
+    ++counts_.commits;
+    counts_.changed_objects += changes.size();
+    counts_.changed_ranges += ranges;
+    counts_.changed_bytes += bytes;
+    forget_changes(tx);
+  }
+  end(tx);
+  return done;
+}
+
+// [cache.abort]
+void store_state::abort(open_transaction& tx) noexcept {
+  {
+    const std::scoped_lock lock(mutex_);
+    for (cached_object* const object : tx.changed)
+      std::memcpy(object->bytes.get(), object->before.get(), static_cast<std::size_t>(object->size));
+    ++counts_.aborts;
+    forget_changes(tx);
+  }
+  end(tx);
+}
+
+void store_state::forget_changes(open_transaction& tx) noexcept {
+  for (cached_object* const object : tx.changed) {
+    object->before.reset();
+    objects_.give_room(object->size);
+    object_table::let_go(*object);
+  }
+  tx.changed.clear();
+}
+
+void store_state::end(open_transaction& tx) noexcept {
+  const std::shared_ptr<store_state> alive = tx.of;
+  const bool is_alone = tx.writes && !locks_objects_;
+  if (locks_objects_) {
+    const std::scoped_lock lock(mutex_);
+    locks_.release_all(tx);
+  }
+  end_in_thread(tx);
+  if (is_alone)
+    door_.leave_exclusive();
+  else
+    door_.leave_shared();
+}
+
+void store_state::release(open_transaction& tx) {
+  require_usable();
+  if (locks_objects_) return;  // what it has reached is locked, and stays
+  if (tx.writes)
+    door_.rest_exclusive();
+  else
+    door_.rest_shared();
+}
+
+void store_state::wait(ticket until) {
+  require_usable();
+  memory_->wait(until);
+}
+
+}  // namespace tenure::cache

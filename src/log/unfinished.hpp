@@ -14,6 +14,8 @@ namespace tenure::rvm {
 void mark_unfinished(os::disk& disk, const std::string& log_path);
 // When the log is there. If a crash comes before, nobody looks at the file any more.
 void mark_finished(os::disk& disk, const std::string& log_path);
+// Removes what is in the directory instead, the log first and the mark last. What cannot be removed stays, with the mark.
+void discard_unfinished(os::disk& disk, const std::string& log_path) noexcept;
 // For a log that is not there: throws errc::damaged if it was never finished.
 void require_not_unfinished(os::disk& disk, const std::string& log_path);
 

@@ -27,12 +27,16 @@ database_state* database_set::find(std::string_view name) const {
 
 database_state& database_set::add(std::unique_ptr<database_state> made) {
   const std::scoped_lock lock(open_mutex);
+  by_home_.reserve(all_.size() + 1);
   all_.push_back(std::move(made));
-  return *all_.back();
+  database_state& d = *all_.back();
+  by_home_.insert(std::ranges::upper_bound(by_home_, d.home, {}, &located_database::home), {d.home, &d});
+  return d;
 }
 
 void database_set::remove_last() {
   const std::scoped_lock lock(open_mutex);
+  std::erase_if(by_home_, [&](const located_database& each) { return each.state == all_.back().get(); });
   all_.pop_back();
 }
 
@@ -60,6 +64,7 @@ void database_set::clear() noexcept {
   const std::scoped_lock lock(open_mutex);
   std::erase(open, this);
   how_many = open.size();
+  by_home_.clear();
   all_.clear();
 }
 

@@ -4,6 +4,7 @@
 // each other, so that the database of any address in the process can be found.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -45,9 +46,10 @@ class database_set {
   // The database that contains the address; nullptr: none.
   [[nodiscard]] database_state* at(const void* address) const {
     const auto where = reinterpret_cast<heap::address>(address);
-    for (const auto& d : all_)
-      if (d->map->contains(where)) return d.get();
-    return nullptr;
+    auto next = std::ranges::upper_bound(by_home_, where, {}, &located_database::home);
+    if (next == by_home_.begin()) return nullptr;
+    --next;
+    return next->state->map->contains(where) ? next->state : nullptr;
   }
   [[nodiscard]] database_state* find(std::string_view name) const;
   // The default database, which is the first.
@@ -78,12 +80,18 @@ class database_set {
     all_[from]->birth->with_lock([&] { with_births_locked(f, from + 1); });
   }
 
+  struct located_database {
+    heap::address home;
+    database_state* state;
+  };
+
   store_state& store_;
   rvm::memory& memory_;
   const std::string directory_;
   const store_options& how_;
   const bool makes_objects_;
   std::vector<std::unique_ptr<database_state>> all_;
+  std::vector<located_database> by_home_;  // the same, by their addresses
 };
 
 // The set of an open store that has a database at the address; nullptr: none.

@@ -164,12 +164,16 @@ void write_backup_note(os::disk& disk, const std::string& log_path, const backup
   making.publish();
 }
 
-void make_empty_directory(os::disk& disk, const std::string& directory, const std::string& what) {
+void require_empty_directory(os::disk& disk, const std::string& directory, const std::string& what) {
   if (!disk.names_in(directory).empty())
     throw error(std::make_error_code(std::errc::file_exists),
                 directory + ": is not empty; " + what +
                     " needs a new directory: give another one, or remove this one if it was left by " + what +
                     " that was not completed");
+}
+
+void make_empty_directory(os::disk& disk, const std::string& directory, const std::string& what) {
+  require_empty_directory(disk, directory, what);
   disk.make_directory(directory);
 }
 

@@ -78,8 +78,10 @@ void require_untouched(const manifest& found, const std::string& backup, const b
 // Durable on return. There must be none.
 void write_backup_note(os::disk& disk, const std::string& log_path, const backup_note& note);
 
-// Makes a directory for a backup, or for what is restored from one. Throws std::errc::file_exists if something is in it.
-// `what`: "a backup".
+// For a backup, or for what is restored from one, in a directory that need not exist. Throws std::errc::file_exists if
+// something is in it. `what`: "a backup".
+void require_empty_directory(os::disk& disk, const std::string& directory, const std::string& what);
+// The same, and makes the directory.
 void make_empty_directory(os::disk& disk, const std::string& directory, const std::string& what);
 
 }  // namespace tenure::rvm

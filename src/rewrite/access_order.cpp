@@ -13,15 +13,15 @@ namespace tenure::rewriting {
 
 namespace {
 
-constexpr const char *first_line = "tenure accesses 1", *cut_short_line = "cut short";
+constexpr const char *first_line = "tenure accesses 2", *cut_short_line = "cut short";
 constexpr std::uint64_t longest_file = std::uint64_t{1} << 30, least_unit = 4096, largest_unit = std::uint64_t{1} << 40;
 
-[[nodiscard]] std::string text_of(const std::array<std::uint8_t, 16>& id) {
+[[nodiscard]] std::string text_of(os::const_bytes id) {
   constexpr const char* digits = "0123456789abcdef";
   std::string text;
-  for (const std::uint8_t byte : id) {
-    text += digits[byte / 16];
-    text += digits[byte % 16];
+  for (const std::byte each : id) {
+    text += digits[std::to_integer<unsigned>(each) / 16];
+    text += digits[std::to_integer<unsigned>(each) % 16];
   }
   return text;
 }
@@ -32,10 +32,13 @@ template <class T>
   return end.ec == std::errc() && end.ptr == text.data() + text.size();
 }
 
-[[nodiscard]] bool parse_id(const std::string& text, std::array<std::uint8_t, 16>& id) {
+[[nodiscard]] bool parse_id(const std::string& text, std::span<std::byte> id) {
   if (text.size() != 2 * id.size()) return false;
-  for (std::size_t n = 0; n < id.size(); ++n)
-    if (!parse(text.substr(2 * n, 2), id[n], 16)) return false;
+  std::uint8_t value = 0;
+  for (std::size_t n = 0; n < id.size(); ++n) {
+    if (!parse(text.substr(2 * n, 2), value, 16)) return false;
+    id[n] = std::byte{value};
+  }
   return true;
 }
 
@@ -46,11 +49,11 @@ template <class T>
 
 }  // namespace
 
-void write_accesses(os::disk& disk, const std::string& file, const std::vector<used_parts>& all) {
+void write_accesses(os::disk& disk, const std::string& file, const used_parts_of_store& all) {
   std::ostringstream lines;
-  lines << first_line << '\n';
-  for (const used_parts& each : all) {
-    lines << "database " << text_of(each.database) << ' ' << each.unit << '\n';
+  lines << first_line << "\nlog " << text_of(all.log) << '\n';
+  for (const used_parts& each : all.databases) {
+    lines << "database " << text_of(std::as_bytes(std::span(each.database))) << ' ' << each.unit << '\n';
     for (const std::uint32_t part : each.order) lines << part << '\n';
     if (each.is_cut_short) lines << cut_short_line << '\n';
   }
@@ -61,13 +64,14 @@ void write_accesses(os::disk& disk, const std::string& file, const std::vector<u
   made.replace();
 }
 
-std::vector<used_parts> read_accesses(os::disk& disk, const std::string& file) {
+used_parts_of_store read_accesses(os::disk& disk, const std::string& file) {
   const auto from = disk.open(file, os::access::read_only);
   const std::uint64_t length = from->size();
   std::string text(length <= longest_file ? length : 0, '\0');
   (void)from->read_at(0, std::as_writable_bytes(std::span(text)));
   std::istringstream lines(text);
-  std::vector<used_parts> all;
+  used_parts_of_store read;
+  std::vector<used_parts>& all = read.databases;
   std::string line;
   for (std::uint64_t number = 1; std::getline(lines, line); ++number) {
     const auto refuse = [&](const std::string& why) { refuse_line(file, number, why); };
@@ -80,8 +84,11 @@ std::vector<used_parts> read_accesses(os::disk& disk, const std::string& file) {
     words >> word >> id >> unit;
     used_parts made;
     std::uint32_t part = 0;
-    if (word == "database") {
-      if (!parse_id(id, made.database) || !parse(unit, made.unit) || made.unit < least_unit || made.unit > largest_unit)
+    if (number == 2) {
+      if (word != "log" || !parse_id(id, read.log)) refuse("\"" + line + "\" is no identity of a log");
+    } else if (word == "database") {
+      if (!parse_id(id, std::as_writable_bytes(std::span(made.database))) || !parse(unit, made.unit) ||
+          made.unit < least_unit || made.unit > largest_unit)
         refuse("\"" + line + "\" has no identity of a database, or no size of its parts");
       all.push_back(std::move(made));
     } else if (line == cut_short_line && !all.empty()) {
@@ -93,7 +100,7 @@ std::vector<used_parts> read_accesses(os::disk& disk, const std::string& file) {
     }
   }
   if (all.empty()) throw error(errc::bad_option, file + ": says of no database what was used of it");
-  return all;
+  return read;
 }
 
 }  // namespace tenure::rewriting

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "log/format.hpp"
 #include "os/file.hpp"
 
 namespace tenure::rewriting {
@@ -20,9 +21,15 @@ struct used_parts {
   bool is_cut_short = false;              // what was used after these is not known
 };
 
+// What was recorded of a store.
+struct used_parts_of_store {
+  rvm::identity log{};  // of its log; another one when the store has been rewritten
+  std::vector<used_parts> databases;
+};
+
 // Replaces the file.
-void write_accesses(os::disk& disk, const std::string& file, const std::vector<used_parts>& all);
+void write_accesses(os::disk& disk, const std::string& file, const used_parts_of_store& all);
 // Throws errc::bad_option, with the line, if it is no such file.
-[[nodiscard]] std::vector<used_parts> read_accesses(os::disk& disk, const std::string& file);
+[[nodiscard]] used_parts_of_store read_accesses(os::disk& disk, const std::string& file);
 
 }  // namespace tenure::rewriting

@@ -47,12 +47,19 @@ constexpr std::uint64_t piece = std::uint64_t{1} << 20;  // of a large object th
 // The heap's own objects have headers (database_state::make_internal).
 [[nodiscard]] bool is_internal(const type& t) { return std::string_view(t.name).starts_with("tenure::heap::"); }
 
-[[nodiscard]] std::vector<used_parts> accesses_of(const rewrite_options& how, os::disk& disk) {
+[[nodiscard]] std::vector<used_parts> accesses_of(const database_set& store, const rewrite_options& how,
+                                                  os::disk& disk) {
   if (how.order != object_order::by_access) return {};
   if (how.accesses.empty())
     throw error(errc::bad_option,
                 "object_order::by_access needs what a program has recorded: name the file in accesses");
-  return read_accesses(disk, how.accesses);
+  used_parts_of_store recorded = read_accesses(disk, how.accesses);
+  if (recorded.log != rvm::manifest_file::open_unlocked(disk, store.memory().log_path()).current().log_id)
+    throw error(errc::bad_option,
+                how.accesses + ": was not recorded of " + store.directory() +
+                    " as it is now: the store was written anew since, or it is another one; a program "
+                    "must read it again, with record_accesses");
+  return std::move(recorded.databases);
 }
 
 // A database that is being made.
@@ -75,7 +82,7 @@ class rewriter {
         how_(how),
         plan_(plan),
         disk_(how.disk != nullptr ? *how.disk : os::real_disk()),
-        accesses_(accesses_of(how, disk_)),
+        accesses_(accesses_of(store, how, disk_)),
         reached_(store, as.directory, how.on_progress),
         references_(store, reached_, types_),
         further_(store),

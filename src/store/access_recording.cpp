@@ -1,6 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 #include "store/access_recording.hpp"
 
+#include "log/manifest.hpp"
 #include "rewrite/access_order.hpp"
 
 namespace tenure {
@@ -14,9 +15,10 @@ access_recording::access_recording(const database_set& store) : store_(store) {
 }
 
 void access_recording::write(os::disk& disk, const std::string& file) const {
-  std::vector<rewriting::used_parts> all;
+  rewriting::used_parts_of_store all;
+  all.log = rvm::manifest_file::open_unlocked(disk, store_.memory().log_path()).current().log_id;
   for (std::size_t n = 0; n < store_.size(); ++n)
-    all.push_back({store_[n].header().database_id, unit_, traces_[n].used(), traces_[n].is_cut_short()});
+    all.databases.push_back({store_[n].header().database_id, unit_, traces_[n].used(), traces_[n].is_cut_short()});
   rewriting::write_accesses(disk, file, all);
 }
 

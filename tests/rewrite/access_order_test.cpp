@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 
 #include <cstdint>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -18,6 +19,7 @@
 #include <tenure/rewrite.hpp>
 #include <tenure/tenure.hpp>
 
+#include "log/manifest.hpp"
 #include "os/access_trace.hpp"
 #include "os/virtual_memory.hpp"
 #include "rewrite/access_order.hpp"
@@ -70,6 +72,15 @@ class ordered_by_access : public ::testing::Test {
     const uses& u = *s.find_root<uses>("uses");
     for (const std::uint64_t n : chosen()) ASSERT_EQ(u.all[n]->id, n);
     s.close();
+  }
+  [[nodiscard]] std::string log_id() const {
+    std::string text;
+    for (const std::byte byte : rvm::manifest_file::open_unlocked(os::real_disk(), path + "/log").current().log_id) {
+      char digits[3];
+      std::snprintf(digits, sizeof digits, "%02x", std::to_integer<unsigned>(byte));
+      text += digits;
+    }
+    return text;
   }
   // On how many pages those that are used lie.
   [[nodiscard]] std::size_t pages() const {
@@ -125,15 +136,38 @@ TEST_F(ordered_by_access, refuses_what_was_not_recorded_of_the_store) {
   expect_error(errc::bad_option, {"by_access", "accesses"}, compact_by(""));
   expect_error(std::errc::no_such_file_or_directory, {"nowhere"}, compact_by(dir / "nowhere"));
   expect_error(errc::bad_option, {file, "line 1"}, with("something\n"));
-  expect_error(errc::bad_option, {file, "line 2", "\"7\""}, with("tenure accesses 1\n7\n"));
-  expect_error(errc::bad_option, {file, "line 2"}, with("tenure accesses 1\ndatabase 12 4096\n"));
-  expect_error(errc::bad_option, {file, "says of no database"}, with("tenure accesses 1\n"));
-  expect_error(errc::bad_option, {"nothing of this store"},
-               with("tenure accesses 1\ndatabase 00112233445566778899aabbccddeeff 4096\n1\n2\n"));
+  const std::string first = "tenure accesses 2\nlog " + log_id() + "\n";
+  expect_error(errc::bad_option, {file, "line 2", "\"7\""}, with("tenure accesses 2\n7\n"));
+  expect_error(errc::bad_option, {file, "line 3", "\"7\""}, with(first + "7\n"));
+  expect_error(errc::bad_option, {file, "line 3"}, with(first + "database 12 4096\n"));
+  expect_error(errc::bad_option, {file, "says of no database"}, with(first));
+  const std::string other = "database 00112233445566778899aabbccddeeff 4096\n1\n2\n";
+  expect_error(errc::bad_option, {"nothing of this store"}, with(first + other));
+  expect_error(errc::bad_option, {file, "was not recorded of " + path, "record_accesses"},
+               with("tenure accesses 2\nlog 00112233445566778899aabbccddeeff\n" + other));
   (void)pages();
   store_options writing = how;
   writing.record_accesses = file;
   expect_error(errc::bad_option, {"record_accesses", "read_only"}, [&] { const store never(path, writing); });
+}
+
+// Objects are in other places since.
+TEST_F(ordered_by_access, refuses_what_was_recorded_before_the_store_was_written_anew) {
+  record();
+  (void)compact(path, {.order = object_order::by_access, .accesses = file});
+  expect_error(errc::bad_option, {file, "as it is now"},
+               [&] { (void)compact(path, {.order = object_order::by_access, .accesses = file}); });
+}
+
+TEST_F(ordered_by_access, a_clone_that_is_refused_leaves_nothing) {
+  record();
+  std::ofstream(file) << "something\n";
+  const std::string to = dir / "clone";
+  expect_error(errc::bad_option, {file, "line 1"},
+               [&] { (void)clone(path, to, {.order = object_order::by_access, .accesses = file}); });
+  EXPECT_TRUE(std::filesystem::is_empty(to));
+  record();
+  EXPECT_GT(clone(path, to, {.order = object_order::by_access, .accesses = file}).objects, count);
 }
 
 TEST_F(ordered_by_access, threads_may_use_the_same_parts) {
@@ -150,7 +184,7 @@ TEST_F(ordered_by_access, threads_may_use_the_same_parts) {
       });
     for (std::thread& each : threads) each.join();
   }
-  const auto all = rewriting::read_accesses(os::real_disk(), file);
+  const auto all = rewriting::read_accesses(os::real_disk(), file).databases;
   ASSERT_EQ(all.size(), 1U);
   EXPECT_GT(all[0].order.size(), count * sizeof(used) / all[0].unit);
   EXPECT_EQ(std::set<std::uint32_t>(all[0].order.begin(), all[0].order.end()).size(), all[0].order.size());
@@ -178,13 +212,13 @@ TEST_F(ordered_by_access, tells_that_a_recording_was_cut_short) {
     for (void* const one : held) ::munmap(one, page);
     s.close();
   }
-  const auto all = rewriting::read_accesses(os::real_disk(), file);
+  const auto all = rewriting::read_accesses(os::real_disk(), file).databases;
   ASSERT_EQ(all.size(), 1U);
   EXPECT_TRUE(all[0].is_cut_short);
   EXPECT_LT(all[0].order.size(), chosen().size());
   EXPECT_TRUE(compact(path, {.order = object_order::by_access, .accesses = file}).accesses_cut_short);
   record();
-  EXPECT_FALSE(rewriting::read_accesses(os::real_disk(), file)[0].is_cut_short);
+  EXPECT_FALSE(rewriting::read_accesses(os::real_disk(), file).databases[0].is_cut_short);
   EXPECT_FALSE(compact(path, {.order = object_order::by_access, .accesses = file}).accesses_cut_short);
 }
 
@@ -201,7 +235,7 @@ TEST_F(ordered_by_access, a_file_that_cannot_be_made_is_told_when_the_store_is_o
     EXPECT_EQ(std::filesystem::file_size(file), std::string("an earlier one").size());  // until close()
     EXPECT_FALSE(std::filesystem::exists(file + ".tenure-new"));
   }
-  EXPECT_EQ(rewriting::read_accesses(os::real_disk(), file).size(), 1U);
+  EXPECT_EQ(rewriting::read_accesses(os::real_disk(), file).databases.size(), 1U);
 }
 
 // All databases together have as many parts as one may have.
@@ -226,7 +260,7 @@ TEST_F(ordered_by_access, databases_share_the_mappings_of_the_process) {
       length += std::filesystem::file_size(path + "/" + name + ".db");
     s.close();
   }
-  const auto all = rewriting::read_accesses(os::real_disk(), file);
+  const auto all = rewriting::read_accesses(os::real_disk(), file).databases;
   ASSERT_EQ(all.size(), 3U);
   for (const auto& each : all) EXPECT_EQ(each.unit, all[0].unit);
   EXPECT_GT(length, 64U << 20);

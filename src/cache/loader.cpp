@@ -81,8 +81,8 @@ cached_object* loader::bring(load& all, open_database& in, const stored_database
     throw in.stored.damaged(what + " has " + std::to_string(found.size) + " bytes");
   all.cost += object_table::cost_of(found.size);
   objects_.require_room(all.cost, what);
-  cached_object& made = all.made.emplace_back(in.stored, found, type);
-  in.stored.read(found.at, {made.bytes.get(), static_cast<std::size_t>(found.size)}, what);
+  cached_object& made = all.made.emplace_back(objects_.memory(), in.stored, found, type);
+  in.stored.read(found.at, {made.bytes, static_cast<std::size_t>(found.size)}, what);
   all.by_home.emplace(found.at, &made);
   return &made;
 }
@@ -90,7 +90,7 @@ cached_object* loader::bring(load& all, open_database& in, const stored_database
 // Finds what its plain pointers lead to.
 void loader::follow(load& all, cached_object& object, std::vector<plain_pointer>& into) {
   for_each_word(
-      object.type, object.bytes.get(), object.size, [&](const pointer_map::word& w, std::size_t, const std::byte* at) {
+      object.type, object.bytes, object.size, [&](const pointer_map::word& w, std::size_t, const std::byte* at) {
         if (w.kind != field_kind::reference || w.is_checked) return;
         const std::uint64_t home = plain_word(at);
         if (home == 0) {
@@ -117,40 +117,39 @@ void loader::follow(load& all, cached_object& object, std::vector<plain_pointer>
 void loader::convert(cached_object& object, const std::vector<plain_pointer>& pointers) {
   std::size_t next = 0;
   std::uint64_t stored_base = 0, base = 0;  // of the last reference, which derived pointers follow
-  for_each_word(object.type, object.bytes.get(), object.size,
-                [&](const pointer_map::word& w, std::size_t, std::byte* at) {
-                  const std::uint64_t stored = plain_word(at);
-                  std::uint64_t word = stored;
-                  switch (w.kind) {
-                    case field_kind::transient: std::memset(at, 0, static_cast<std::size_t>(w.length)); return;
-                    case field_kind::vtable: {
-                      const void* const table = w.of->operations->vtables()[w.slot];
-                      std::memcpy(at, &table, sizeof table);
-                      return;
-                    }
-                    case field_kind::derived:
-                      if (word != 0) word = base + (stored - stored_base);
-                      break;
-                    case field_kind::reference:
-                      if (w.is_checked) {
-                        if (is_identifier(stored))
-                          throw error(errc::bad_type, object.text() + ", has a reference to the odd address " +
-                                                          os::hexadecimal(stored) + ", which no ref can be");
-                        const cached_object* const target = stored == 0 ? nullptr : objects_.find(stored);
-                        const bool is_known = swizzles_ && target != nullptr && target->type.program == w.of;
-                        discovered_ += is_known ? 1 : 0;
-                        word = is_known ? target->at() : identifier_of(stored);
-                      } else {
-                        const plain_pointer& pointer = pointers[next++];
-                        if (pointer.target != nullptr) word = pointer.target->at() + pointer.offset;
-                        stored_base = stored;
-                        base = word;
-                      }
-                      break;
-                    default: return;
-                  }
-                  std::memcpy(at, &word, sizeof word);
-                });
+  for_each_word(object.type, object.bytes, object.size, [&](const pointer_map::word& w, std::size_t, std::byte* at) {
+    const std::uint64_t stored = plain_word(at);
+    std::uint64_t word = stored;
+    switch (w.kind) {
+      case field_kind::transient: std::memset(at, 0, static_cast<std::size_t>(w.length)); return;
+      case field_kind::vtable: {
+        const void* const table = w.of->operations->vtables()[w.slot];
+        std::memcpy(at, &table, sizeof table);
+        return;
+      }
+      case field_kind::derived:
+        if (word != 0) word = base + (stored - stored_base);
+        break;
+      case field_kind::reference:
+        if (w.is_checked) {
+          if (is_identifier(stored))
+            throw error(errc::bad_type, object.text() + ", has a reference to the odd address " +
+                                            os::hexadecimal(stored) + ", which no ref can be");
+          const cached_object* const target = stored == 0 ? nullptr : objects_.find(stored);
+          const bool is_known = swizzles_ && target != nullptr && target->type.program == w.of;
+          discovered_ += is_known ? 1 : 0;
+          word = is_known ? target->at() : identifier_of(stored);
+        } else {
+          const plain_pointer& pointer = pointers[next++];
+          if (pointer.target != nullptr) word = pointer.target->at() + pointer.offset;
+          stored_base = stored;
+          base = word;
+        }
+        break;
+      default: return;
+    }
+    std::memcpy(at, &word, sizeof word);
+  });
 }
 
 }  // namespace tenure::cache

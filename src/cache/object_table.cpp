@@ -5,7 +5,6 @@
 #include <cassert>
 #include <cstring>
 #include <iterator>
-#include <new>
 
 #include <tenure/error.hpp>
 
@@ -15,16 +14,14 @@
 
 namespace tenure::cache {
 
-cached_object::cached_object(stored_database& of, const stored_database::stored_object& stored,
+cached_object::cached_object(object_memory& from, stored_database& of, const stored_database::stored_object& stored,
                              const bound_type& its_type)
-    : in(of),
+    : memory(from),
+      in(of),
       type(its_type),
       home(stored.at),
       size(stored.size),
-      bytes(static_cast<std::byte*>(
-                ::operator new(static_cast<std::size_t>(stored.size),
-                               std::align_val_t(std::max<std::size_t>(its_type.program->alignment, heap::granule)))),
-            freed{std::max<std::size_t>(its_type.program->alignment, heap::granule)}) {}
+      bytes(from.allocate(stored.size, its_type.program->alignment)) {}
 
 std::string cached_object::text() const {
   return "the object at " + os::hexadecimal(home) + ", a " + type.program->name;
@@ -131,7 +128,7 @@ void object_table::unswizzle_to(const std::vector<cached_object*>& leaving) {
   };
   for (cached_object& object : objects_) {
     if (object.leaves || !object.type.has_checked) continue;
-    unswizzle(object.type, object.bytes.get(), object.size);
+    unswizzle(object.type, object.bytes, object.size);
     if (object.before) unswizzle(object.type, object.before.get(), object.size);
   }
 }
@@ -152,17 +149,16 @@ void object_table::check() const {
       ++members;
     } while (member != &object);
     require_invariant(members == object.leader->members, "a group knows how many members it has");
-    for_each_word(
-        object.type, object.bytes.get(), object.size, [&](const pointer_map::word& w, std::size_t, std::byte* at) {
-          const std::uint64_t word = load_word(at);
-          if (w.kind != field_kind::reference || !is_direct(word)) return;
-          const cached_object* const target = find_at(word);
-          // [cache.ref.word], [cache.group]
-          require_invariant(target != nullptr || object.before || object.type.program->tolerates_stale || !w.is_checked,
-                            "a swizzled reference leads to an object that is in memory");
-          require_invariant(target == nullptr || w.is_checked || object.before || target->leader == object.leader,
-                            "plain pointers stay within a group");
-        });
+    for_each_word(object.type, object.bytes, object.size, [&](const pointer_map::word& w, std::size_t, std::byte* at) {
+      const std::uint64_t word = load_word(at);
+      if (w.kind != field_kind::reference || !is_direct(word)) return;
+      const cached_object* const target = find_at(word);
+      // [cache.ref.word], [cache.group]
+      require_invariant(target != nullptr || object.before || object.type.program->tolerates_stale || !w.is_checked,
+                        "a swizzled reference leads to an object that is in memory");
+      require_invariant(target == nullptr || w.is_checked || object.before || target->leader == object.leader,
+                        "plain pointers stay within a group");
+    });
   }
   require_invariant(sum == used_, "the room that is used is that of the objects");
   require_invariant(by_home_.size() == objects_.size() && by_memory_.size() == objects_.size(),

@@ -21,6 +21,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "cache/object_memory.hpp"
 #include "cache/open_transaction.hpp"
 #include "cache/stored_types.hpp"
 
@@ -33,18 +34,17 @@ struct lock_holder {
 };
 
 struct cached_object {
-  struct freed {
-    std::size_t alignment;
-    void operator()(std::byte* bytes) const noexcept { ::operator delete(bytes, std::align_val_t(alignment)); }
-  };
-  using memory = std::unique_ptr<std::byte, freed>;
+  cached_object(object_memory& memory, stored_database& of, const stored_database::stored_object& stored,
+                const bound_type& its_type);
+  ~cached_object() { memory.free(bytes, size, type.program->alignment); }
+  cached_object(const cached_object&) = delete;
+  cached_object& operator=(const cached_object&) = delete;
 
-  cached_object(stored_database& of, const stored_database::stored_object& stored, const bound_type& its_type);
-
+  object_memory& memory;
   stored_database& in;
   const bound_type& type;
   const std::uint64_t home, size;
-  const memory bytes;
+  std::byte* const bytes;
   // A transaction has announced a change: what the object was before, as it was in memory.
   std::unique_ptr<std::byte[]> before;
   // The group: a ring, and its counts, which are right in the leader.
@@ -53,7 +53,7 @@ struct cached_object {
   std::vector<lock_holder> locks;
   bool leaves = false;  // the eviction that goes on takes it
 
-  [[nodiscard]] std::uintptr_t at() const { return reinterpret_cast<std::uintptr_t>(bytes.get()); }
+  [[nodiscard]] std::uintptr_t at() const { return reinterpret_cast<std::uintptr_t>(bytes); }
   // "the object at 0x110000123450, a part"
   [[nodiscard]] std::string text() const;
 };
@@ -95,6 +95,8 @@ class object_table {
   void take_room(std::uint64_t bytes) { used_ += bytes; }
   void give_room(std::uint64_t bytes) { used_ -= bytes; }
 
+  // Of the objects that add() gets.
+  [[nodiscard]] object_memory& memory() { return memory_; }
   void add(std::list<cached_object>&& loaded);
   // Of objects in the table. (Where there is no memory for a few locks, the program ends.)
   static void unite(cached_object& one, cached_object& other) noexcept;
@@ -119,6 +121,7 @@ class object_table {
   const std::uint64_t room_;
   std::uint64_t used_ = 0, evicted_ = 0, evictions_ = 0;
   bool was_refused_ = false;
+  object_memory memory_;
   std::list<cached_object> objects_;  // the first ones came first
   std::unordered_map<std::uint64_t, cached_object*> by_home_;
   std::map<std::uintptr_t, cached_object*> by_memory_;

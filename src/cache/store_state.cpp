@@ -173,7 +173,7 @@ const void* store_state::resolve(open_transaction& tx, std::uint64_t& word, cons
       locks_objects_ ? reach_and_lock(lock, tx, home_in(known), declared) : loader_.reach(home_in(known), &declared);
   // What holds at the begin of one object of a type holds for all.
   if (offset != 0 || !object->type.was_reached_by(of)) {
-    if (!contains_at(*object->type.program, object->bytes.get(), offset, declared))
+    if (!contains_at(*object->type.program, object->bytes, offset, declared))
       throw error(errc::wrong_type, object->text() + ", has no " + declared.name + " at offset " +
                                         std::to_string(offset) +
                                         ", where a ref to one leads; if the ref was not converted to another type, "
@@ -184,7 +184,7 @@ const void* store_state::resolve(open_transaction& tx, std::uint64_t& word, cons
     }
   }
   if (!locks_objects_) store_word(at, object->at() + offset);
-  return object->bytes.get() + offset;
+  return object->bytes + offset;
 }
 
 std::uint64_t store_state::discover(std::uint64_t& word, const std::type_info& of) noexcept {

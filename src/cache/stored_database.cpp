@@ -78,13 +78,18 @@ void stored_database::read(std::uint64_t address, std::span<std::byte> into, con
 }
 
 // [cache.fault.resolve] The same as block_map::find_persistent.
-stored_database::block_record stored_database::record(std::uint64_t block) {
+const stored_database::block_record& stored_database::record(std::uint64_t block) {
+  known_record& known = known_[block % known_.size()];
+  if (known.block == block) return known.record;
   const std::uint64_t zone = block / blocks_in_zone, in_zone = block % blocks_in_zone;
   block_record r{};
-  switch (kind_of_zone(zone)) {
+  r.zone = kind_of_zone(zone);
+  switch (r.zone) {
     case zone_kind::ordinary: {
       const auto stored = at<heap::block_record>(zone * zone_size + heap::record_offset(in_zone));
-      r = {stored.entry, stored.pages, stored.starts};
+      r.entry = stored.entry;
+      r.pages = stored.pages;
+      r.starts = stored.starts;
       break;
     }
     case zone_kind::headed:
@@ -93,16 +98,17 @@ stored_database::block_record stored_database::record(std::uint64_t block) {
       break;
     default: break;
   }
-  return r;
+  known = {block, r};  // an error in reading leaves what was known before
+  return known.record;
 }
 
 std::uint64_t stored_database::head_of(std::uint64_t block) {
   std::uint64_t zone = block / blocks_in_zone;
-  if (kind_of_zone(zone) == zone_kind::continued) {
+  if (record(block).zone == zone_kind::continued) {
     while (zone != 0 && kind_of_zone(zone) == zone_kind::continued) --zone;
     block = (zone + 1) * blocks_in_zone - 1;  // the last block of the zone in which the object begins
   }
-  const heap::block_entry e = record(block).entry;
+  const heap::block_entry& e = record(block).entry;
   switch (e.kind) {
     case block_kind::small:
     case block_kind::typed:
@@ -126,7 +132,7 @@ stored_database::stored_object stored_database::find(std::uint64_t address) {
   if (!contains(address) || !has(address - home_, 1)) return {};
   const std::uint64_t offset = address - home_, block = offset / block_size, head = head_of(block);
   if (head == start_bits::none) return {};
-  const block_record r = record(head);
+  const block_record& r = record(head);
   if (r.entry.kind == block_kind::typed) {
     const heap::page_word page = r.pages[offset % block_size / heap::typed_page_size];
     if (!page.is_typed()) return {};

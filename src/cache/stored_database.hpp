@@ -63,6 +63,7 @@ class stored_database {
 
  private:
   struct block_record {
+    heap::zone_kind zone = heap::zone_kind::unused;
     heap::block_entry entry;
     heap::page_words pages;
     heap::start_bits starts;
@@ -81,7 +82,7 @@ class stored_database {
   [[nodiscard]] heap::zone_kind kind_of_zone(std::uint64_t zone) {
     return at<heap::zone_kind>(heap::zone_kinds_at + zone);
   }
-  [[nodiscard]] block_record record(std::uint64_t block);
+  [[nodiscard]] const block_record& record(std::uint64_t block);
   [[nodiscard]] std::uint64_t head_of(std::uint64_t block);
   [[nodiscard]] stored_object headed_object(std::uint64_t offset);
 
@@ -90,6 +91,13 @@ class stored_database {
   std::uint64_t home_ = 0, capacity_ = 0;
   bool is_read_only_;
   rvm::paged_segment segment_;
+
+  // The records that were used last, by the lowest bits of the block. They do not change: nobody makes or destroys objects.
+  struct known_record {
+    std::uint64_t block = ~std::uint64_t{0};
+    block_record record{};
+  };
+  std::array<known_record, 16> known_;
 };
 
 }  // namespace tenure::cache

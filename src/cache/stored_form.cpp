@@ -71,17 +71,16 @@ std::vector<byte_range> differences(const cached_object& object, const std::vect
 }
 
 void unswizzle(cached_object& object, const object_table& objects) {
-  for_each_word(object.type, object.bytes.get(), object.size,
-                [&](const pointer_map::word& w, std::size_t, std::byte* at) {
-                  if (!w.is_checked || !is_direct(load_word(at))) return;
-                  const std::uint64_t word = load_word(at);
-                  if (const cached_object* const target = objects.find_at(word))
-                    store_word(at, identifier_of(target->home + (word - target->at())));
-                });
+  for_each_word(object.type, object.bytes, object.size, [&](const pointer_map::word& w, std::size_t, std::byte* at) {
+    if (!w.is_checked || !is_direct(load_word(at))) return;
+    const std::uint64_t word = load_word(at);
+    if (const cached_object* const target = objects.find_at(word))
+      store_word(at, identifier_of(target->home + (word - target->at())));
+  });
 }
 
 void unite_with_targets(cached_object& object, const object_table& objects) {
-  for_each_word(object.type, object.bytes.get(), object.size,
+  for_each_word(object.type, object.bytes, object.size,
                 [&](const pointer_map::word& w, std::size_t, const std::byte* at) {
                   if (w.kind != field_kind::reference || w.is_checked) return;
                   std::uint64_t word;

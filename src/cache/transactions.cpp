@@ -44,7 +44,7 @@ bool store_state::announce(open_transaction& tx, std::uintptr_t address, std::si
   objects_.require_room(object->size, "the value that " + object->text() + ", had before its change,");
   tx.changed.reserve(tx.changed.size() + 1);
   object->before.reset(new std::byte[static_cast<std::size_t>(object->size)]);
-  std::memcpy(object->before.get(), object->bytes.get(), static_cast<std::size_t>(object->size));
+  std::memcpy(object->before.get(), object->bytes, static_cast<std::size_t>(object->size));
   objects_.take_room(object->size);
   object_table::hold(*object);
   tx.changed.push_back(object);
@@ -65,7 +65,7 @@ ticket store_state::commit(open_transaction& tx) {
     std::vector<changed_bytes> changes;
     std::uint64_t ranges = 0, bytes = 0;
     for (const cached_object* const object : tx.changed) {
-      changed_bytes c{object->in, object->home, stored_form(*object, object->bytes.get(), objects_, databases_), {}};
+      changed_bytes c{object->in, object->home, stored_form(*object, object->bytes, objects_, databases_), {}};
       c.where = differences(*object, stored_form(*object, object->before.get(), objects_, databases_), c.now);
       if (c.where.empty()) continue;
       ranges += c.where.size();
@@ -104,7 +104,7 @@ void store_state::abort(open_transaction& tx) noexcept {
   {
     const std::scoped_lock lock(mutex_);
     for (cached_object* const object : tx.changed)
-      std::memcpy(object->bytes.get(), object->before.get(), static_cast<std::size_t>(object->size));
+      std::memcpy(object->bytes, object->before.get(), static_cast<std::size_t>(object->size));
     ++counts_.aborts;
     forget_changes(tx);
   }

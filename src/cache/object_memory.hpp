@@ -1,0 +1,51 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Memory for the objects of a cache: those of one size lie side by side, in the order in which they came, so that programs that
+// follow refs find them in few cache lines. In chunks, which are given back when they are empty. Large objects, and those of
+// unusual alignment, come from operator new. So do all in builds with AddressSanitizer, for it to see who uses what is gone.
+//
+// Not thread-safe: guarded by the store's mutex.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace tenure::cache {
+
+class object_memory {
+ public:
+  object_memory() = default;
+  object_memory(const object_memory&) = delete;
+  object_memory& operator=(const object_memory&) = delete;
+
+  [[nodiscard]] std::byte* allocate(std::uint64_t size, std::uint64_t alignment);
+  void free(std::byte* object, std::uint64_t size, std::uint64_t alignment) noexcept;
+
+ private:
+  static constexpr std::size_t unit = 16, largest = 1024, chunk_length = std::size_t{64} << 10;
+  struct slot {
+    slot* next;
+  };
+  // At its begin; found from an object by its address.
+  struct chunk {
+    chunk *next, *previous;  // of those with room for objects of this size
+    slot* freed;
+    std::uint32_t used, begun;  // slots that have objects, and that ever had
+  };
+  static constexpr std::size_t first_slot = (sizeof(chunk) + unit - 1) / unit * unit;
+
+  [[nodiscard]] static bool is_small(std::uint64_t size, std::uint64_t alignment);
+  [[nodiscard]] static std::size_t class_of(std::uint64_t size) {
+    return static_cast<std::size_t>((size + unit - 1) / unit);
+  }
+  [[nodiscard]] static std::size_t slots_of(std::size_t size_class) {
+    return (chunk_length - first_slot) / (size_class * unit);
+  }
+  void link(std::size_t size_class, chunk& with_room) noexcept;
+  void unlink(std::size_t size_class, chunk& full) noexcept;
+
+  std::array<chunk*, largest / unit + 1> with_room_{};
+};
+
+}  // namespace tenure::cache

@@ -45,7 +45,7 @@ void pay(rvm::memory& memory, account_record& from, account_record& to, account_
   memory.transact([&](rvm::transaction& tx) {
     tx.modify(from.balance, from.balance - 100);
     try {
-      tx.transact_inner([&](rvm::inner_transaction&) {
+      tx.transact_inner([&] {
         tx.modify(fees.balance, fees.balance + 5);
         tx.modify(from.balance, from.balance - 5);
         if (from.balance < 0) throw std::runtime_error("no money for the fee");

@@ -143,12 +143,12 @@ TEST_F(inner, ends_with_what_it_is_in) {
 TEST_F(inner, undoes_what_throws) {
   m.transact([&](transaction& tx) {
     write(tx, 0, "outer");
-    EXPECT_THROW(tx.transact_inner([&](inner_transaction&) {
+    EXPECT_THROW(tx.transact_inner([&] {
       write(tx, 0, "inner");
       throw std::runtime_error("no");
     }),
                  std::runtime_error);
-    tx.transact_inner([&](inner_transaction&) { write(tx, 20, "kept"); });
+    tx.transact_inner([&] { write(tx, 20, "kept"); });
     tx.transact_inner([&](inner_transaction& in) {
       write(tx, 20, "lost");
       in.abort();
@@ -246,7 +246,7 @@ TEST_F(inner, takes_objects_of_a_recoverable_heap_back) {
     expect_error(errc::bad_free, {"freed already"}, [&] { heap.deallocate(tx, stored); });
   }
   heap.deallocate(tx, stored);  // again
-  tx.transact_inner([&](inner_transaction&) {
+  tx.transact_inner([&] {
     void* const kept = heap.allocate(tx, 3000);
     const inner_transaction deeper = tx.begin_inner();
     heap.deallocate(tx, kept);

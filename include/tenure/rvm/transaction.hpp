@@ -120,11 +120,14 @@ class transaction {
   [[nodiscard]] inner_transaction begin_inner();
   // The number of inner transactions that are open.
   [[nodiscard]] std::size_t inner_depth() const;
-  // Runs f(inner) in an inner transaction and commits it; aborts it and rethrows if f throws.
+  // Runs f(), or f(inner), in an inner transaction and commits it; aborts it and rethrows if f throws.
   template <class F>
   void transact_inner(F&& f) {
     inner_transaction inner = begin_inner();
-    std::forward<F>(f)(inner);
+    if constexpr (std::is_invocable_v<F, inner_transaction&>)
+      std::forward<F>(f)(inner);
+    else
+      std::forward<F>(f)();
     if (inner.is_open()) inner.commit();
   }
 

@@ -20,12 +20,12 @@
 namespace tenure::rvm {
 namespace {
 
-using support::expect_error, support::get, support::mib, support::page, support::small_log;
+using support::expect_error, support::get, support::page, support::small_log;
 
 struct inner : ::testing::Test {
   sim::disk disk;
   memory m{"/log", small_log(&disk)};
-  region r = m.map("/segment", {.create_length = mib});
+  region r = m.map("/segment", {.create_length = support::mib});
 
   void write(transaction& tx, std::size_t at, const std::string& text) const {
     tx.modify(r.data() + at, text.data(), text.size());
@@ -161,7 +161,7 @@ TEST_F(inner, undoes_what_throws) {
 TEST_F(inner, forgets_pages_that_would_have_been_written_or_changed) {
   const std::string text(4096, 'x');
   const auto bytes = std::as_bytes(std::span(text));
-  m.create_segment("/pages", {.length = mib});
+  m.create_segment("/pages", {.length = support::mib});
   paged_segment pages = m.open_pages("/pages");
   std::vector<std::byte> seen(4096);
   {
@@ -187,7 +187,8 @@ TEST_F(inner, finds_its_changes_by_any_mechanism) {
   for (const auto mechanism : support::mechanisms) {
     SCOPED_TRACE(static_cast<int>(mechanism));
     const std::string path = "/tracked" + std::to_string(static_cast<int>(mechanism));
-    region t = m.map(path, {.create_length = mib, .tracking = tracking_mode::automatic, .force_mechanism = mechanism});
+    region t = m.map(
+        path, {.create_length = support::mib, .tracking = tracking_mode::automatic, .force_mechanism = mechanism});
     const auto set = [&](transaction& tx, std::size_t at, const std::string& text) {
       tx.touch(t.data() + at, text.size());
       std::memcpy(t.data() + at, text.data(), text.size());

@@ -121,7 +121,7 @@ void workload::collect() {
     totals_.*part += s.*part;
 }
 
-statistics workload::totals() const { return totals_; }
+workload::counts workload::totals() const { return totals_; }
 
 // In one, two or three regions.
 void workload::map_segment(std::size_t segment) {
@@ -447,7 +447,7 @@ void workload::begin_or_end_inner(open_tx& tx) {
   if (tx.mode == restore_mode::no_restore) return;
   if (!tx.levels.empty() && random_.one_in(2)) return end_inner(tx);
   tx.levels.push_back({tx.tx.begin_inner(), tx.undo.size()});
-  deepest_ = std::max<std::uint64_t>(deepest_, tx.levels.size());
+  totals_.deepest_inner = std::max<std::uint64_t>(totals_.deepest_inner, tx.levels.size());
 }
 
 void workload::end_inner(open_tx& tx) {
@@ -458,7 +458,7 @@ void workload::end_inner(open_tx& tx) {
     put_back(tx, last.undo);
     tx.undo.resize(last.undo);
     if (random_.one_in(2)) last.tx.abort();
-    ++inner_aborts_;
+    ++totals_.inner_aborts;
   }
   tx.levels.pop_back();  // which aborts, too
 }

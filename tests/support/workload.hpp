@@ -34,11 +34,11 @@ class workload {
   // As run(), but goes on after errors: a transaction that failed to commit is aborted, which must restore memory. Ends
   // when the memory accepts no more transactions, after having tried a few. Returns the errors, in order.
   std::vector<error> run_through_errors();
-  // What all memories that it has had open have counted together.
-  [[nodiscard]] statistics totals() const;
-  // Of inner transactions: how many were aborted, and how deep they were.
-  [[nodiscard]] std::uint64_t inner_aborts() const { return inner_aborts_; }
-  [[nodiscard]] std::uint64_t deepest() const { return deepest_; }
+  // What all memories that it has had open have counted together, and the inner transactions.
+  struct counts : statistics {
+    std::uint64_t inner_aborts = 0, deepest_inner = 0;
+  };
+  [[nodiscard]] counts totals() const;
 
  private:
   struct inner {
@@ -110,8 +110,7 @@ class workload {
   std::vector<open_tx> open_;
   std::optional<std::size_t> committing_;  // index into open_
   ticket last_{};
-  statistics totals_{};
-  std::uint64_t inner_aborts_ = 0, deepest_ = 0;
+  counts totals_{};
 };
 
 }  // namespace tenure::rvm::testing

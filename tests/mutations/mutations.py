@@ -506,7 +506,7 @@ MUTATIONS = BARRIER_MUTATIONS + COLLECTION_MUTATIONS + CONTAINER_MUTATIONS + HEA
 
     # --- Transactions ---
     ("undo_in_order_of_declaration", "transactions/transaction_state.cpp",
-     [("for (auto old = undo_.rbegin(); old != undo_.rend(); ++old)", "for (auto old = undo_.begin(); old != undo_.end(); ++old)")],
+     [("for (auto old = undo_.rbegin(), end = undo_.rend() - static_cast<std::ptrdiff_t>(kept); old != end; ++old)", "for (auto old = undo_.begin() + static_cast<std::ptrdiff_t>(kept); old != undo_.end(); ++old)")],
      "transactions.old_values_*", "an abort leaves values of the transaction itself"),
     ("adjacent_ranges_cut", "transactions/transaction_state.cpp",
      [("static_cast<std::size_t>(std::max(ranges_[last].end(), ranges_[i].end()) - ranges_[last].from);",

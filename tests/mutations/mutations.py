@@ -49,7 +49,7 @@ MUTATIONS = BARRIER_MUTATIONS + COLLECTION_MUTATIONS + CONTAINER_MUTATIONS + HEA
      [("paged_.shorten(before.paged);", "")],
      "inner.forgets*", "what an aborted level has changed in pages is committed"),
     ("tracked_level_not_put_back", "transactions/automatic_transaction.cpp",
-     [("tracker->read_committed(each.address, each.length, each.address);", "tracker->has_written_pages();")],
+     [("tracker->read_committed(each.address, each.length, each.address);", "tracker.get();")],
      "inner.finds*:*tracking_model*", "what only the aborted level has changed in a tracked region stays"),
     ("tracked_level_forgets_the_outer_one", "transactions/automatic_transaction.cpp",
      [("std::memcpy(each.address, from, each.length);", "")],

@@ -3,6 +3,7 @@
 // docs/guide-recoverable-memory.md, and the README: ways to change something, and options.
 #include <cstdint>
 #include <cstdio>
+#include <stdexcept>
 
 #include <tenure/barriers.hpp>
 #include <tenure/rvm.hpp>
@@ -37,6 +38,22 @@ void step_by_step(rvm::memory& memory, account_record& account) {
 void at_once(rvm::memory& memory, account_record& account) {
   memory.transact([&](rvm::transaction& tx) {  // begin, run, commit; abort if it throws
     tx.modify(account.balance, 5);
+  });
+}
+
+void pay(rvm::memory& memory, account_record& from, account_record& to, account_record& fees) {
+  memory.transact([&](rvm::transaction& tx) {
+    tx.modify(from.balance, from.balance - 100);
+    try {
+      tx.transact_inner([&] {
+        tx.modify(fees.balance, fees.balance + 5);
+        tx.modify(from.balance, from.balance - 5);
+        if (from.balance < 0) throw std::runtime_error("no money for the fee");
+      });
+    } catch (const std::runtime_error& e) {  // from and fees are as before the inner one
+      std::printf("%s\n", e.what());
+    }
+    tx.modify(to.balance, to.balance + 100);
   });
 }
 
@@ -96,6 +113,7 @@ int main() {
     rvm::region accounts = memory.map("ways.seg", {.create_length = 1 << 20});
     step_by_step(memory, accounts.at<account_record>(0));
     at_once(memory, accounts.at<account_record>(0));
+    pay(memory, accounts.at<account_record>(0), accounts.at<account_record>(64), accounts.at<account_record>(128));
     without_announcements(memory);
     declared_by_barriers(memory);
     checked();

@@ -36,11 +36,15 @@ struct recoverable_heap::state final : participant {
     freed,      // stored; goes at the commit
     cancelled,  // allocated and freed by the same transaction: never stored, but not given to others before its end, as
                 // an abort puts old bytes back there
+    kept,       // stored; an inner transaction that has freed it was aborted. As if it were not listed
   };
   struct item {
     heap_place place;
     fate what;
+    std::size_t level;             // of the inner transaction that has allocated or freed it; 0: none
+    std::size_t cancelled_at = 0;  // of the one that has freed what was allocated
   };
+  [[nodiscard]] static bool is_changed(const item& i) { return i.what == fate::allocated || i.what == fate::freed; }
   // A transaction that is open.
   struct work {
     std::vector<item> items;
@@ -61,6 +65,8 @@ struct recoverable_heap::state final : participant {
   void undo_prepare(commit_scope& tx) noexcept override;
   void committed(commit_scope& tx) noexcept override;
   void aborted(commit_scope& tx) noexcept override;
+  void inner_committed(commit_scope& tx, std::size_t level) noexcept override;
+  void inner_aborted(commit_scope& tx, std::size_t level) noexcept override;
 
   void plan(work& w);
   void declare(commit_scope& tx, const work& w);
@@ -87,6 +93,7 @@ void recoverable_heap::state::plan(work& w) {
   std::vector<heap_span*> shrinking;
   w.new_high_water = 0;
   for (const item& i : w.items) {
+    if (i.what == fate::kept) continue;
     heap_span& s = *i.place.in;
     if (i.what == fate::allocated) {
       if (s.stored || s.beginning) continue;
@@ -110,7 +117,7 @@ void recoverable_heap::state::plan(work& w) {
 void recoverable_heap::state::declare(commit_scope& tx, const work& w) {
   std::vector<std::uint64_t*> words;
   for (const item& i : w.items)
-    if (i.what != fate::cancelled && !i.place.in->is_large()) words.push_back(&word_of(i.place));
+    if (is_changed(i) && !i.place.in->is_large()) words.push_back(&word_of(i.place));
   std::ranges::sort(words);
   words.erase(std::unique(words.begin(), words.end()), words.end());
   for (std::size_t begin = 0, end; begin < words.size(); begin = end) {
@@ -140,8 +147,9 @@ void recoverable_heap::state::prepare(commit_scope& tx) {
   declare(tx, w);  // throws, if anything does
   w.prepared = true;
   for (const item& i : w.items) {
+    if (!is_changed(i)) continue;
     assert(spans.is_stored(i.place) == (i.what == fate::freed));
-    if (i.what != fate::cancelled) set_stored(i, i.what == fate::allocated);
+    set_stored(i, i.what == fate::allocated);
   }
   for (heap_span* s : w.begun) {
     s->stored = true;
@@ -162,7 +170,7 @@ void recoverable_heap::state::undo(work& w) noexcept {
   w.prepared = false;
   // Every bit and entry belongs to one transaction alone, whatever others have prepared meanwhile.
   for (const item& i : w.items)
-    if (i.what != fate::cancelled) set_stored(i, i.what == fate::freed);
+    if (is_changed(i)) set_stored(i, i.what == fate::freed);
   for (heap_span* s : w.begun) {
     s->stored = false;
     image().entry(s->first) = {};
@@ -185,6 +193,7 @@ void recoverable_heap::state::committed(commit_scope& tx) noexcept {
   const auto at = open.find(tx.id());
   if (at == open.end()) return;
   for (const item& i : at->second.items) {
+    if (i.what == fate::kept) continue;
     in_flight.erase(spans.address(i.place));
     assert(spans.is_stored(i.place) == (i.what == fate::allocated));
     if (i.what != fate::allocated) spans.release(i.place);
@@ -199,11 +208,42 @@ void recoverable_heap::state::aborted(commit_scope& tx) noexcept {
   if (at == open.end()) return;
   undo(at->second);
   for (const item& i : at->second.items) {
+    if (i.what == fate::kept) continue;
     in_flight.erase(spans.address(i.place));
     assert(spans.is_stored(i.place) == (i.what == fate::freed));
     if (i.what != fate::freed) spans.release(i.place);
   }
   open.erase(at);
+}
+
+void recoverable_heap::state::inner_committed(commit_scope& tx, std::size_t level) noexcept {
+  const std::scoped_lock lock(mutex);
+  const auto at = open.find(tx.id());
+  if (at == open.end()) return;
+  for (item& i : at->second.items) {
+    i.level = std::min(i.level, level - 1);
+    i.cancelled_at = std::min(i.cancelled_at, level - 1);
+  }
+}
+
+void recoverable_heap::state::inner_aborted(commit_scope& tx, std::size_t level) noexcept {
+  const std::scoped_lock lock(mutex);
+  const auto at = open.find(tx.id());
+  if (at == open.end()) return;
+  for (item& i : at->second.items) {
+    if (i.what == fate::cancelled && i.level < level && i.cancelled_at >= level) {
+      i.what = fate::allocated;
+    } else if (i.level >= level) {
+      if (i.what == fate::freed) {
+        in_flight.erase(spans.address(i.place));
+        i.what = fate::kept;
+      } else if (i.what == fate::allocated) {
+        i.what = fate::cancelled;
+      }
+    }
+    i.level = std::min(i.level, level - 1);
+    i.cancelled_at = std::min(i.cancelled_at, level - 1);
+  }
 }
 
 // --- The interface ---
@@ -279,7 +319,7 @@ void* recoverable_heap::take(transaction& tx, std::size_t bytes, std::size_t dec
     tx.join(s);
     lock.lock();
     auto& items = s.open[id].items;
-    items.push_back({place, state::fate::allocated});
+    items.push_back({place, state::fate::allocated, tx.inner_depth()});
     s.in_flight[object] = {id, items.size() - 1};
   } catch (...) {
     if (!lock.owns_lock()) lock.lock();
@@ -310,9 +350,10 @@ void recoverable_heap::deallocate(transaction& tx, void* object) {
     if (i.what != state::fate::allocated) s.bad_free(object, "it was freed already by " + who);
     if (owner != id) s.bad_free(object, "it was allocated by " + who);
     i.what = state::fate::cancelled;
+    i.cancelled_at = tx.inner_depth();
   } else {
     auto& items = s.open[id].items;
-    items.push_back({place, state::fate::freed});
+    items.push_back({place, state::fate::freed, tx.inner_depth()});
     s.in_flight.emplace(object, state::flight{id, items.size() - 1});
   }
   ++s.deallocations;

@@ -242,6 +242,15 @@ void region_tracker::prefetch_announced_cards() const noexcept {
 }
 
 void region_tracker::collect(os::cleared_vector<memory_range>& changes) {
+  const std::size_t before = changes.size();
+  find(changes);
+  host_.count.compared_pages += candidates_.size();
+  for (const candidate& c : candidates_) host_.count.changed_pages += c.count != 0;
+  host_.count.changed_ranges += changes.size() - before;
+  for (std::size_t n = before; n < changes.size(); ++n) host_.count.changed_bytes += changes[n].length;
+}
+
+void region_tracker::find(os::cleared_vector<memory_range>& changes) {
   candidates_.clear();
   as_is_.clear();
   in_bulk_.clear();
@@ -255,23 +264,13 @@ void region_tracker::collect(os::cleared_vector<memory_range>& changes) {
       if (committed_.differs(page)) std::memcpy(pages_.range_of(page).address, committed_.of(page), pages_.page_size);
       stretches_.clear();
       candidates_.push_back({page, false, true, first, 0});
-      ++host_.count.compared_pages;
       continue;
     }
     const bool differs = recoverable_differences(page, compared::as_announced);
     if (barriers_ != write_barriers::none && !stretches_.empty()) look_for_unseen_stores(page);
-    std::uint64_t bytes = 0;
-    for (const stretch& s : stretches_) {
-      changes.push_back({pages_.range_of(page).address + s.from, s.to - s.from});
-      bytes += s.to - s.from;
-    }
+    for (const stretch& s : stretches_) changes.push_back({pages_.range_of(page).address + s.from, s.to - s.from});
     candidates_.push_back({page, differs, all_counts_, first, static_cast<std::uint32_t>(stretches_.size())});
     new_images_ += differs && !committed_.has_before_image(page);
-    ++host_.count.compared_pages;
-    if (stretches_.empty()) continue;
-    ++host_.count.changed_pages;
-    host_.count.changed_ranges += stretches_.size();
-    host_.count.changed_bytes += bytes;
   }
   committed_.reserve(new_images_);
   dropping_.reserve(gathered_.size());

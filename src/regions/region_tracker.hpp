@@ -72,6 +72,8 @@ class region_tracker final : public os::write_trap, private store_listener {
   // These pages have been written to the segment without the log. With the right, after collect().
   void written_in_bulk(std::byte* from, std::size_t length);
   // Finds what has changed, and adds it to `changes`, in ascending order. May be repeated. With the right.
+  void find(os::cleared_vector<memory_range>& changes);
+  // The same for a commit, which is counted.
   void collect(os::cleared_vector<memory_range>& changes);
   // Calls f with each page that was compared for that. With the right, after collect().
   template <class F>

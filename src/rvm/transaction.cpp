@@ -65,6 +65,10 @@ void transaction::modify(void* to, const void* from, std::size_t length) {
   if (length != 0) std::memmove(to, from, length);
 }
 
+inner_transaction transaction::begin_inner() { return inner_transaction(require_open(state_).begin_inner()); }
+
+std::size_t transaction::inner_depth() const { return require_open(state_).inner_depth(); }
+
 ticket transaction::commit(commit_mode mode) {
   const ticket done = require_open(state_).commit(mode);
   state_ = nullptr;
@@ -122,6 +126,30 @@ void transaction::discard_changes() noexcept {
 }
 
 void transaction::join(participant& who) { require_open(state_).join(who); }
+
+// --- Inner transactions ---
+
+bool inner_transaction::is_open() const noexcept { return level_ != nullptr && level_->of != nullptr; }
+
+inner_transaction::~inner_transaction() {
+  if (!is_open()) return;
+  const opening& of = level_->of->owner().parts().of;
+  if (of.is_of_this_process() && !of.is_closed()) level_->of->drop_inner(*level_);
+}
+
+inner_transaction& inner_transaction::operator=(inner_transaction&& other) noexcept {
+  if (this != &other) {
+    const inner_transaction ended(std::move(*this));
+    level_ = std::move(other.level_);
+  }
+  return *this;
+}
+
+void inner_transaction::commit() { require_open(level_ == nullptr ? nullptr : level_->of).commit_inner(*level_); }
+
+void inner_transaction::abort() { require_open(level_ == nullptr ? nullptr : level_->of).abort_inner(*level_); }
+
+// --- For participants ---
 
 std::uint64_t commit_scope::id() const { return of_.id(); }
 std::span<const memory_range> commit_scope::changes() const { return of_.changes(); }

@@ -1,6 +1,9 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 #include "transactions/automatic_transaction.hpp"
 
+#include <cstring>
+
+#include "regions/announced_stores.hpp"
 #include "regions/tracked_regions.hpp"
 #include "replay/truncator.hpp"
 #include "transactions/transaction_table.hpp"
@@ -129,7 +132,42 @@ void automatic_transaction::restore() noexcept {
   parts.tracked.aborted();
 }
 
+// --- Inner transactions ---
+
+os::cleared_vector<memory_range> automatic_transaction::find_changes() const {
+  if (captured_ || collected_)
+    throw error(errc::bad_transaction,
+                name() + ": its changes have been collected for its commit; inner transactions begin and end before");
+  os::cleared_vector<memory_range> found;
+  owner().parts().tracked.find(found);
+  return found;
+}
+
+void automatic_transaction::begin_tracked_level() {
+  changed_bytes level{find_changes(), {}};
+  std::size_t length = 0;
+  for (const memory_range& each : level.ranges) length += each.length;
+  level.bytes.reserve(length);
+  for (const memory_range& each : level.ranges) level.bytes.insert(level.bytes.end(), each.address, each.end());
+  levels_.push_back(std::move(level));
+}
+
+// Nothing is lost on the way: what cannot be found for want of memory is not touched.
+void automatic_transaction::restore_tracked_level() {
+  const os::cleared_vector<memory_range> now = find_changes();
+  const own_stores unannounced;
+  for (const memory_range& each : now)
+    owner().parts().regions.find(each.address)->tracker->read_committed(each.address, each.length, each.address);
+  const changed_bytes& level = levels_.back();
+  const std::byte* from = level.bytes.data();
+  for (const memory_range& each : level.ranges) {
+    std::memcpy(each.address, from, each.length);
+    from += each.length;
+  }
+}
+
 void automatic_transaction::reset_kind() noexcept {
+  levels_.clear();
   captured_ = collected_ = false;
   os::clear_all_of(changes_);
 }

@@ -26,9 +26,20 @@ class automatic_transaction final : public transaction_state {
   void logging_failed() noexcept override;
   void logged(ticket at, commit_mode mode) override;
   void restore() noexcept override;
+  void begin_tracked_level() override;
+  void restore_tracked_level() override;
+  void end_tracked_level() noexcept override { levels_.pop_back(); }
   [[nodiscard]] std::uint64_t declared_ranges(std::uint64_t merged) const override { return merged; }
   [[nodiscard]] std::uint64_t declared_bytes(std::uint64_t merged) const override { return merged; }
   void reset_kind() noexcept override;
+
+  // What of tracked regions differed from the committed image when an inner transaction began, and how.
+  struct changed_bytes {
+    os::cleared_vector<memory_range> ranges;
+    os::cleared_vector<std::byte> bytes;  // one after the other
+  };
+  // Finds what differs now. The layer above has not collected changes.
+  [[nodiscard]] os::cleared_vector<memory_range> find_changes() const;
 
   // Finds what has changed, and declares it.
   void collect();
@@ -37,6 +48,7 @@ class automatic_transaction final : public transaction_state {
   bool captured_ = false;
   bool collected_ = false;                    // the changes were found; commit does not look for them again
   os::cleared_vector<memory_range> changes_;  // the changes that commit has found
+  std::vector<changed_bytes> levels_;         // of inner transactions
 };
 
 }  // namespace tenure::rvm

@@ -34,6 +34,8 @@ class paged_changes {
   [[nodiscard]] const std::vector<std::shared_ptr<paged_state>>& segments() const noexcept { return segments_; }
   [[nodiscard]] std::uint64_t bytes() const noexcept;
   [[nodiscard]] std::size_t ranges() const noexcept { return changes_.size(); }
+  // Forgets those behind the first `count` ranges.
+  void shorten(std::size_t count) noexcept { os::shorten(changes_, count); }
   void clear() noexcept;
 
  private:

@@ -45,10 +45,11 @@ bool transaction_state::is_declared(const std::byte* from, std::size_t length) c
   const std::size_t tail = std::min(ranges_.size() - merged_, few);
   for (std::size_t i = 0; i < tail; ++i)
     if (covers(ranges_[ranges_.size() - 1 - i])) return true;
+  const auto begin = ranges_.begin() + static_cast<std::ptrdiff_t>(level_begin_);
   const auto end = ranges_.begin() + static_cast<std::ptrdiff_t>(merged_);
   const auto after =
-      std::upper_bound(ranges_.begin(), end, from, [](const std::byte* at, const declared& d) { return at < d.from; });
-  return after != ranges_.begin() && covers(*std::prev(after));
+      std::upper_bound(begin, end, from, [](const std::byte* at, const declared& d) { return at < d.from; });
+  return after != begin && covers(*std::prev(after));
 }
 
 void transaction_state::set_range(std::byte* from, std::size_t length) {
@@ -90,7 +91,7 @@ void transaction_state::set_range(std::byte* from, std::size_t length) {
   else
     ranges_.push_back({from, length, &in});
   // The ranges are merged when the unsorted part is as long as the sorted one. So n declarations cost n log n.
-  if (ranges_.size() - merged_ > std::max<std::size_t>(merged_, 64)) merge();
+  if (ranges_.size() - merged_ > std::max<std::size_t>(merged_ - level_begin_, 64)) merge();
 }
 
 void transaction_state::enter(region_state& in) {
@@ -125,29 +126,30 @@ bool transaction_state::uses(const region_state& in) const {
 
 // Intra-transaction optimization [RVM §5.2]: merges duplicate, overlapping and adjacent ranges.
 void transaction_state::merge() {
+  const auto begin = ranges_.begin() + static_cast<std::ptrdiff_t>(level_begin_);
   const auto middle = ranges_.begin() + static_cast<std::ptrdiff_t>(merged_);
   const auto by_address = [](const declared& a, const declared& b) { return std::less<>{}(a.from, b.from); };
   std::sort(middle, ranges_.end(), by_address);
-  if (merged_ != 0) {
+  if (merged_ != level_begin_) {
     decltype(ranges_) both(ranges_.size());  // std::inplace_merge would leave addresses behind
-    std::merge(ranges_.begin(), middle, middle, ranges_.end(), both.begin(), by_address);
+    std::merge(begin, middle, middle, ranges_.end(), std::copy(ranges_.begin(), begin, both.begin()), by_address);
     ranges_.swap(both);
   }
-  std::size_t last = 0;
-  for (std::size_t i = 1; i < ranges_.size(); ++i) {
+  std::size_t last = level_begin_;
+  for (std::size_t i = level_begin_ + 1; i < ranges_.size(); ++i) {
     if (ranges_[i].from <= ranges_[last].end() && ranges_[i].in == ranges_[last].in)
       ranges_[last].length =
           static_cast<std::size_t>(std::max(ranges_[last].end(), ranges_[i].end()) - ranges_[last].from);
     else
       ranges_[++last] = ranges_[i];
   }
-  os::shorten(ranges_, last + 1);
+  if (last < ranges_.size()) os::shorten(ranges_, last + 1);
   merged_ = ranges_.size();
 }
 
-void transaction_state::put_back_old_values() noexcept {
+void transaction_state::put_back_old_values(std::size_t kept) noexcept {
   const own_stores unannounced;
-  for (auto old = undo_.rbegin(); old != undo_.rend(); ++old)
+  for (auto old = undo_.rbegin(), end = undo_.rend() - static_cast<std::ptrdiff_t>(kept); old != end; ++old)
     std::memcpy(old->at, saved_.data() + old->saved, old->length);
 }
 
@@ -217,6 +219,7 @@ void transaction_state::read_committed(const std::byte* from, std::size_t, std::
 }
 
 ticket transaction_state::commit(commit_mode mode) {
+  require_no_inner();
   ticket done;
   try {
     if (!bulk_.empty()) write_bulk_to_segments();
@@ -326,6 +329,9 @@ void transaction_state::end(std::optional<commit_mode> committed) noexcept {
 }
 
 void transaction_state::reset() {
+  end_levels();
+  level_begin_ = 0;
+  is_doomed_ = false;
   {
     std::unique_lock<std::mutex> lock;
     if (owner_.parts().checking.on || !label_.empty() || !other_regions_.empty())
@@ -357,12 +363,13 @@ void transaction_state::reset() {
 }
 
 void transaction_state::check() const {
-  require_invariant(merged_ <= ranges_.size(), "the merged ranges are some of the declared ones");
+  require_invariant(level_begin_ <= merged_ && merged_ <= ranges_.size(),
+                    "the merged ranges are some of those that the innermost transaction has declared");
   for (std::size_t i = 0; i < ranges_.size(); ++i) {
     const declared& d = ranges_[i];
     require_invariant(d.length != 0 && d.in->contains(d.from) && d.end() <= d.in->base + d.in->length,
                       "a declared range lies in its region");
-    require_invariant(i == 0 || i >= merged_ || ranges_[i - 1].end() < d.from || ranges_[i - 1].in != d.in,
+    require_invariant(i <= level_begin_ || i >= merged_ || ranges_[i - 1].end() < d.from || ranges_[i - 1].in != d.in,
                       "merged ranges are in order, disjoint and not adjacent");
   }
   std::size_t saved = 0;

@@ -24,6 +24,11 @@ namespace tenure::rvm {
 
 class transaction_table;
 
+// Shared by an inner transaction and the transaction in which it is.
+struct inner_level {
+  transaction_state* of;  // nullptr: it has ended
+};
+
 // Used by one thread at a time, except where a comment says otherwise.
 class transaction_state : public commit_source {
  public:
@@ -41,7 +46,7 @@ class transaction_state : public commit_source {
   };
 
   explicit transaction_state(transaction_table& of) : owner_(of) {}
-  virtual ~transaction_state() = default;
+  virtual ~transaction_state() { end_levels(); }
   transaction_state(const transaction_state&) = delete;
   transaction_state& operator=(const transaction_state&) = delete;
 
@@ -65,6 +70,14 @@ class transaction_state : public commit_source {
   void change(const std::shared_ptr<paged_state>& in, std::uint64_t offset, os::const_bytes from);
   void set_label(std::string_view name);
   void join(participant& who);
+  // Inner transactions (inner_levels.cpp).
+  [[nodiscard]] std::shared_ptr<inner_level> begin_inner();
+  [[nodiscard]] std::size_t inner_depth() const { return levels_.size(); }
+  // `level`: the innermost one.
+  void commit_inner(const inner_level& level);
+  void abort_inner(const inner_level& level);
+  // As abort_inner(). If memory is too short for it, the transaction can only be aborted from now on.
+  void drop_inner(const inner_level& level) noexcept;
   ticket commit(commit_mode mode);
   void abort();
   // Ends the transaction: aborts it, or, if it was begun with no_restore, leaves its changes in memory.
@@ -124,12 +137,17 @@ class transaction_state : public commit_source {
   virtual void logged(ticket at, commit_mode mode) = 0;
   // Puts the old values back into memory.
   virtual void restore() noexcept = 0;
+  // What changes in tracked regions is kept by level: as it is when an inner transaction begins. Called for the innermost one.
+  virtual void begin_tracked_level() {}
+  virtual void restore_tracked_level() {}
+  virtual void end_tracked_level() noexcept {}
   // For the counters: the number of ranges that the program has declared.
   [[nodiscard]] virtual std::uint64_t declared_ranges(std::uint64_t merged) const = 0;
   [[nodiscard]] virtual std::uint64_t declared_bytes(std::uint64_t merged) const = 0;
   virtual void reset_kind() noexcept = 0;
 
-  void put_back_old_values() noexcept;
+  // All of them, or those that were saved after the first `kept` ones.
+  void put_back_old_values(std::size_t kept = 0) noexcept;
   // Lists the pages of a range that will be logged.
   void refer_to_pages(region_state& in, const std::byte* from, std::size_t length);
   void declare(const declared& range) { ranges_.push_back(range); }
@@ -151,6 +169,11 @@ class transaction_state : public commit_source {
     std::size_t saved;  // offset in saved_
   };
   static constexpr std::size_t not_prepared = ~std::size_t{0};
+  // What there was when an inner transaction began.
+  struct outer {
+    std::shared_ptr<inner_level> inner;
+    std::size_t level_begin, merged, undo, saved, bulk, paged;
+  };
 
   [[nodiscard]] region_state& region_of(const std::byte* from, std::size_t length);
   [[nodiscard]] bool is_declared(const std::byte* from, std::size_t length) const;
@@ -160,6 +183,10 @@ class transaction_state : public commit_source {
   void write_bulk_to_segments();
   void add_bulk_values();
   void drop_references() noexcept;
+  void require_innermost(const inner_level& level, const char* to) const;
+  void require_no_inner() const;
+  void end_level() noexcept;
+  void end_levels() noexcept;
   // Ends the transaction. `committed`: the mode of its commit; none if it was not committed.
   void end(std::optional<commit_mode> committed) noexcept;
   void reset();
@@ -172,10 +199,12 @@ class transaction_state : public commit_source {
   std::atomic<std::uint64_t> id_{0}, thread_{0};
   std::atomic<restore_mode> mode_{restore_mode::restore};
   std::string label_;  // changed under the list's lock
-  // Declared ranges. The first merged_ of them are sorted, disjoint and not adjacent. The others are in the order of
-  // declaration.
+  // Declared ranges. Those of the innermost inner transaction begin at level_begin_. Of these, the ones before merged_ are
+  // sorted, disjoint and not adjacent; the others are in the order of declaration.
   os::cleared_vector<declared> ranges_;
-  std::size_t merged_ = 0;
+  std::size_t level_begin_ = 0, merged_ = 0;
+  std::vector<outer> levels_;
+  bool is_doomed_ = false;  // an inner transaction could not be undone
   os::cleared_vector<old_value>
       undo_;  // in the order of declaration; put back last to first [rvm.transaction.undo-order]
   os::cleared_vector<std::byte> saved_;

@@ -23,7 +23,7 @@ struct plan {
 };
 
 // Crashes after every operation, without disturbing the workload. Returns what is wrong.
-std::string crash_after_every_operation(const plan& p, std::uint64_t& crashes, statistics& totals) {
+std::string crash_after_every_operation(const plan& p, std::uint64_t& crashes, workload::counts& totals) {
   sim::disk disk(p.how.seed % 2 ? 4096 : 512);
   install_raw_segments(disk, p.where);
   model expected(p.where);
@@ -89,7 +89,7 @@ class crashing : public ::testing::Test {
   }
   void everywhere(const plan& p) {
     SCOPED_TRACE("workload seed " + std::to_string(p.how.seed));
-    statistics one;
+    workload::counts one;
     const auto wrong = crash_after_every_operation(p, crashes, one);
     ASSERT_EQ(wrong, "");
     laps += static_cast<double>(one.log_bytes_written) / static_cast<double>(p.where.log.size);
@@ -98,8 +98,11 @@ class crashing : public ::testing::Test {
     grown += one.log_grown;
     saved += one.inter_transactions_saved;
     runs += one.bulk_runs;
+    inner_aborts += one.inner_aborts;
+    deepest_inner = std::max(deepest_inner, one.deepest_inner);
   }
   std::uint64_t crashes = 0, incremental = 0, epoch = 0, grown = 0, saved = 0, runs = 0;
+  std::uint64_t inner_aborts = 0, deepest_inner = 0;
   double laps = 0;
 };
 
@@ -125,6 +128,8 @@ TEST_F(crashing, after_every_operation) {
     EXPECT_GT(incremental, 100U);
     EXPECT_GT(epoch, 5U);
     EXPECT_GT(saved, 0U);
+    EXPECT_GT(inner_aborts, 100U);
+    EXPECT_GT(deepest_inner, 2U);
   }
 }
 

@@ -134,7 +134,21 @@ class user {
   void transact() {
     transaction tx = memory_->begin_automatic();
     if (random_.one_in(4)) tx.label("label");
+    std::vector<std::pair<inner_transaction, image>> inner;  // with what there was when it began
+    const auto end_inner = [&] {
+      if (random_.one_in(2)) {
+        inner.back().first.commit();
+      } else {
+        if (random_.one_in(2)) inner.back().first.abort();
+        now_ = inner.back().second;
+      }
+      inner.pop_back();  // which aborts, too
+      look();
+    };
+    const bool nests = random_.one_in(3);
     for (std::uint64_t n = random_.below(plan_.most_pages); n > 0; --n) {
+      if (nests && random_.one_in(6)) inner.emplace_back(tx.begin_inner(), now_);
+      if (!inner.empty() && random_.one_in(8)) end_inner();
       const std::size_t hot = random_.below(8) * 5 * page, anywhere = random_.below(now_.size());
       switch (random_.below(4)) {
         case 0: write(tx, hot + random_.below(page), 1 + random_.below(40)); break;
@@ -144,11 +158,13 @@ class user {
           if (random_.one_in(4)) write(tx, anywhere, 1 + random_.below(6 * page));
       }
     }
+    while (!inner.empty() && random_.one_in(4)) end_inner();
     if (random_.one_in(5)) {
       if (random_.one_in(2)) tx.abort();
       now_ = then_;
       return;  // which aborts, too
     }
+    while (!inner.empty()) end_inner();
     const auto before = memory_->stats();
     tx.commit(random_.one_in(3) ? commit_mode::flush : commit_mode::no_flush);
     const auto after = memory_->stats();

@@ -121,7 +121,7 @@ void workload::collect() {
     totals_.*part += s.*part;
 }
 
-statistics workload::totals() const { return totals_; }
+workload::counts workload::totals() const { return totals_; }
 
 // In one, two or three regions.
 void workload::map_segment(std::size_t segment) {
@@ -235,6 +235,7 @@ void workload::step() {
   const std::uint64_t dice = random_.below(100);
   if (open_.empty() || (dice < 10 && open_.size() < 4)) return begin();
   const std::size_t which = random_.below(open_.size());
+  if (random_.one_in(8)) return begin_or_end_inner(open_[which]);
   if (dice < 45) return change(open_[which]);
   if (dice < 80) return commit(which);
   if (dice < 85) return abort(which);
@@ -442,8 +443,34 @@ void workload::free_page(open_tx& tx, std::size_t segment) {
   set_used(tx, flag, false);
 }
 
+void workload::begin_or_end_inner(open_tx& tx) {
+  if (tx.mode == restore_mode::no_restore) return;
+  if (!tx.levels.empty() && random_.one_in(2)) return end_inner(tx);
+  tx.levels.push_back({tx.tx.begin_inner(), tx.undo.size()});
+  totals_.deepest_inner = std::max<std::uint64_t>(totals_.deepest_inner, tx.levels.size());
+}
+
+void workload::end_inner(open_tx& tx) {
+  inner& last = tx.levels.back();
+  if (random_.one_in(2)) {
+    last.tx.commit();
+  } else {
+    put_back(tx, last.undo);
+    tx.undo.resize(last.undo);
+    if (random_.one_in(2)) last.tx.abort();
+    ++totals_.inner_aborts;
+  }
+  tx.levels.pop_back();  // which aborts, too
+}
+
+void workload::put_back(const open_tx& tx, std::size_t kept) {
+  for (std::size_t n = tx.undo.size(); n-- > kept;)
+    std::ranges::copy(tx.undo[n].second, model_.memory.begin() + static_cast<std::ptrdiff_t>(tx.undo[n].first));
+}
+
 void workload::commit(std::size_t which) {
   open_tx& tx = open_[which];
+  while (!tx.levels.empty()) end_inner(tx);
   const auto mode = random_.one_in(how_.flush_every) ? commit_mode::flush : commit_mode::no_flush;
   model_.committing(tx.ranges);
   committing_ = which;
@@ -457,8 +484,7 @@ void workload::commit(std::size_t which) {
 void workload::abort(std::size_t which) {
   open_tx& tx = open_[which];
   if (tx.mode == restore_mode::no_restore) return;
-  for (auto u = tx.undo.rbegin(); u != tx.undo.rend(); ++u)
-    std::memcpy(model_.memory.data() + u->first, u->second.data(), u->second.size());
+  put_back(tx, 0);
   if (random_.one_in(2)) tx.tx.abort();
   open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(which));  // which aborts, too
 }

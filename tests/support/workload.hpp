@@ -34,10 +34,17 @@ class workload {
   // As run(), but goes on after errors: a transaction that failed to commit is aborted, which must restore memory. Ends
   // when the memory accepts no more transactions, after having tried a few. Returns the errors, in order.
   std::vector<error> run_through_errors();
-  // What all memories that it has had open have counted together.
-  [[nodiscard]] statistics totals() const;
+  // What all memories that it has had open have counted together, and the inner transactions.
+  struct counts : statistics {
+    std::uint64_t inner_aborts = 0, deepest_inner = 0;
+  };
+  [[nodiscard]] counts totals() const;
 
  private:
+  struct inner {
+    inner_transaction tx;
+    std::size_t undo;  // how many there were when it began
+  };
   struct open_tx {
     transaction tx;
     restore_mode mode;
@@ -46,6 +53,7 @@ class workload {
     std::vector<byte_range> ranges;
     std::vector<std::pair<std::uint64_t, image>> undo;
     std::vector<image> values = {};  // that it changes in pages
+    std::vector<inner> levels = {};
   };
   struct mapped {
     region in;
@@ -64,6 +72,9 @@ class workload {
   void close_pages();
   void look_at_pages();
   [[nodiscard]] std::uint64_t pages_at() const { return layout_.start(layout_.segments.size() - 1); }  // in the image
+  void begin_or_end_inner(open_tx& tx);
+  void end_inner(open_tx& tx);
+  void put_back(const open_tx& tx, std::size_t kept);
   void commit(std::size_t which);
   void abort(std::size_t which);
   // For layouts with segments that grow and pages that are written in bulk.
@@ -99,7 +110,7 @@ class workload {
   std::vector<open_tx> open_;
   std::optional<std::size_t> committing_;  // index into open_
   ticket last_{};
-  statistics totals_{};
+  counts totals_{};
 };
 
 }  // namespace tenure::rvm::testing

@@ -63,6 +63,10 @@ class participant {
   virtual void captured(commit_scope& /*tx*/) noexcept {}
   virtual void committed(commit_scope& tx) noexcept = 0;
   virtual void aborted(commit_scope& tx) noexcept = 0;
+  // An inner transaction has ended; its level, 1 for one that is in no other. It may have begun before the participant joined.
+  // inner_aborted() comes when memory is as it was when that began. If it cannot be made so, only aborted() comes.
+  virtual void inner_committed(commit_scope& /*tx*/, std::size_t /*level*/) noexcept {}
+  virtual void inner_aborted(commit_scope& /*tx*/, std::size_t /*level*/) noexcept {}
 };
 
 // Decides what of an automatically tracked page is recoverable, for layers that keep other things on the same pages. Bytes

@@ -5,10 +5,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <tenure/callback.hpp>
@@ -21,10 +23,37 @@ namespace tenure::rvm {
 
 class participant;
 class transaction_state;
+struct inner_level;
 
 #pragma GCC visibility push(default)  // libtenure.so exports it
 
 class memory;
+
+// A transaction in a transaction, begun with transaction::begin_inner() [RVM §8]: what it has changed can be undone without the
+// rest. Moves. Destroying an open one aborts it. It is used by the thread that uses the outer one, and ends with that.
+// Inner transactions have inner ones; they end in the opposite order: errc::bad_transaction.
+class inner_transaction {
+ public:
+  inner_transaction() = default;
+  ~inner_transaction();
+  inner_transaction(inner_transaction&& other) noexcept = default;
+  inner_transaction& operator=(inner_transaction&& other) noexcept;
+
+  // What it has changed is the outer one's from now on. Nothing is logged.
+  void commit();
+  // Puts back what was there when it began, also where the outer one had changed it before: declared ranges, changes in
+  // automatically tracked regions, pages that would be written, cleared or changed when the outer one commits. Pages that
+  // were held stay held. std::bad_alloc: memory is too short; nothing was put back, and both are still open. Where a
+  // destructor meets that, the outer one can only be aborted.
+  void abort();
+  // False also when the outer one has ended.
+  [[nodiscard]] bool is_open() const noexcept;
+
+ private:
+  friend class transaction;
+  explicit inner_transaction(std::shared_ptr<inner_level> level) noexcept : level_(std::move(level)) {}
+  std::shared_ptr<inner_level> level_;
+};
 
 // A transaction [RVM §4.2]. Moves. Destroying an open one aborts it; an open no_restore transaction is forgotten then:
 // its changes stay in memory and are never logged.
@@ -85,6 +114,22 @@ class transaction {
   // stop incremental truncation, as those of declared ranges do. errc::wrong_tracking in a transaction that was begun with
   // begin_automatic(); errc::segment_too_short where the segment has no such bytes.
   void change(const paged_segment& in, std::uint64_t offset, std::span<const std::byte> from);
+
+  // Begins an inner transaction. It costs nothing but, in an automatic one, a comparison of the pages that have been written so
+  // far. The transaction cannot commit while it has an open one. errc::cannot_abort for no_restore.
+  [[nodiscard]] inner_transaction begin_inner();
+  // The number of inner transactions that are open.
+  [[nodiscard]] std::size_t inner_depth() const;
+  // Runs f(), or f(inner), in an inner transaction and commits it; aborts it and rethrows if f throws.
+  template <class F>
+  void transact_inner(F&& f) {
+    inner_transaction inner = begin_inner();
+    if constexpr (std::is_invocable_v<F, inner_transaction&>)
+      std::forward<F>(f)(inner);
+    else
+      std::forward<F>(f)();
+    if (inner.is_open()) inner.commit();
+  }
 
   // Ends the transaction; its new values are read from memory here. If it throws, the transaction is still open and can
   // be aborted or, where the cause is gone (errc::undeclared_write, errc::too_big), committed again; after

@@ -1,7 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 #include "cache/open_stores.hpp"
 
-#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <utility>
@@ -54,11 +53,10 @@ void add_open(const std::shared_ptr<store_state>& opened) {
 void remove_open(const store_state& closed) noexcept {
   registry& r = all();
   const std::scoped_lock lock(r.mutex);
-  const auto gone = std::ranges::remove_if(r.stores, [&](const auto& store) {
+  std::erase_if(r.stores, [&](const auto& store) {
     const auto alive = store.lock();
     return alive == nullptr || alive.get() == &closed;
   });
-  r.stores.erase(gone.begin(), gone.end());
   r.count = r.stores.size();
 }
 

@@ -87,7 +87,8 @@ void store_state::opened() { add_open(shared_from_this()); }
 // A member is pending if a crash may have come before its first transaction.
 void store_state::open_all(os::disk& disk) {
   std::vector<rvm::segment_member> members = memory_->members();
-  std::ranges::stable_partition(members, [&](const auto& m) { return m.path == directory_ + main_file; });
+  std::stable_partition(members.begin(), members.end(),
+                        [&](const auto& m) { return m.path == directory_ + main_file; });
   std::array<std::uint8_t, 16> store_id{};
   for (const rvm::segment_member& member : members) {
     if (member.is_pending && !databases_.empty() && !disk.exists(member.path)) continue;

@@ -74,7 +74,7 @@ stage_package() {
 # eighteen times as long. The undefined behaviour sanitizer itself needs descriptors.
 stage_asan() {
   cmake --preset asan
-  cmake --build --preset asan --target tests_{os,rvm,classic,types,containers,heap,upgrade,pobj,rewrite,tools}
+  cmake --build --preset asan --target tests_{os,rvm,classic,types,containers,heap,cache,upgrade,pobj,rewrite,tools}
   local other='every_|numbered_|pobj_lines|replay_|making_files.*descriptors|.*_NOT_BUILT$'
   other+='|all/store_random|record_model|store_crash|headed_zones|collector_model'
   TENURE_TEST_SCALE=${TENURE_TEST_SCALE:-0.25} run_tests asan -E "^($other)"
@@ -90,8 +90,8 @@ stage_tsan() {
   single+='|each/short_memory|short_memory_of|making_files|segment_header|lock_holders|descriptors|drawn'
   single+='|bulk\.|inter\.|schema\.|interval_set\.|reachability\.'
   cmake --preset tsan
-  cmake --build --preset tsan --target os_test rvm_test heap_test classic_test pobj_test
-  run_tests tsan -L '^(os|rvm|heap|classic|pobj)$' -R "${TSAN_TESTS:-.}" -E "^($single)"
+  cmake --build --preset tsan --target os_test rvm_test heap_test cache_test classic_test pobj_test
+  run_tests tsan -L '^(os|rvm|heap|cache|classic|pobj)$' -R "${TSAN_TESTS:-.}" -E "^($single)"
 }
 
 stage_mutations() {

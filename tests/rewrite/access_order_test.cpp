@@ -75,7 +75,8 @@ class ordered_by_access : public ::testing::Test {
   }
   [[nodiscard]] std::string log_id() const {
     std::string text;
-    for (const std::byte byte : rvm::manifest_file::open_unlocked(os::real_disk(), path + "/log").current().log_id) {
+    const rvm::identity id = rvm::manifest_file::open_unlocked(os::real_disk(), path + "/log").current().log_id;
+    for (const std::byte byte : id) {
       char digits[3];
       std::snprintf(digits, sizeof digits, "%02x", std::to_integer<unsigned>(byte));
       text += digits;

@@ -240,12 +240,14 @@ repair_report repair(const std::string& store, const repair_options& how) {
     report.rewritten = rewrite_in_place(opened, rewriting, nullptr, make_sound);
     return report;
   }
-  const std::string to = os::absolute_path(how.to);
-  if (!how.dry_run) {  // known before everything is looked at
-    require_outside(opened.directory, to);
-    rvm::require_empty_directory(disk, to, "a repaired store");
+  if (how.dry_run) {
+    (void)make_sound();
+    return report;
   }
-  if (!make_sound() || how.dry_run) return report;
+  const std::string to = os::absolute_path(how.to);
+  require_outside(opened.directory, to);
+  rvm::require_empty_directory(disk, to, "a repaired store");  // known before everything is looked at
+  if (!make_sound()) return report;
   // In place of the damaged one: with its identities and addresses.
   rvm::make_empty_directory(disk, to, "a repaired store");
   new_store as{to, to + "/log", {}};

@@ -12,6 +12,7 @@
 #include <tenure/finalization_queue.hpp>
 
 #include "log/log_hold.hpp"
+#include "log/unfinished.hpp"
 #include "os/scratch_memory.hpp"
 #include "rewrite/key_orders.hpp"
 #include "rewrite/page_writer.hpp"
@@ -315,11 +316,13 @@ TEST_F(rewriting_stores, homes_that_are_chosen_at_random_are_those_of_no_other_d
   EXPECT_NO_THROW((void)compact(path, anywhere));
 }
 
-TEST_F(rewriting_stores, a_clone_that_has_failed_says_what_it_is) {
+TEST_F(rewriting_stores, a_clone_that_has_failed_leaves_nothing_and_one_that_was_interrupted_says_what_it_is) {
   made(10)->close();
   const std::string to = dir / "clone";
   expect_error(std::errc::no_such_file_or_directory, {"nowhere"},
                [&] { (void)clone(path, to, {.order = object_order::by_access, .accesses = dir / "nowhere"}); });
+  EXPECT_TRUE(std::filesystem::is_empty(to));
+  rvm::mark_unfinished(os::real_disk(), to + "/log");
   expect_error(errc::damaged, {to, "a clone, a repair or an upgrade", "remove this directory"},
                [&] { (void)opened(to); });
 }

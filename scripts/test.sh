@@ -39,25 +39,13 @@ ctest_of() {  # PRESET ARGUMENTS...
   fi
 }
 
-# What failing tests print is printed again at the end, where people look. A few are run again, three times and alone. A test
-# that passes now missed something that the machine had not left, such as a process for its child: it is named, and does not
-# end the stage.
+# What failing tests have printed is printed again at the end, where people look.
 run_tests() {  # PRESET ARGUMENTS...
-  local last=build/$1/Testing/Temporary failed names status=0
+  local last=build/$1/Testing/Temporary
   rm -f "$last/LastTestsFailed.log"
   ctest_of "$@" && return
-  [[ -s $last/LastTestsFailed.log ]] || return 1
-  failed=$(scripts/show-failed-tests.py "$last")
-  if (($(wc -l <"$last/LastTestsFailed.log") > 10)); then
-    status=1
-  else
-    # By name: --rerun-failed goes by numbers, which are others without the arguments.
-    names=$(cut -d: -f2- "$last/LastTestsFailed.log" | sed 's/[][().*+?^$|\\/]/\\&/g' | paste -sd'|')
-    ctest_of "$1" -R "^($names)\$" --parallel 1 --repeat until-fail:3 || status=$?
-  fi
-  echo "$failed"
-  ((status)) || echo "=== $1: these tests failed beside others, and passed three times alone"
-  return "$status"
+  [[ ! -s $last/LastTestsFailed.log ]] || scripts/show-failed-tests.py "$last"
+  return 1
 }
 
 stage_release() {

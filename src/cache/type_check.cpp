@@ -4,23 +4,14 @@
 #include <cxxabi.h>
 
 #include <algorithm>
-#include <string_view>
 
 #include <tenure/error.hpp>
+
+#include "types/pointee.hpp"
 
 namespace tenure::cache {
 
 namespace {
-
-// Of "tenure::slots<part>", which arrays of standard containers have: "part".
-std::string_view without_slots(std::string_view name) {
-  constexpr std::string_view slots = "tenure::slots<";
-  if (name.starts_with(slots) && name.ends_with('>')) {
-    name.remove_prefix(slots.size());
-    name.remove_suffix(1);
-  }
-  return name;
-}
 
 const std::type_info* class_of(const type& t) { return t.operations != nullptr ? t.operations->info : nullptr; }
 

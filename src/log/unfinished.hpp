@@ -5,6 +5,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 
 #include "os/file.hpp"
 
@@ -16,6 +17,18 @@ void mark_unfinished(os::disk& disk, const std::string& log_path);
 void mark_finished(os::disk& disk, const std::string& log_path);
 // Removes what is in the directory instead, the log first and the mark last. What cannot be removed stays, with the mark.
 void discard_unfinished(os::disk& disk, const std::string& log_path) noexcept;
+// Runs make(), which makes the log and its segments in the empty directory. If it throws, nothing is left there.
+template <class F>
+void make_marked(os::disk& disk, const std::string& log_path, F&& make) {
+  mark_unfinished(disk, log_path);
+  try {
+    std::forward<F>(make)();
+    mark_finished(disk, log_path);
+  } catch (...) {
+    discard_unfinished(disk, log_path);
+    throw;
+  }
+}
 // For a log that is not there: throws errc::damaged if it was never finished.
 void require_not_unfinished(os::disk& disk, const std::string& log_path);
 

@@ -118,22 +118,6 @@ rewrite_report rewrite_readable(const store_state& opened, const new_store& as, 
   }
 }
 
-// Writes new files in an empty directory. If that fails, nothing is left in it.
-template <class F>
-rewrite_report write_elsewhere(os::disk& disk, const new_store& as, F&& write) {
-  const auto start = clock::now();
-  rvm::mark_unfinished(disk, as.log);
-  try {
-    rewrite_report report = write();
-    rvm::mark_finished(disk, as.log);
-    report.seconds = std::chrono::duration<double>(clock::now() - start).count();
-    return report;
-  } catch (...) {
-    rvm::discard_unfinished(disk, as.log);
-    throw;
-  }
-}
-
 // Writes the store anew in its directory. It was opened for this, and is closed on return. `prepare`: is called first.
 rewrite_report rewrite_in_place(store_state& opened, const rewrite_options& how, const types::evolution* plan,
                                 const std::function<bool()>& prepare = {}) {
@@ -253,7 +237,7 @@ repair_report repair(const std::string& store, const repair_options& how) {
   new_store as{to, to + "/log", {}};
   for (const auto& d : *opened.databases)
     as.databases.push_back(like(*d, to + "/" + d->name + ".db", rewriting, nullptr));
-  report.rewritten = write_elsewhere(disk, as, [&] { return rewrite(*opened.databases, as, rewriting); });
+  rvm::make_marked(disk, as.log, [&] { report.rewritten = rewrite(*opened.databases, as, rewriting); });
   opened.close();
   report.rewritten.seconds = std::chrono::duration<double>(clock::now() - start).count();
   return report;
@@ -271,7 +255,8 @@ rewrite_report clone(const std::string& store, const std::string& directory, con
   as.databases = all_like(*opened.databases, how, &*opened.databases,
                           [&](const database_state& d) { return to + "/" + d.name + ".db"; });
   for (new_database& d : as.databases) os::random_bytes(std::as_writable_bytes(std::span(d.id)));
-  rewrite_report report = write_elsewhere(disk, as, [&] { return rewrite_readable(opened, as, how, nullptr); });
+  rewrite_report report;
+  rvm::make_marked(disk, as.log, [&] { report = rewrite_readable(opened, as, how, nullptr); });
   opened.close();
   report.seconds = std::chrono::duration<double>(clock::now() - start).count();
   return report;

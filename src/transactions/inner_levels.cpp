@@ -14,7 +14,7 @@ std::shared_ptr<inner_level> transaction_state::begin_inner() {
                 name() +
                     " was begun no_restore: old values are not kept, and an inner transaction could "
                     "not be undone; begin it with restore_mode::restore");
-  if (is_doomed_) require_no_inner();
+  require_not_doomed();
   auto level = std::make_shared<inner_level>(inner_level{this});
   levels_.reserve(levels_.size() + 1);
   begin_tracked_level();
@@ -69,6 +69,10 @@ void transaction_state::require_no_inner() const {
   if (!levels_.empty())
     throw error(errc::bad_transaction, name() + ": " + std::to_string(levels_.size()) +
                                            " inner transactions are open; commit or abort them first");
+  require_not_doomed();
+}
+
+void transaction_state::require_not_doomed() const {
   if (is_doomed_)
     throw error(errc::bad_transaction,
                 name() + ": an inner transaction could not be undone for want of memory; abort this one");

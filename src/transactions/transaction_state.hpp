@@ -185,6 +185,7 @@ class transaction_state : public commit_source {
   void drop_references() noexcept;
   void require_innermost(const inner_level& level, const char* to) const;
   void require_no_inner() const;
+  void require_not_doomed() const;
   void end_level() noexcept;
   void end_levels() noexcept;
   // Ends the transaction. `committed`: the mode of its commit; none if it was not committed.

@@ -17,16 +17,6 @@ bool is_general(std::string_view pointee) {
          pointee.starts_with("char");
 }
 
-// Of "tenure::slots<part>", which arrays of standard containers have: "part".
-std::string_view without_slots(std::string_view name) {
-  constexpr std::string_view slots = "tenure::slots<";
-  if (name.starts_with(slots) && name.ends_with('>')) {
-    name.remove_prefix(slots.size());
-    name.remove_suffix(1);
-  }
-  return name;
-}
-
 bool contains(const type& in, std::uint64_t offset, std::string_view pointee) {
   if (in.is_conservative || in.size == 0) return true;
   offset %= in.size;
@@ -45,6 +35,15 @@ bool contains(const type& in, std::uint64_t offset, std::string_view pointee) {
 }
 
 }  // namespace
+
+std::string_view without_slots(std::string_view name) {
+  constexpr std::string_view slots = "tenure::slots<";
+  if (name.starts_with(slots) && name.ends_with('>')) {
+    name.remove_prefix(slots.size());
+    name.remove_suffix(1);
+  }
+  return name;
+}
 
 std::string_view pointee_of(std::string_view declared) {
   if (!declared.ends_with('*')) return {};

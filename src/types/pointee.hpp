@@ -16,6 +16,9 @@ namespace tenure {
 // several.
 [[nodiscard]] std::string declared_type_of_pointer(const type& of, std::uint64_t offset);
 
+// Of "tenure::slots<part>", which arrays of standard containers have: "part".
+[[nodiscard]] std::string_view without_slots(std::string_view name);
+
 // What a pointer of this declared type refers to: "part" of "part const*".
 [[nodiscard]] std::string_view pointee_of(std::string_view declared);
 

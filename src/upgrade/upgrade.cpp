@@ -73,12 +73,12 @@ class upgrade_of_log {
     require_all_known();
     find_changed_pages();
     make_empty_directory(disk_, directory_, "an upgrade");
-    mark_unfinished(disk_, to_);
-    for (auto& s : segments_) copy(s);
-    apply_live_part();
-    upgrade_databases();
-    complete();
-    mark_finished(disk_, to_);
+    make_marked(disk_, to_, [&] {
+      for (auto& s : segments_) copy(s);
+      apply_live_part();
+      upgrade_databases();
+      complete();
+    });
     report_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     return std::move(report_);
   }

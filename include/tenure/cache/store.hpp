@@ -61,7 +61,7 @@ class identity {
 
 // An existing store, opened in a cache. Errors: every function may throw tenure::error: errc::closed after close(), and those
 // that are named below. Threads: any number may use a store at once, except while it is opened, closed, moved or destroyed.
-// There may be one write transaction at a time, or many read transactions.
+// options::transactions says which transactions may be open at once.
 class store {
  public:
   // Opens the store in the directory, and recovers. Throws errc::in_use if another process, or another store of this one, has it

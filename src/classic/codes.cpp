@@ -54,8 +54,8 @@ rvm_return_t code_of(errc what) {
     case errc::doomed:
     case errc::bad_type:
     case errc::not_stopped:
-    case errc::bad_weak_reference: return RVM_EINTERNAL;
-    case errc::cache_full: return RVM_EINTERNAL;
+    case errc::bad_weak_reference:
+    case errc::cache_full:
     case errc::deadlock: return RVM_EINTERNAL;
   }
   return RVM_EINTERNAL;

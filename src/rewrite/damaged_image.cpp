@@ -56,7 +56,7 @@ void damaged_image::find_pages(const database_state& d, const rvm::progress_call
   for (const address page : os::storage_guard::noted_in(d.region.data(), d.region.size()))
     bad.push_back((page - d.home) / rvm::redo_page * rvm::redo_page);
   std::ranges::sort(bad);
-  bad.erase(std::ranges::unique(bad).begin(), bad.end());
+  bad.erase(std::unique(bad.begin(), bad.end()), bad.end());
   const stored_address roots = d.header().roots;
   replace_unreadable(d, bad);
   if (d.header().magic != database_header::right_magic) need_backup(d, "its header cannot be read");

@@ -24,13 +24,16 @@ void mark_finished(os::disk& disk, const std::string& log_path) {
 
 void discard_unfinished(os::disk& disk, const std::string& log_path) noexcept {
   try {
-    const std::string directory = log_path.substr(0, log_path.rfind('/') + 1);
+    const std::string directory = log_path.substr(0, log_path.rfind('/'));
     if (disk.exists(log_path)) {
       disk.remove(log_path);
       disk.sync_directory_of(log_path);
     }
-    for (const std::string& name : disk.names_in(directory))
-      if (const std::string path = directory + name; path != mark_of(log_path)) disk.remove(path);
+    for (const std::string& name : disk.names_in(directory)) {
+      std::string path = directory;
+      path.append("/").append(name);
+      if (path != mark_of(log_path)) disk.remove(path);
+    }
     mark_finished(disk, log_path);
   } catch (...) {  // the mark says what is there
   }

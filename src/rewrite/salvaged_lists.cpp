@@ -11,14 +11,14 @@ namespace tenure::rewriting {
 
 namespace {
 
-constexpr std::uint64_t link = sizeof(address);  // nodes begin with the next one, then the previous one
+constexpr std::uint64_t link_size = sizeof(address);  // nodes begin with the next one, then the previous one
 
 }  // namespace
 
 // The container is a node without a value.
 std::string salvaged_containers::mend_list(const type& of, address at) {
   const std::string name = node_name(of, "std::_List_node<") + ">";
-  const std::uint64_t size = damaged_image::get(at + 2 * link);
+  const std::uint64_t size = damaged_image::get(at + 2 * link_size);
   const type* like = nullptr;
   std::vector<address> nodes, behind;
   std::unordered_set<address> seen;
@@ -31,23 +31,23 @@ std::string salvaged_containers::mend_list(const type& of, address at) {
   };
   bool is_whole = walk(damaged_image::get(at), 0, nodes);
   if (!is_whole) {
-    (void)walk(damaged_image::get(at + link), link, behind);
+    (void)walk(damaged_image::get(at + link_size), link_size, behind);
     nodes.insert(nodes.end(), behind.rbegin(), behind.rend());
   }
   address last = at;
   for (const address node : nodes) {
-    is_whole = is_whole && damaged_image::get(node + link) == last && damaged_image::get(last) == node;
+    is_whole = is_whole && damaged_image::get(node + link_size) == last && damaged_image::get(last) == node;
     last = node;
   }
-  if (is_whole && damaged_image::get(at + link) == last && nodes.size() == size) return "";
+  if (is_whole && damaged_image::get(at + link_size) == last && nodes.size() == size) return "";
   last = at;
   nodes.push_back(at);
   for (const address node : nodes) {
     damaged_image::put(last, node);
-    damaged_image::put(node + link, last);
+    damaged_image::put(node + link_size, last);
     last = node;
   }
-  damaged_image::put(at + 2 * link, std::uint64_t{nodes.size() - 1});
+  damaged_image::put(at + 2 * link_size, std::uint64_t{nodes.size() - 1});
   return entries_left(nodes.size() - 1, size);
 }
 

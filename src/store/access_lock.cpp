@@ -18,12 +18,12 @@ struct entry {
   const access_lock* access;
   bool counted;  // false: the thread was the writer
 };
-thread_local std::vector<entry> reading;
+thread_local std::vector<entry> readings;
 
 }  // namespace
 
 bool access_lock::is_reader() const noexcept {
-  return std::ranges::any_of(reading, [&](const entry& e) { return e.access == this && e.counted; });
+  return std::ranges::any_of(readings, [&](const entry& e) { return e.access == this && e.counted; });
 }
 
 bool access_lock::in_use() {
@@ -81,10 +81,10 @@ void access_lock::notify_writers() noexcept {
 
 void access_lock::lock_shared() {
   const bool counted = !is_writer();
-  reading.push_back({this, counted});
+  readings.push_back({this, counted});
   if (!counted) return;
   std::unique_lock lock(mutex_);
-  const auto others = std::ranges::count_if(reading, [&](const entry& e) { return e.access == this && e.counted; });
+  const auto others = std::ranges::count_if(readings, [&](const entry& e) { return e.access == this && e.counted; });
   if (others == 1) {  // a thread that reads already must not wait for a writer that waits for it
     ++waiting_readers_;
     readers_may_enter_.wait(
@@ -96,10 +96,10 @@ void access_lock::lock_shared() {
 }
 
 void access_lock::unlock_shared() noexcept {
-  const auto last = std::find_if(reading.rbegin(), reading.rend(), [&](const entry& e) { return e.access == this; });
-  assert(last != reading.rend());
+  const auto last = std::find_if(readings.rbegin(), readings.rend(), [&](const entry& e) { return e.access == this; });
+  assert(last != readings.rend());
   const bool counted = last->counted;
-  reading.erase(std::next(last).base());
+  readings.erase(std::next(last).base());
   if (!counted) return;
   const std::scoped_lock lock(mutex_);
   assert(readers_ != 0);

@@ -197,7 +197,8 @@ class graph_workload {
   std::map<std::uint64_t, std::vector<std::uint64_t>> history_;
 };
 
-void crash_everywhere(std::uint64_t seed, int steps, std::uint64_t stride) {
+void crash_everywhere(std::uint64_t seed, int steps, std::uint64_t distance) {
+  distance = rvm::testing::scaled_stride(distance);
   std::uint64_t operations = 0;
   {
     sim::disk whole;
@@ -205,7 +206,7 @@ void crash_everywhere(std::uint64_t seed, int steps, std::uint64_t stride) {
     operations = whole.operations();
   }
   ASSERT_GT(operations, 20u);
-  for (std::uint64_t at = 1 + seed % stride; at <= operations; at += stride) {
+  for (std::uint64_t at = 1 + seed % distance; at <= operations; at += distance) {
     sim::disk disk;
     disk.crash_at(at);
     graph_workload work(seed);

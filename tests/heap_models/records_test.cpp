@@ -328,7 +328,7 @@ class record_program {
 }  // namespace
 
 TEST(record_model, lives_keep_every_invariant) {
-  const std::uint64_t seeds = scaled(40);
+  const std::uint64_t seeds = scaled(20);
   for (std::uint64_t seed = 1; seed <= seeds && !HasFailure(); ++seed) {
     record_program program(seed);
     SCOPED_TRACE("seed " + std::to_string(seed) + ": " + program.configuration());

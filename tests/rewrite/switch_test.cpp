@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/disk.hpp"
+#include "support/model.hpp"
 #include "support/rewritten_store.hpp"
 
 using namespace tenure;
@@ -73,7 +74,7 @@ class switching_files : public ::testing::Test {
 TEST_F(switching_files, survive_a_crash_at_every_operation) {
   const std::uint64_t operations = operations_of_compact();
   ASSERT_GT(operations, 40u);
-  for (std::uint64_t at = 1; at <= operations; ++at) {
+  for (std::uint64_t at = 1; at <= operations; at += rvm::testing::scaled_stride()) {
     const auto disk = base.crash(0, sim::policy::keep_all);
     disk->crash_at(at);
     try {

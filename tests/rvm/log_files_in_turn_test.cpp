@@ -11,6 +11,7 @@
 #include "log/log_files.hpp"
 #include "sim/disk.hpp"
 #include "support/log_image.hpp"
+#include "support/model.hpp"
 #include "support/small_memory.hpp"
 
 namespace tenure::rvm {
@@ -75,7 +76,7 @@ TEST_F(log_files_in_turn, is_whole_after_a_crash_at_every_operation) {
 // Each file of the log stays known, whatever fails.
 TEST_F(log_files_in_turn, are_all_known_when_an_operation_has_failed) {
   bool was_reached = true;
-  for (std::uint64_t nth = 1; was_reached; ++nth) {
+  for (std::uint64_t nth = 1; was_reached; nth += testing::scaled_stride()) {
     sim::disk own;
     memory m(round_log, small(own));
     region r = m.map(round_segment, {.create_length = 256 * kib});

@@ -63,6 +63,10 @@ std::uint64_t scaled(std::uint64_t usual) {
   return std::max<std::uint64_t>(1, static_cast<std::uint64_t>(static_cast<double>(usual) * test_scale()));
 }
 
+std::uint64_t scaled_stride(std::uint64_t usual) {
+  return usual * static_cast<std::uint64_t>(std::clamp(1 / test_scale(), 1.0, 10.0));
+}
+
 std::uint64_t layout::total() const { return start(segments.size()); }
 std::uint64_t layout::start(std::size_t segment) const {
   std::uint64_t sum = 0;

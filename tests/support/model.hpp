@@ -19,6 +19,9 @@ namespace tenure::rvm::testing {
 [[nodiscard]] double test_scale();
 // `usual` repetitions, scaled; at least one.
 [[nodiscard]] std::uint64_t scaled(std::uint64_t usual);
+// Of a loop over all operations, bytes or pages of something: the distance to the next one to try. `usual`, and more if less is
+// to be run; at most ten times.
+[[nodiscard]] std::uint64_t scaled_stride(std::uint64_t usual = 1);
 
 // A small and fast generator: runs must be the same on every platform.
 class random_source {

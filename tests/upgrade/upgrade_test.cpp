@@ -15,6 +15,7 @@
 #include "segments/segment.hpp"
 #include "segments/segment_layout.hpp"
 #include "support/expect_error.hpp"
+#include "support/model.hpp"
 #include "upgrade/first_log.hpp"
 #include "upgrade/unpacked.hpp"
 
@@ -55,7 +56,7 @@ TEST(upgrades, leave_all_or_nothing_wherever_they_are_interrupted) {
   }();
   EXPECT_GT(operations, 50U);
   std::uint64_t whole = 0, said = 0;
-  for (std::uint64_t nth = 1; nth <= operations; ++nth)
+  for (std::uint64_t nth = 1; nth <= operations; nth += rvm::testing::scaled_stride())
     for (const sim::policy what : {sim::policy::random, sim::policy::keep_all, sim::policy::drop_all}) {
       SCOPED_TRACE("operation " + std::to_string(nth));
       const auto disk = original.crash(1, sim::policy::keep_all);
@@ -241,11 +242,11 @@ TEST_F(damaged_upgrades, whose_last_group_is_damaged) {
 }
 
 TEST_F(damaged_upgrades, whose_headers_are_damaged) {
-  for (std::uint64_t at = 0; at < 1024; at += at < 112 || at > 620 ? 5 : 61) {
+  for (std::uint64_t at = 0; at < 1024; at += rvm::testing::scaled_stride(at < 112 || at > 620 ? 5 : 61)) {
     flip("/old/log", at, 0x10);
     flip("/old/log", 4096 + at, 0x81);
   }
-  for (std::uint64_t at = 0; at < 4096; at += at < 112 || at > 3990 ? 5 : 397) {
+  for (std::uint64_t at = 0; at < 4096; at += rvm::testing::scaled_stride(at < 112 || at > 3990 ? 5 : 397)) {
     flip("/old/main.db", at, 0x10);
     flip("/old/parts.db", 4096 + at, 0x81);
   }
@@ -327,7 +328,7 @@ TEST_F(damaged_upgrades, whose_checksums_are_right) {
   const std::vector<std::byte> bytes = closed.current_bytes("/old/main.db");
   const std::uint64_t first_object = heap::headed_bookkeeping_blocks * heap::block_size;
   int refused = 0;
-  for (int n = 0; n < 600; ++n) {
+  for (std::uint64_t n = 0; n < rvm::testing::scaled(600); ++n) {
     const std::uint64_t in_block = random() % 40, block = heap::headed_bookkeeping_blocks + random() % 8;
     const std::uint64_t places[] = {random() % sizeof(heap::database_header),
                                     heap::zone_kinds_at + random() % 4,

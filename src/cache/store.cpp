@@ -25,8 +25,10 @@ const void* detail::resolve(std::uint64_t& word, const type& declared, const std
   if (const auto store = store_at_home(home))
     throw error(errc::bad_transaction, store->directory() + ": a reference to the object at " + os::hexadecimal(home) +
                                            " is followed outside of a transaction of this thread; begin one");
-  throw error(errc::bad_transaction, "a reference leads to " + os::hexadecimal(home) +
-                                         ", which is in no store that this process has in a cache: it was closed");
+  throw error(errc::bad_transaction,
+              "a reference leads to " + os::hexadecimal(home) +
+                  ", which is in no store that this process has in a cache: it was closed, or the "
+                  "reference is damaged");
 }
 
 std::uint64_t detail::discover(std::uint64_t& word, const std::type_info& of) noexcept {

@@ -27,8 +27,13 @@ struct ship {
   cargo* load;
   ref<ship> next;
 };
+struct crew {
+  tenure::vector<std::uint64_t> members;
+  std::uint64_t* captain;  // one of them, not the first one
+};
 struct harbour {
   tenure::vector<ref<ship>> ships;
+  ref<crew> pilots;
   tenure::hash_map<cargo*, std::uint64_t> by_hash;
   tenure::map<cargo*, std::uint64_t> by_order;
 };
@@ -207,6 +212,59 @@ TEST_F(cache_misuse, what_a_changed_object_points_to_is_not_released) {
     const auto& h = mapped.root<harbour>("harbour");
     EXPECT_EQ(h.ships[1]->load, h.ships[2]->load);
   });
+}
+
+TEST_F(cache_misuse, pointers_to_parts_of_objects) {
+  make([](store& s) {
+    auto& h = s.root<harbour>("harbour");
+    s.transact([&] {
+      auto* const made = s.make<crew>();
+      for (std::uint64_t n = 0; n < 5; ++n) made->members.push_back(n);
+      made->captain = &made->members[1];
+      h.pilots = made;
+    });
+  });
+  auto& s = open();
+  s.transact([&] {
+    const auto pilots = s.root<harbour>("harbour")->pilots;
+    EXPECT_EQ(*pilots->captain, 1u);
+    pilots.change().captain = const_cast<std::uint64_t*>(&pilots->members[4]);
+  });
+  close();
+  look([](store& mapped) {
+    const auto pilots = mapped.root<harbour>("harbour").pilots;
+    EXPECT_EQ(pilots->captain, &pilots->members[4]);
+  });
+}
+
+// [cache.evict.quiet] What one thread has reached stays while others release theirs.
+TEST_F(cache_misuse, what_other_threads_have_reached_is_not_released) {
+  make([](store& s) { fill(s); });
+  auto& s = open({.pool_pages = 2, .object_bytes = 60 << 10});
+  const auto read = [&](std::uint64_t seed) {
+    std::mt19937_64 random(seed);
+    for (int n = 0; n < 100; ++n) try {
+        auto reading = s.begin_read();
+        for (int turn = 0; turn < 4; ++turn) {
+          const std::uint64_t which = random() % count;
+          const cargo* const reached = at(which)->load;
+          for (int i = 0; i < 3; ++i) {
+            const std::uint64_t other = random() % count;
+            EXPECT_EQ(at(other)->load->number, other);
+            std::this_thread::yield();
+          }
+          EXPECT_EQ(reached->number, which);
+          reading.release();
+        }
+      } catch (const error& e) {  // all together have reached too much
+        EXPECT_EQ(e.code(), errc::cache_full) << e.what();
+      }
+  };
+  std::vector<std::thread> threads;
+  for (std::uint64_t t = 0; t < 3; ++t) threads.emplace_back(read, t);
+  for (auto& t : threads) t.join();
+  EXPECT_GT(s.stats().evictions, 10u);
+  s.check();
 }
 
 }  // namespace

@@ -33,6 +33,13 @@ struct owner {
   std::uint64_t number;
   account* part;  // a plain pointer: both are in one group
 };
+struct couple {
+  account *one, *other;
+};
+struct couples {
+  ref<account> one, other;
+  ref<couple> both;
+};
 struct owners {
   tenure::vector<ref<owner>> all;
   ref<account> shared;
@@ -383,6 +390,47 @@ TEST_F(cache_locks, groups_that_change_while_they_are_locked) {
     EXPECT_EQ(sum, each * count);
     EXPECT_GT(commits.load(), 0u);
   });
+}
+
+// A fault unites two groups, of which this transaction has a lock of one, and another transaction of the other one
+// [cache.locks.united].
+TEST_F(cache_locks, a_fault_that_unites_what_is_locked) {
+  make([](store& s) {
+    auto& root = s.root<couples>("couples");
+    s.transact([&] {
+      auto* const one = s.make<account>();
+      auto* const other = s.make<account>();
+      root.one = one;
+      root.other = other;
+      root.both = s.make<couple>(couple{one, other});
+    });
+  });
+  for (const bool writer_unites : {false, true}) {
+    auto& s = open_locking();
+    auto tx = s.begin();
+    s.root<couples>("couples")->other.change().writer = 5;
+    if (writer_unites) {
+      EXPECT_EQ(s.root<couples>("couples")->both->other->writer, 5u);
+    }
+    std::atomic<bool> has_read{false};
+    std::thread reader([&] {
+      s.read([&] {
+        const auto root = s.root<couples>("couples");
+        if (writer_unites) {
+          EXPECT_EQ(root->other->writer, 0u);
+        } else {
+          EXPECT_EQ(root->one->writer, 0u);
+          EXPECT_EQ(root->both->other->writer, 0u);
+        }
+      });
+      has_read = true;
+    });
+    while (s.stats().lock_waits == 0 && !has_read) std::this_thread::yield();
+    tx.abort();
+    reader.join();
+    EXPECT_EQ(s.stats().lock_waits, 1u);
+    close();
+  }
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 
 #include <tenure/error.hpp>
 
+#include "os/room_for_one.hpp"
+
 namespace tenure::cache {
 
 namespace {
@@ -55,7 +57,7 @@ bool object_locks::try_acquire(open_transaction& tx, cached_object& object, lock
     std::ranges::find(locks, &tx, &lock_holder::who)->mode = mode;
     return true;
   }
-  tx.locked.reserve(tx.locked.size() + 1);
+  os::reserve_one_more(tx.locked);
   locks.push_back({&tx, mode});
   tx.locked.push_back(&object);
   object_table::hold(object);

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include <tenure/cache/ref.hpp>
+
 namespace tenure::cache {
 
 namespace {
@@ -21,8 +23,10 @@ registry& all() {
   return *the_registry;
 }
 
-std::vector<std::unique_ptr<open_transaction>>& of_this_thread() {
-  static thread_local std::vector<std::unique_ptr<open_transaction>> transactions;
+// Those that have ended in another thread stay until this one looks.
+std::vector<std::shared_ptr<open_transaction>>& of_this_thread() noexcept {
+  static thread_local std::vector<std::shared_ptr<open_transaction>> transactions;
+  std::erase_if(transactions, [](const auto& tx) { return tx->has_ended.load(); });
   return transactions;
 }
 
@@ -46,8 +50,13 @@ std::shared_ptr<store_state> first_open(F&& f) {
 void add_open(const std::shared_ptr<store_state>& opened) {
   registry& r = all();
   const std::scoped_lock lock(r.mutex);
+  for (const auto& other : r.stores)
+    if (const auto store = other.lock()) opened->require_other_homes(*store);
   r.stores.push_back(opened);
   ++r.count;
+  tenure::detail::home_of_cached = [](std::uint64_t address) noexcept {
+    return address == 0 ? 0 : detail::home_of(address);
+  };
 }
 
 void remove_open(const store_state& closed) noexcept {
@@ -58,6 +67,7 @@ void remove_open(const store_state& closed) noexcept {
     return alive == nullptr || alive.get() == &closed;
   });
   r.count = r.stores.size();
+  if (r.stores.empty()) tenure::detail::home_of_cached = nullptr;
 }
 
 open_transaction* transaction_in(const store_state& store) noexcept {
@@ -82,13 +92,16 @@ std::shared_ptr<store_state> store_at_home(std::uint64_t home) {
   return first_open([&](const store_state& store) { return store.has_home(home); });
 }
 
-open_transaction* begin_in_thread(std::unique_ptr<open_transaction> tx) {
-  return of_this_thread().emplace_back(std::move(tx)).get();
+open_transaction* begin_in_thread(const std::shared_ptr<open_transaction>& tx) {
+  of_this_thread().push_back(tx);
+  tx->until_ended = tx;
+  return tx.get();
 }
 
-void end_in_thread(const open_transaction& tx) noexcept {
-  auto& mine = of_this_thread();
-  std::erase_if(mine, [&](const auto& open) { return open.get() == &tx; });
+void end_in_thread(open_transaction& tx) noexcept {
+  const auto alive = std::move(tx.until_ended);
+  tx.has_ended = true;
+  (void)of_this_thread();
 }
 
 }  // namespace tenure::cache

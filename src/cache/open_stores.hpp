@@ -10,6 +10,8 @@
 
 namespace tenure::cache {
 
+// Throws errc::address_taken or errc::in_use if another one has some of its home addresses: a ref does not say which store it
+// belongs to [cache.homes].
 void add_open(const std::shared_ptr<store_state>& opened);
 void remove_open(const store_state& closed) noexcept;
 
@@ -21,8 +23,8 @@ void remove_open(const store_state& closed) noexcept;
 // The store that the home address belongs to; nullptr: none.
 [[nodiscard]] std::shared_ptr<store_state> store_at_home(std::uint64_t home);
 
-// The thread owns it until it ends.
-[[nodiscard]] open_transaction* begin_in_thread(std::unique_ptr<open_transaction> tx);
-void end_in_thread(const open_transaction& tx) noexcept;
+// It is on the thread's list, and exists, until it ends, also if the thread ends before [cache.thread].
+[[nodiscard]] open_transaction* begin_in_thread(const std::shared_ptr<open_transaction>& tx);
+void end_in_thread(open_transaction& tx) noexcept;
 
 }  // namespace tenure::cache

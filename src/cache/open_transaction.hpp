@@ -3,8 +3,11 @@
 // A thread's transaction. It is on the thread's list (open_stores.hpp).
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <thread>
+#include <utility>
 #include <vector>
 
 namespace tenure::cache {
@@ -15,6 +18,8 @@ struct cached_object;
 enum class lock_mode : std::uint8_t { shared, exclusive };
 
 struct open_transaction {
+  open_transaction(std::shared_ptr<store_state> store, bool is_writer) : of(std::move(store)), writes(is_writer) {}
+
   const std::shared_ptr<store_state> of;
   const bool writes;
   std::vector<cached_object*> changed;  // announced; they are held
@@ -22,6 +27,10 @@ struct open_transaction {
   std::vector<cached_object*> locked;
   const cached_object* waits_for = nullptr;
   lock_mode wants = lock_mode::shared;
+  const std::thread::id thread = std::this_thread::get_id();
+  // Who destroys a handle in another thread ends the transaction there, and this thread's list has it still.
+  std::atomic<bool> has_ended{false};
+  std::shared_ptr<open_transaction> until_ended;  // itself
 };
 
 }  // namespace tenure::cache

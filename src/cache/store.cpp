@@ -2,6 +2,7 @@
 #include <tenure/cache/store.hpp>
 
 #include <cstddef>
+#include <thread>
 #include <utility>
 
 #include <tenure/barriers.hpp>
@@ -24,8 +25,10 @@ const void* detail::resolve(std::uint64_t& word, const type& declared, const std
   if (const auto store = store_at_home(home))
     throw error(errc::bad_transaction, store->directory() + ": a reference to the object at " + os::hexadecimal(home) +
                                            " is followed outside of a transaction of this thread; begin one");
-  throw error(errc::bad_transaction, "a reference leads to " + os::hexadecimal(home) +
-                                         ", which is in no store that this process has in a cache: it was closed");
+  throw error(errc::bad_transaction,
+              "a reference leads to " + os::hexadecimal(home) +
+                  ", which is in no store that this process has in a cache: it was closed, or the "
+                  "reference is damaged");
 }
 
 std::uint64_t detail::discover(std::uint64_t& word, const std::type_info& of) noexcept {
@@ -76,6 +79,10 @@ namespace {
 
 open_transaction& require_open(open_transaction* tx) {
   if (tx == nullptr) throw error(errc::bad_transaction, "the transaction has ended");
+  if (tx->thread != std::this_thread::get_id())
+    throw error(errc::bad_transaction, tx->of->directory() +
+                                           ": a transaction ends in the thread that began it, and this is another "
+                                           "one");
   return *tx;
 }
 
@@ -121,21 +128,25 @@ void read_transaction::release() {
 store::store(const std::string& directory, const options& how) : state_(std::make_shared<store_state>(directory, how)) {
   state_->opened();
 }
+store_state& store::state() const {
+  if (state_ == nullptr) throw error(errc::closed, "the store was moved to another object");
+  return *state_;
+}
 store::~store() = default;
 store::store(store&&) noexcept = default;
 store& store::operator=(store&&) noexcept = default;
 
-void store::close() { state_->close(); }
-transaction store::begin() { return transaction(state_->begin(true)); }
-read_transaction store::begin_read() { return read_transaction(state_->begin(false)); }
+void store::close() { state().close(); }
+transaction store::begin() { return transaction(state().begin(true)); }
+read_transaction store::begin_read() { return read_transaction(state().begin(false)); }
 std::uint64_t store::find_root_word(std::string_view name, std::string_view database, const type& declared,
                                     bool must_be) {
-  return state_->root_word(name, database, declared, must_be);
+  return state().root_word(name, database, declared, must_be);
 }
-std::vector<std::string> store::root_names(std::string_view database) const { return state_->root_names(database); }
-std::vector<std::string> store::databases() const { return state_->database_names(); }
-void store::wait(ticket until) { state_->wait(until); }
-statistics store::stats() const { return state_->stats(); }
-void store::check() const { state_->check(); }
+std::vector<std::string> store::root_names(std::string_view database) const { return state().root_names(database); }
+std::vector<std::string> store::databases() const { return state().database_names(); }
+void store::wait(ticket until) { state().wait(until); }
+statistics store::stats() const { return state().stats(); }
+void store::check() const { state().check(); }
 
 }  // namespace tenure::cache

@@ -110,6 +110,18 @@ void store_state::open_all(os::disk& disk) {
   if (databases_.empty()) throw error(errc::damaged, directory_ + ": the store has no database");
 }
 
+void store_state::require_other_homes(const store_state& other) const {
+  for (const auto& mine : databases_)
+    for (const auto& its : other.databases_) {
+      if (!mine->stored.shares_homes(its->stored)) continue;
+      if (mine->stored.file() == its->stored.file())
+        throw error(errc::in_use, directory_ + ": this process has it in a cache already; use that one");
+      throw error(errc::address_taken, mine->stored.file() + ": its home addresses are those of " + its->stored.file() +
+                                           ", which this process has in a cache; `tenure rebase` gives a store "
+                                           "others");
+    }
+}
+
 void store_state::require_usable() const {
   if (os::fork_generation() != fork_generation_)
     throw error(errc::forked,

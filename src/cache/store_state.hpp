@@ -49,6 +49,7 @@ class store_state : public std::enable_shared_from_this<store_state> {
 
   // Whether the address is a home address of this store. Without the mutex.
   [[nodiscard]] bool has_home(std::uint64_t address) const { return databases_.at(address) != nullptr; }
+  void require_other_homes(const store_state& other) const;
   // Where the target of the identifier is; the word gets it [cache.fault.whole]. `of`: the class of the ref.
   // With object locks the transaction gets a shared lock of the object, and the word stays an identifier.
   [[nodiscard]] const void* resolve(open_transaction& tx, std::uint64_t& word, const type& declared,

@@ -35,6 +35,9 @@ class stored_database {
   [[nodiscard]] const std::string& file() const { return file_; }
   [[nodiscard]] std::uint64_t home() const { return home_; }
   [[nodiscard]] bool contains(std::uint64_t address) const { return address - home_ < capacity_; }
+  [[nodiscard]] bool shares_homes(const stored_database& other) const {
+    return home_ < other.home_ + other.capacity_ && other.home_ < home_ + capacity_;
+  }
   // Whether nothing was ever committed to it.
   [[nodiscard]] bool is_blank();
   // Throws errc::damaged or errc::wrong_version.

@@ -13,13 +13,17 @@ namespace tenure::cache {
 std::vector<std::byte> stored_form(const cached_object& object, const std::byte* bytes, const object_table& objects,
                                    const open_databases& databases) {
   std::vector<std::byte> stored(bytes, bytes + object.size);
-  const auto home_of = [&](std::uint64_t word, std::size_t offset) -> std::uint64_t {
-    if (const cached_object* const target = objects.find_at(word)) return target->home + (word - target->at());
-    if (databases.at(word) != nullptr) return word;  // of a slot behind the last element, as it was stored
+  const bool is_now = bytes == object.bytes;
+  const auto require_home = [&](std::uint64_t word, std::size_t offset) {
+    if (databases.at(word) != nullptr) return word;
     throw error(errc::cannot_persist,
                 object.text() + ", refers to " + os::hexadecimal(word) + " in " +
                     pointer_map::path_of(*object.type.program, offset % object.type.program->size) +
                     ", where no object of the store is: objects are made by tenure::store");
+  };
+  const auto home_of = [&](std::uint64_t word, std::size_t offset) {
+    if (const cached_object* const target = objects.find_at(word)) return target->home + (word - target->at());
+    return require_home(word, offset);  // of a slot behind the last element, as it was stored
   };
   std::uint64_t base = 0, stored_base = 0;  // of the last reference, which derived pointers follow
   for_each_word(object.type, stored.data(), stored.size(),
@@ -35,7 +39,8 @@ std::vector<std::byte> stored_form(const cached_object& object, const std::byte*
                     case field_kind::reference:
                       base = word;
                       if (w.is_checked && is_identifier(word))
-                        word = home_in(word);
+                        // What it was may be damaged: then a commit mends it.
+                        word = is_now ? require_home(home_in(word), offset) : home_in(word);
                       else if (word != 0)
                         word = home_of(word, offset);
                       if (!w.is_checked) stored_base = word;

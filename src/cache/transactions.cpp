@@ -11,6 +11,7 @@
 #include "cache/open_stores.hpp"
 #include "cache/store_state.hpp"
 #include "cache/stored_form.hpp"
+#include "os/room_for_one.hpp"
 #include "os/system_error.hpp"
 
 namespace tenure::cache {
@@ -22,12 +23,12 @@ open_transaction* store_state::begin(bool writes) {
   if (transaction_in(*this) != nullptr)
     throw error(errc::bad_transaction,
                 directory_ + ": this thread has a transaction of the store already; end it first");
-  auto made = std::make_unique<open_transaction>(open_transaction{shared_from_this(), writes, {}, {}});
+  const auto made = std::make_shared<open_transaction>(shared_from_this(), writes);
   if (writes && !locks_objects_)
     door_.enter_exclusive();
   else
     door_.enter_shared();
-  return begin_in_thread(std::move(made));
+  return begin_in_thread(made);
 }
 
 bool store_state::announce(open_transaction& tx, std::uintptr_t address, std::size_t length) {
@@ -42,7 +43,7 @@ bool store_state::announce(open_transaction& tx, std::uintptr_t address, std::si
   if (locks_objects_) locks_.acquire(lock, tx, *object, lock_mode::exclusive);
   if (object->before) return true;
   objects_.require_room(object->size, "the value that " + object->text() + ", had before its change,");
-  tx.changed.reserve(tx.changed.size() + 1);
+  os::reserve_one_more(tx.changed);
   object->before.reset(new std::byte[static_cast<std::size_t>(object->size)]);
   std::memcpy(object->before.get(), object->bytes, static_cast<std::size_t>(object->size));
   objects_.take_room(object->size);
@@ -137,10 +138,12 @@ void store_state::end(open_transaction& tx) noexcept {
 void store_state::release(open_transaction& tx) {
   require_usable();
   if (locks_objects_) return;  // what it has reached is locked, and stays
-  if (tx.writes)
-    door_.rest_exclusive();
-  else
-    door_.rest_shared();
+  if (!tx.writes) return door_.rest_shared();
+  {  // to what is changed belongs what it has got plain pointers to [cache.group]
+    const std::scoped_lock lock(mutex_);
+    for (cached_object* const object : tx.changed) unite_with_targets(*object, objects_);
+  }
+  door_.rest_exclusive();
 }
 
 void store_state::wait(ticket until) {

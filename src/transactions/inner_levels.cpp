@@ -4,6 +4,7 @@
 // also where an outer level has saved older ones [rvm.inner.old-values].
 #include <tenure/rvm/participant.hpp>
 
+#include "os/room_for_one.hpp"
 #include "transactions/transaction_table.hpp"
 
 namespace tenure::rvm {
@@ -16,7 +17,7 @@ std::shared_ptr<inner_level> transaction_state::begin_inner() {
                     "not be undone; begin it with restore_mode::restore");
   require_not_doomed();
   auto level = std::make_shared<inner_level>(inner_level{this});
-  levels_.reserve(levels_.size() + 1);
+  os::reserve_one_more(levels_);
   begin_tracked_level();
   levels_.push_back({level, level_begin_, merged_, undo_.size(), saved_.size(), bulk_.size(), paged_.ranges()});
   level_begin_ = merged_ = ranges_.size();

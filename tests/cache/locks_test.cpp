@@ -33,6 +33,13 @@ struct owner {
   std::uint64_t number;
   account* part;  // a plain pointer: both are in one group
 };
+struct couple {
+  account *one, *other;
+};
+struct couples {
+  ref<account> one, other;
+  ref<couple> both;
+};
 struct owners {
   tenure::vector<ref<owner>> all;
   ref<account> shared;
@@ -324,6 +331,106 @@ TEST_F(cache_locks, groups_that_are_united_while_they_are_locked) {
   s.check();
   close();
   look([&](store& mapped) { EXPECT_EQ(mapped.root<owners>("owners").shared->writer, changes.load()); });
+}
+
+// Values move between objects that get plain pointers to each other meanwhile, so that commits and faults unite groups.
+TEST_F(cache_locks, groups_that_change_while_they_are_locked) {
+  constexpr std::uint64_t each = 1000, count = 16;
+  make([](store& s) {
+    auto& root = s.root<owners>("owners");
+    s.transact([&] {
+      for (std::uint64_t n = 0; n < count; ++n) {
+        root.all.push_back(s.make<owner>(owner{each, s.make<account>()}));
+        root.all[n].change().part->pair = each;
+      }
+    });
+  });
+  auto& s = open_locking(20000);
+  std::atomic<std::uint64_t> commits{0};
+  const auto work = [&](std::uint64_t seed) {
+    std::mt19937_64 random(seed);
+    for (std::uint64_t n = 0; n < rvm::testing::scaled(400); ++n) {
+      try {
+        auto tx = s.begin();
+        const auto root = s.root<owners>("owners");
+        const ref<owner> one = root->all[random() % count], other = root->all[random() % count];
+        const std::uint64_t amount = random() % 10;
+        const std::uint64_t before = other->number;
+        std::this_thread::yield();
+        one.change().number -= amount;
+        std::this_thread::yield();
+        const std::uint64_t now = other->number;
+        EXPECT_EQ(now, one == other ? before - amount : before);
+        other.change().number += amount;
+        if (random() % 2 == 0) one.change().part = other->part;
+        auto& part = cache::change(*one->part);
+        part.writer += 1;
+        std::this_thread::yield();
+        part.next = {};
+        part.pair += 1;
+        if (random() % 4 == 0) continue;
+        tx.commit(cache::commit_mode::lazy);
+        ++commits;
+      } catch (const error& e) {
+        EXPECT_TRUE(e.code() == errc::deadlock || e.code() == errc::cache_full) << e.what();
+      }
+    }
+  };
+  std::vector<std::thread> threads;
+  for (std::uint64_t t = 0; t < 4; ++t) threads.emplace_back(work, t);
+  for (auto& t : threads) t.join();
+  s.check();
+  close();
+  look([&](store& mapped) {
+    std::uint64_t sum = 0;
+    for (const auto& o : mapped.root<owners>("owners").all) {
+      sum += o->number;
+      EXPECT_EQ(o->part->pair, o->part->writer + each);
+    }
+    EXPECT_EQ(sum, each * count);
+    EXPECT_GT(commits.load(), 0u);
+  });
+}
+
+// A fault unites two groups, of which this transaction has a lock of one, and another transaction of the other one
+// [cache.locks.united].
+TEST_F(cache_locks, a_fault_that_unites_what_is_locked) {
+  make([](store& s) {
+    auto& root = s.root<couples>("couples");
+    s.transact([&] {
+      auto* const one = s.make<account>();
+      auto* const other = s.make<account>();
+      root.one = one;
+      root.other = other;
+      root.both = s.make<couple>(couple{one, other});
+    });
+  });
+  for (const bool writer_unites : {false, true}) {
+    auto& s = open_locking();
+    auto tx = s.begin();
+    s.root<couples>("couples")->other.change().writer = 5;
+    if (writer_unites) {
+      EXPECT_EQ(s.root<couples>("couples")->both->other->writer, 5u);
+    }
+    std::atomic<bool> has_read{false};
+    std::thread reader([&] {
+      s.read([&] {
+        const auto root = s.root<couples>("couples");
+        if (writer_unites) {
+          EXPECT_EQ(root->other->writer, 0u);
+        } else {
+          EXPECT_EQ(root->one->writer, 0u);
+          EXPECT_EQ(root->both->other->writer, 0u);
+        }
+      });
+      has_read = true;
+    });
+    while (s.stats().lock_waits == 0 && !has_read) std::this_thread::yield();
+    tx.abort();
+    reader.join();
+    EXPECT_EQ(s.stats().lock_waits, 1u);
+    close();
+  }
 }
 
 }  // namespace

@@ -104,6 +104,7 @@ def copy_tree(mutations):
     take(ROOT / "tests" / "precompiled.hpp")
     take(ROOT / "tests" / "fuzz" / "CMakeLists.txt")
     take(ROOT / "tests" / "classic" / "every_name.c")
+    take(ROOT / "tests" / "fixtures" / "unpack.cpp")
     make_corpus = TREE / "tests" / "fuzz" / "make_corpus.cpp"
     make_corpus.write_text("int main() {}\n")
     kept.add(make_corpus)

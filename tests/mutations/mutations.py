@@ -7,6 +7,7 @@ short enough to be run for each mutation, for rvm_test or, in front of it, anoth
 """
 
 from barrier_mutations import BARRIER_MUTATIONS
+from cache_mutations import CACHE_MUTATIONS
 from collection_mutations import COLLECTION_MUTATIONS
 from container_mutations import CONTAINER_MUTATIONS
 from heap_mutations import HEAP_MUTATIONS
@@ -15,7 +16,7 @@ from rewrite_mutations import REWRITE_MUTATIONS
 
 CRASH = "crashing.after_every_operation:crashing.inside_every_operation"
 
-MUTATIONS = BARRIER_MUTATIONS + COLLECTION_MUTATIONS + CONTAINER_MUTATIONS + HEAP_MUTATIONS + POBJ_MUTATIONS + REWRITE_MUTATIONS + [
+MUTATIONS = BARRIER_MUTATIONS + CACHE_MUTATIONS + COLLECTION_MUTATIONS + CONTAINER_MUTATIONS + HEAP_MUTATIONS + POBJ_MUTATIONS + REWRITE_MUTATIONS + [
     # --- Reading in advance ---
     ("streams_only_upwards", "regions/read_streams.cpp",
      [("found |= begin(first + from - 1, -1);", "")],

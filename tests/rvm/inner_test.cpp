@@ -58,6 +58,21 @@ TEST_F(inner, is_undone_without_the_rest) {
   EXPECT_EQ(get(r, 200, 5), "later");
 }
 
+// What an aborted level has declared, the outer one has not.
+TEST_F(inner, takes_its_declarations_with_it) {
+  for (const bool outer_declares : {false, true}) {
+    transaction tx = m.begin();
+    if (outer_declares) write(tx, 300, "outer");
+    inner_transaction in = tx.begin_inner();
+    write(tx, 0, "inner");
+    in.abort();
+    write(tx, 0, "outer");
+    tx.abort();
+    EXPECT_EQ(get(r, 0, 5), std::string(5, 0));
+    m.check();
+  }
+}
+
 TEST_F(inner, hands_its_changes_to_the_outer_one) {
   m.transact([&](transaction& tx) { write(tx, 0, "first"); });
   for (const bool commits : {false, true}) {

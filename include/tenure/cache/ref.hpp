@@ -21,7 +21,7 @@
 //
 // Threads: those that have read transactions may use one ref at the same time. Otherwise as for a T*.
 //
-// Errors of a dereference: errc::bad_transaction without a transaction of the store, errc::cache_full if there is no room for
+// Errors of a dereference: errc::bad_transaction without a transaction of the store, or if no store has it, errc::cache_full if there is no room for
 // the object beside those that must stay, errc::wrong_type if the object is no T, errc::damaged if it cannot be read, or if none
 // is there, with the object and the page; then nothing has changed. errc::bad_type: the object has a ref to an odd address, as of
 // a char in an array, which no ref can be.
@@ -113,7 +113,8 @@ class ref {
   [[nodiscard]] explicit operator bool() const noexcept { return load() != 0; }
 
   // Announces a change of the target, which must be in memory or is brought there: the reference is for changes in the
-  // same transaction. Throws as a dereference does, and errc::read_only in a transaction that only reads.
+  // same transaction. What the target has plain pointers to, as the elements of its vectors, are other objects: announce them
+  // with cache::change. Throws as a dereference does, and errc::read_only in a transaction that only reads.
   [[nodiscard]] T& change() const {
     T* const target = const_cast<T*>(get());
     detail::announce_change(target, sizeof(T));

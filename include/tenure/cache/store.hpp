@@ -65,7 +65,8 @@ class identity {
 class store {
  public:
   // Opens the store in the directory, and recovers. Throws errc::in_use if another process, or another store of this one, has it
-  // open, mapped or in a cache (several that only read are let in); errc::schema_mismatch if a registered type is stored with
+  // open, mapped or in a cache (other processes that only read are let in if this one does, too); errc::address_taken if another
+  // store that this process has in a cache has some of the same home addresses, as a copy has; errc::schema_mismatch if a registered type is stored with
   // another layout; errc::bad_option; std::errc::no_such_file_or_directory.
   explicit store(const std::string& directory, const options& how = {});
   ~store();
@@ -118,6 +119,7 @@ class store {
   }
   [[nodiscard]] std::uint64_t find_root_word(std::string_view name, std::string_view database, const type& declared,
                                              bool must_be);
+  [[nodiscard]] store_state& state() const;
   std::shared_ptr<store_state> state_;
 };
 

@@ -33,6 +33,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <tenure/containers/detail/home_address.hpp>
 #include <tenure/containers/less.hpp>
 
 namespace tenure {
@@ -81,10 +82,6 @@ inline std::uint64_t hash_text(std::string_view text, std::uint64_t seed) noexce
   }
   return hash_mix(hash_mix(a ^ hash_c1, b ^ h) ^ text.size(), hash_c2);
 }
-
-// The stored value of a pointer, independent of the address at which the database is mapped. Databases are mapped at
-// home.
-inline std::uint64_t home_address(const volatile void* p) noexcept { return reinterpret_cast<std::uintptr_t>(p); }
 
 }  // namespace detail
 

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <type_traits>
 
+#include <tenure/containers/detail/home_address.hpp>
+
 namespace tenure {
 
 namespace detail {
@@ -45,12 +47,12 @@ decltype(auto) prepared(const Q& q) noexcept {
 
 }  // namespace detail
 
-// operator<. For pointers, the order of addresses.
+// operator<. For pointers, the order of home addresses.
 template <class T>
 struct less {
   bool operator()(const T& a, const T& b) const noexcept(noexcept(a < b)) {
     if constexpr (std::is_pointer_v<T>)
-      return reinterpret_cast<std::uintptr_t>(a) < reinterpret_cast<std::uintptr_t>(b);
+      return detail::home_address(a) < detail::home_address(b);
     else
       return a < b;
   }

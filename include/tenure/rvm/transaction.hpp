@@ -30,7 +30,8 @@ struct inner_level;
 class memory;
 
 // A transaction in a transaction, begun with transaction::begin_inner() [RVM §8]: what it has changed can be undone without the
-// rest. Moves. Destroying an open one aborts it. It is used by the thread that uses the outer one, and ends with that.
+// rest. Moves. Destroying an open one aborts it, and those that are in it. So does assigning to it: after `in = tx.begin_inner()`,
+// with an open `in`, the new one was in the old one, and both have ended. It is used by the thread that uses the outer one, and ends with that.
 // Inner transactions have inner ones; they end in the opposite order: errc::bad_transaction.
 class inner_transaction {
  public:

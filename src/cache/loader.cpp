@@ -9,6 +9,7 @@
 #include "cache/type_check.hpp"
 #include "cache/words.hpp"
 #include "os/system_error.hpp"
+#include "regions/announced_stores.hpp"
 #include "types/pointee.hpp"
 
 namespace tenure::cache {
@@ -24,6 +25,7 @@ std::uint64_t plain_word(const std::byte* at) {
 }  // namespace
 
 loader::reached loader::begin(load& all, std::uint64_t home, const type* declared) {
+  const rvm::own_stores constructors;  // of programs, which vtables() may call, with the store's mutex
   const reached result = locate(all, home, declared, nullptr);
   // The list grows while its objects are followed.
   for (auto object = all.made.begin(); object != all.made.end(); ++object)

@@ -8,6 +8,8 @@
 
 #include <tenure/cache/ref.hpp>
 
+#include "regions/announced_stores.hpp"
+
 namespace tenure::cache {
 
 namespace {
@@ -23,11 +25,23 @@ registry& all() {
   return *the_registry;
 }
 
+// Containers announce what they store; those in objects that a transaction of the thread may change are heard here.
+class containers_in_caches final : public rvm::store_listener {
+ public:
+  void store_announced(std::byte* at, std::size_t) noexcept override;
+} containers;
+
 // Those that have ended in another thread stay until this one looks.
 std::vector<std::shared_ptr<open_transaction>>& of_this_thread() noexcept {
   static thread_local std::vector<std::shared_ptr<open_transaction>> transactions;
   std::erase_if(transactions, [](const auto& tx) { return tx->has_ended.load(); });
   return transactions;
+}
+
+void containers_in_caches::store_announced(std::byte* at, std::size_t) noexcept {
+  if (rvm::own_stores::are_made()) return;
+  for (const auto& tx : of_this_thread())
+    if (tx->writes) tx->of->announce_of_container(*tx, reinterpret_cast<std::uintptr_t>(at));
 }
 
 template <class F>
@@ -57,6 +71,7 @@ void add_open(const std::shared_ptr<store_state>& opened) {
   tenure::detail::home_of_cached = [](std::uint64_t address) noexcept {
     return address == 0 ? 0 : detail::home_of(address);
   };
+  rvm::listen_elsewhere(&containers);
 }
 
 void remove_open(const store_state& closed) noexcept {
@@ -67,7 +82,9 @@ void remove_open(const store_state& closed) noexcept {
     return alive == nullptr || alive.get() == &closed;
   });
   r.count = r.stores.size();
-  if (r.stores.empty()) tenure::detail::home_of_cached = nullptr;
+  if (!r.stores.empty()) return;
+  tenure::detail::home_of_cached = nullptr;
+  rvm::listen_elsewhere(nullptr);
 }
 
 open_transaction* transaction_in(const store_state& store) noexcept {

@@ -27,6 +27,8 @@ struct open_transaction {
   std::vector<cached_object*> locked;
   const cached_object* waits_for = nullptr;
   lock_mode wants = lock_mode::shared;
+  // What containers in it stored went on while another transaction had a lock of it: this one must not commit.
+  const cached_object* written_unlocked = nullptr;
   const std::thread::id thread = std::this_thread::get_id();
   // Who destroys a handle in another thread ends the transaction there, and this thread's list has it still.
   std::atomic<bool> has_ended{false};

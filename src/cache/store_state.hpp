@@ -62,6 +62,8 @@ class store_state : public std::enable_shared_from_this<store_state> {
   [[nodiscard]] std::uint64_t home_of(std::uintptr_t address) const;
   // Whether there is such an object; if so, it is announced.
   bool announce(open_transaction& tx, std::uintptr_t address, std::size_t length);
+  // What containers announce that are in an object; and nothing else is.
+  void announce_of_container(open_transaction& tx, std::uintptr_t address) noexcept;
   // nullptr: there is no such object.
   [[nodiscard]] cached_object* hold(std::uintptr_t address);
   void let_go(cached_object& object) noexcept;
@@ -81,6 +83,7 @@ class store_state : public std::enable_shared_from_this<store_state> {
                                                std::uint64_t home, const type& declared);
   void require_usable() const;
   [[nodiscard]] open_database& database(std::string_view name);
+  void keep_value(open_transaction& tx, cached_object& object);
   void forget_changes(open_transaction& tx) noexcept;
 
   const std::string directory_;

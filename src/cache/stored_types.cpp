@@ -7,6 +7,7 @@
 #include <tenure/registry.hpp>
 
 #include "objects/stored_types.hpp"
+#include "regions/announced_stores.hpp"
 #include "types/stable_vtables.hpp"
 
 namespace tenure::cache {
@@ -26,6 +27,7 @@ T read_as(stored_database& from, std::uint64_t at, const std::string& what) {
 }
 
 std::uint32_t slots_of(const type& program) {
+  const rvm::own_stores constructors;  // of programs, which vtables() may call, with the store's mutex
   const bool has = program.operations != nullptr && program.operations->vtables != nullptr;
   return has ? static_cast<std::uint32_t>(program.operations->vtables().size()) : 0;
 }

@@ -43,13 +43,32 @@ bool store_state::announce(open_transaction& tx, std::uintptr_t address, std::si
   if (locks_objects_) locks_.acquire(lock, tx, *object, lock_mode::exclusive);
   if (object->before) return true;
   objects_.require_room(object->size, "the value that " + object->text() + ", had before its change,");
-  os::reserve_one_more(tx.changed);
-  object->before.reset(new std::byte[static_cast<std::size_t>(object->size)]);
-  std::memcpy(object->before.get(), object->bytes, static_cast<std::size_t>(object->size));
-  objects_.take_room(object->size);
-  object_table::hold(*object);
-  tx.changed.push_back(object);
+  keep_value(tx, *object);
   return true;
+}
+
+// [cache.containers] They do not expect errors of an announcement. So there is always room for the old value, and a lock that others have
+// is an error of the commit. Their elements belong to the group of an object that change() has locked as a whole, so it is
+// free, unless nothing was announced. (Where there is no memory for an old value, the program ends, as with ranges of recoverable
+// memory.)
+void store_state::announce_of_container(open_transaction& tx, std::uintptr_t address) noexcept {
+  const std::scoped_lock lock(mutex_);
+  cached_object* const object = objects_.find_at(address);
+  if (object == nullptr) return;
+  if (locks_objects_ && !object_locks::try_acquire(tx, *object, lock_mode::exclusive)) {
+    tx.written_unlocked = object;
+    return;
+  }
+  if (!object->before) keep_value(tx, *object);
+}
+
+void store_state::keep_value(open_transaction& tx, cached_object& object) {
+  os::reserve_one_more(tx.changed);
+  object.before.reset(new std::byte[static_cast<std::size_t>(object.size)]);
+  std::memcpy(object.before.get(), object.bytes, static_cast<std::size_t>(object.size));
+  objects_.take_room(object.size);
+  object_table::hold(object);
+  tx.changed.push_back(&object);
 }
 
 ticket store_state::commit(open_transaction& tx) {
@@ -63,6 +82,10 @@ ticket store_state::commit(open_transaction& tx) {
   ticket done;
   {
     const std::scoped_lock lock(mutex_);
+    if (tx.written_unlocked != nullptr)
+      throw error(errc::bad_transaction, tx.written_unlocked->text() +
+                                             ", was written to by a container, with a lock of another transaction on "
+                                             "it, and without change(); abort, and announce the change first");
     std::vector<changed_bytes> changes;
     std::uint64_t ranges = 0, bytes = 0;
     for (const cached_object* const object : tx.changed) {

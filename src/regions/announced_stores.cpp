@@ -33,12 +33,15 @@ std::array<slot, 1024> slots;
 std::atomic<std::size_t> slots_used{0};
 std::atomic<std::uintptr_t> lowest{~std::uintptr_t{0}};
 
+std::atomic<rvm::store_listener*> elsewhere{nullptr};
+
 std::mutex changing;
 std::optional<detail::watched_memory> told;  // with the mutex
 
 // With the mutex.
 void find_bounds() noexcept {
   std::uintptr_t low = ~std::uintptr_t{0}, high = 0;
+  if (elsewhere.load(std::memory_order_relaxed) != nullptr) std::swap(low, high);
   for (const slot& s : slots)
     if (s.to.load(std::memory_order_relaxed) != nullptr) {
       low = std::min(low, s.begin.load(std::memory_order_relaxed));
@@ -83,6 +86,8 @@ void announce_store(const void* at, std::size_t length) noexcept {
     return to->store_announced(static_cast<std::byte*>(const_cast<void*>(at)), length);
   }
   announce_parts(from, length, used);
+  if (rvm::store_listener* const to = elsewhere.load(std::memory_order_acquire); to != nullptr)
+    to->store_announced(static_cast<std::byte*>(const_cast<void*>(at)), length);
 }
 
 void detail::tell_watched_memory(const watched_memory& to) noexcept {
@@ -106,6 +111,12 @@ constinit thread_local unsigned own = 0;
 own_stores::own_stores() noexcept { ++own; }
 own_stores::~own_stores() { --own; }
 bool own_stores::are_made() noexcept { return own != 0; }
+
+void listen_elsewhere(store_listener* to) noexcept {
+  const std::scoped_lock lock(changing);
+  elsewhere.store(to, std::memory_order_release);
+  find_bounds();
+}
 
 void announced_range::begin(std::byte* base, std::size_t length, store_listener& to) {
   end();

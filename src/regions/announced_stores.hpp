@@ -35,6 +35,10 @@ class announced_range {
   int slot_ = -1;
 };
 
+// From now on the listener hears of all announcements of memory that is in no range, until it is another one, or nullptr. It
+// exists for as long as the process.
+void listen_elsewhere(store_listener* to) noexcept;
+
 // While one exists, the thread's stores are the library's own, which has declared them: functions of libc announce them, too,
 // if the program interposes them.
 class own_stores {

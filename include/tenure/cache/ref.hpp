@@ -113,8 +113,8 @@ class ref {
   [[nodiscard]] explicit operator bool() const noexcept { return load() != 0; }
 
   // Announces a change of the target, which must be in memory or is brought there: the reference is for changes in the
-  // same transaction. What the target has plain pointers to, as the elements of its vectors, are other objects: announce them
-  // with cache::change. Throws as a dereference does, and errc::read_only in a transaction that only reads.
+  // same transaction. What the target has plain pointers to, as the elements of its vectors, are other objects: announce
+  // assignments to them with cache::change. Containers announce what they change themselves. Throws as a dereference does, and errc::read_only in a transaction that only reads.
   [[nodiscard]] T& change() const {
     T* const target = const_cast<T*>(get());
     detail::announce_change(target, sizeof(T));

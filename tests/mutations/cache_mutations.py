@@ -79,4 +79,10 @@ CACHE_MUTATIONS = [
     ("cache_keys_hashed_where_they_are", "cache/open_stores.cpp",
      [("return address == 0 ? 0 : detail::home_of(address);", "return address;")],
      MISUSE, "containers do not find keys that are pointers"),
+    # --- Containers ---
+    ("cache_containers_unheard", "cache/open_stores.cpp", [("rvm::listen_elsewhere(&containers);", "(void)containers;")],
+     "cache_test changed_containers.*", "elements that a container adds are in no commit"),
+    ("cache_containers_write_beside_others", "cache/transactions.cpp",
+     [("    tx.written_unlocked = object;\n", "")],
+     "cache_test changed_containers.*", "a container changes what another transaction has read, and nobody says so"),
 ]

@@ -20,8 +20,23 @@ void for_each_in_the_way(const open_transaction& tx, const cached_object& object
     if (h.who != &tx && (mode == lock_mode::exclusive || h.mode == lock_mode::exclusive)) f(*h.who);
 }
 
+}  // namespace
+
+// Calls f(transaction) for each one that has waited for an exclusive lock for longer than this one for a shared one. Otherwise
+// readers that come and go would keep writers out for ever [cache.locks.turn]. Who has a lock of the group already is let through: those who wait
+// wait for it.
+template <class F>
+void object_locks::for_each_before(const open_transaction& tx, const cached_object& object, lock_mode mode,
+                                   F&& f) const {
+  if (mode == lock_mode::exclusive || lock_of(tx, object)) return;
+  for (const open_transaction* const other : waiting_) {
+    if (other == &tx) return;
+    if (other->wants == lock_mode::exclusive && other->waits_for->leader == object.leader) f(*other);
+  }
+}
+
 // Whether it would wait for itself.
-bool closes_a_circle(const open_transaction& tx) {
+bool object_locks::closes_a_circle(const open_transaction& tx) const {
   std::vector<const open_transaction*> to_follow{&tx};
   std::unordered_set<const open_transaction*> seen;
   while (!to_follow.empty()) {
@@ -29,16 +44,16 @@ bool closes_a_circle(const open_transaction& tx) {
     to_follow.pop_back();
     if (next.waits_for == nullptr) continue;
     bool is_circle = false;
-    for_each_in_the_way(next, *next.waits_for, next.wants, [&](const open_transaction& other) {
+    const auto follow = [&](const open_transaction& other) {
       is_circle = is_circle || &other == &tx;
       if (seen.insert(&other).second) to_follow.push_back(&other);
-    });
+    };
+    for_each_in_the_way(next, *next.waits_for, next.wants, follow);
+    for_each_before(next, *next.waits_for, next.wants, follow);
     if (is_circle) return true;
   }
   return false;
 }
-
-}  // namespace
 
 std::optional<lock_mode> object_locks::lock_of(const open_transaction& tx, const cached_object& object) {
   for (const lock_holder& h : object.leader->locks)
@@ -66,15 +81,29 @@ bool object_locks::try_acquire(open_transaction& tx, cached_object& object, lock
 
 void object_locks::acquire(std::unique_lock<std::mutex>& mutex, open_transaction& tx, cached_object& object,
                            lock_mode mode) {
-  if (try_acquire(tx, object, mode)) return;
+  const auto acquires_now = [&] {
+    bool is_first = true;
+    for_each_before(tx, object, mode, [&](const open_transaction&) { is_first = false; });
+    return is_first && try_acquire(tx, object, mode);
+  };
+  if (acquires_now()) return;
   ++waits_;
   struct waiting {
+    object_locks& locks;
     open_transaction& tx;
-    ~waiting() { tx.waits_for = nullptr; }
-  } const until_return{tx};
-  tx.wants = mode;
+    waiting(object_locks& in, open_transaction& who, const cached_object& what, lock_mode mode) : locks(in), tx(who) {
+      os::reserve_one_more(locks.waiting_);
+      tx.wants = mode;
+      tx.waits_for = &what;
+      locks.waiting_.push_back(&tx);
+    }
+    ~waiting() {  // others may have waited only for it
+      std::erase(locks.waiting_, &tx);
+      tx.waits_for = nullptr;
+      locks.changed_.notify_all();
+    }
+  } const until_return(*this, tx, object, mode);
   do {
-    tx.waits_for = &object;
     if (closes_a_circle(tx)) {
       ++deadlocks_;
       throw error(errc::deadlock,
@@ -83,7 +112,7 @@ void object_locks::acquire(std::unique_lock<std::mutex>& mutex, open_transaction
                       "run it again");
     }
     changed_.wait(mutex);
-  } while (!try_acquire(tx, object, mode));
+  } while (!acquires_now());
 }
 
 void object_locks::release_all(open_transaction& tx) noexcept {

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 #include "cache/object_table.hpp"
 
@@ -22,9 +23,10 @@ namespace tenure::cache {
 
 class object_locks {
  public:
-  // Waits until the transaction has the lock. Throws errc::deadlock. Objects with locks are held.
+  // Waits until the transaction has the lock, and for writers that have waited longer. Throws errc::deadlock. Objects with
+  // locks are held.
   void acquire(std::unique_lock<std::mutex>& mutex, open_transaction& tx, cached_object& object, lock_mode mode);
-  // The same without waiting: whether it has the lock now.
+  // The same without waiting for anybody: whether it has the lock now.
   [[nodiscard]] static bool try_acquire(open_transaction& tx, cached_object& object, lock_mode mode);
   // The lock that it has; nullopt: none.
   [[nodiscard]] static std::optional<lock_mode> lock_of(const open_transaction& tx, const cached_object& object);
@@ -36,7 +38,12 @@ class object_locks {
   [[nodiscard]] std::uint64_t deadlocks() const { return deadlocks_; }
 
  private:
+  template <class F>
+  void for_each_before(const open_transaction& tx, const cached_object& object, lock_mode mode, F&& f) const;
+  [[nodiscard]] bool closes_a_circle(const open_transaction& tx) const;
+
   std::condition_variable changed_;
+  std::vector<const open_transaction*> waiting_;  // who came first comes first
   std::uint64_t waits_ = 0, deadlocks_ = 0;
 };
 

@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <set>
 #include <thread>
@@ -282,6 +283,26 @@ TEST_F(cache_locks, changes_are_seen_when_they_are_committed) {
     EXPECT_FALSE(at(0)->next.is_swizzled());  // even if it was made of a pointer: who follows it gets a lock
     EXPECT_EQ(at(0)->next->writer, 9u);
   });
+  s.check();
+}
+
+// [cache.locks.turn] A reader that comes after a writer waits behind it.
+TEST_F(cache_locks, a_writer_that_waits_gets_its_turn) {
+  make_accounts();
+  auto& s = open_locking();
+  const auto waiters_are = [&](std::uint64_t n) {
+    while (s.stats().lock_waits < n) std::this_thread::yield();
+  };
+  std::optional<cache::read_transaction> first(s.begin_read());
+  EXPECT_EQ(at(0)->writer, 0u);
+  std::thread writer([&] { s.transact([&] { at(0).change().writer = 4; }); });
+  waiters_are(1);
+  std::thread second([&] { s.read([&] { EXPECT_EQ(at(0)->writer, 4u); }); });
+  waiters_are(2);
+  EXPECT_EQ(at(0)->writer, 0u) << "who has it already is let through";
+  first.reset();
+  writer.join();
+  second.join();
   s.check();
 }
 

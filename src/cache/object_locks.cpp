@@ -23,8 +23,8 @@ void for_each_in_the_way(const open_transaction& tx, const cached_object& object
 }  // namespace
 
 // Calls f(transaction) for each one that has waited for an exclusive lock for longer than this one for a shared one. Otherwise
-// readers that come and go would keep writers out for ever [cache.locks.turn]. Who has a lock of the group already is let through: those who wait
-// wait for it.
+// readers that come and go would keep writers out for ever [cache.locks.turn]. Who has a lock of the group already is let
+// through: those who wait wait for it.
 template <class F>
 void object_locks::for_each_before(const open_transaction& tx, const cached_object& object, lock_mode mode,
                                    F&& f) const {

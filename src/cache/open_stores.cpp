@@ -31,15 +31,22 @@ class containers_in_caches final : public rvm::store_listener {
   void store_announced(std::byte* at, std::size_t) noexcept override;
 } containers;
 
+// Set when the thread ends, and its list is gone; containers that live longer announce what they store even then.
+constinit thread_local bool is_ending = false;
+
 // Those that have ended in another thread stay until this one looks.
 std::vector<std::shared_ptr<open_transaction>>& of_this_thread() noexcept {
-  static thread_local std::vector<std::shared_ptr<open_transaction>> transactions;
-  std::erase_if(transactions, [](const auto& tx) { return tx->has_ended.load(); });
-  return transactions;
+  struct list {
+    std::vector<std::shared_ptr<open_transaction>> transactions;
+    ~list() { is_ending = true; }
+  };
+  static thread_local list mine;
+  std::erase_if(mine.transactions, [](const auto& tx) { return tx->has_ended.load(); });
+  return mine.transactions;
 }
 
 void containers_in_caches::store_announced(std::byte* at, std::size_t) noexcept {
-  if (rvm::own_stores::are_made()) return;
+  if (is_ending || rvm::own_stores::are_made()) return;
   for (const auto& tx : of_this_thread())
     if (tx->writes) tx->of->announce_of_container(*tx, reinterpret_cast<std::uintptr_t>(at));
 }

@@ -2,6 +2,7 @@
 //
 // Containers in objects of a cache: what they change is in the commit, and an abort puts it back.
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -188,6 +189,25 @@ TEST_F(changed_containers, of_which_others_have_locks) {
   }
   close();
   look([](store& mapped) { EXPECT_EQ(mapped.root<cabinet>("cabinet").outer->numbers.size(), count - 1); });
+}
+
+struct late {
+  std::uint64_t value = 0;
+  ~late() { tenure::change(value) = 1; }
+};
+
+// What a thread destroys last announces itself when its list of transactions is gone, with one that was left on it.
+TEST_F(changed_containers, may_live_longer_than_their_threads_transactions) {
+  make_filled();
+  auto& s = open();
+  std::optional<cache::transaction> left;
+  std::thread([&] {
+    thread_local late last;
+    last.value = 2;
+    left.emplace(s.begin());
+  }).join();
+  left.reset();
+  s.transact([&] { s.root<cabinet>("cabinet")->outer.change().plain = 8; });
 }
 
 }  // namespace

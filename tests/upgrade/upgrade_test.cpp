@@ -79,13 +79,13 @@ TEST(upgrades, leave_all_or_nothing_wherever_they_are_interrupted) {
       ++said;
       expect_error(std::errc::file_exists, {"/new", "not empty"}, [&] { (void)upgrade("/old", "/new", on(*left)); });
       for (const std::string& name : left->names_in("/new")) left->remove("/new/" + name);
-      if (nth % 16 == 0) {
+      if (nth % 16 == 1) {
         (void)upgrade("/old", "/new", on(*left));
         EXPECT_TRUE(opens_whole(*left));
       }
     }
-  EXPECT_GT(said, operations);
-  EXPECT_GT(whole, 3U);
+  EXPECT_GT(said, operations / rvm::testing::scaled_stride());
+  EXPECT_GE(whole, rvm::testing::test_scale() < 1 ? 1U : 4U);
 }
 
 TEST(upgrades, leave_the_original_when_the_disk_fails) {
@@ -327,8 +327,9 @@ TEST_F(damaged_upgrades, whose_checksums_are_right) {
   const auto header = rvm::read_segment_header(closed, "/old/main.db");
   const std::vector<std::byte> bytes = closed.current_bytes("/old/main.db");
   const std::uint64_t first_object = heap::headed_bookkeeping_blocks * heap::block_size;
-  int refused = 0;
-  for (std::uint64_t n = 0; n < rvm::testing::scaled(600); ++n) {
+  const std::uint64_t attempts = rvm::testing::scaled(600);
+  std::uint64_t refused = 0;
+  for (std::uint64_t n = 0; n < attempts; ++n) {
     const std::uint64_t in_block = random() % 40, block = heap::headed_bookkeeping_blocks + random() % 8;
     const std::uint64_t places[] = {random() % sizeof(heap::database_header),
                                     heap::zone_kinds_at + random() % 4,
@@ -353,7 +354,7 @@ TEST_F(damaged_upgrades, whose_checksums_are_right) {
     damaged->poke("/old/main.db", rvm::segment_checksums_offset + at / 4096 * 4, std::as_bytes(std::span(&sum, 1)));
     refused += expect_right_or_refused(*damaged, "data offset " + std::to_string(at), true);
   }
-  EXPECT_GT(refused, 40);
+  EXPECT_GT(refused, attempts / 15);
 }
 
 // [heap.damage.said] of headed zones: what reads and verifies an upgraded store says what is wrong.

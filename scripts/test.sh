@@ -70,6 +70,8 @@ stage_asan() {
   other+='|all/store_random|record_model|store_crash|headed_zones|collector_model'
   other+='|quarantined\.an_object_of_several|.*does_with_a_log_that_cannot_grow|read_streams\.(reading|several)'
   other+='|reachability\.(memory_of|a_large)|crashing\.with_transactions_of_several|history\.stays|garbage_queue\.what'
+  other+='|exhaustive\.with_a_t|log_damage\.left_overs|transient_memory\.beside|batch\.(gives|bound)|maps\.of_millions'
+  other+='|resting_pages\.finds|reachability\.large|changing_at_every_step\.what_(was|a_d|an)'
   run_tests asan -E "^($other)"
 }
 

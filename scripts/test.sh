@@ -81,12 +81,13 @@ stage_asan() {
 stage_tsan() {
   local single='every_|numbered_|pobj_lines|each/failing|.*crash|crashing|exhaustive|log_damage|store_damage|batch|redo|sim_disk\.'
   single+='|all/tracking_(growth|model)|(heap|pobj)_model|defects\.n(09|10|11|19)|transactions\.(agree|scattered)'
-  single+='|small\.|all/store_random|record_model|destroying|transient_memory|files_together|page_damage|damage_model'
+  single+='|small\.|all/store_random|record_model|destroying|transient_memory\.[^o]|files_together|page_damage|damage_model'
   single+='|each/short_memory|short_memory_of|making_files|segment_header|lock_holders|descriptors|drawn'
   single+='|bulk\.|inter\.|schema\.|interval_set\.|reachability\.|headed_zones|quarantined\.a|log_files_in_turn'
   single+='|.*does_with_a_log_that_cannot_grow|read_streams\.(reading|several|a_walk|of_too)|changing_at_every|resting_pages'
   single+='|same_log|backup\.that_is|pobj_(refusals|limits)|copies|ordering\.references|trim|restore|reopened|zones|typed_pages\.[^o]'
-  single+='|closing|classic_(regions|transactions\.a_small)|garbage_queue|evacuat|weak_|collect_model|inner\.'
+  single+='|closing|classic_(regions|transactions\.a_small)|garbage_queue|evacuating(\.[^b]|_stores)|evacuation'
+  single+='|weak_references_of_a_store\.[^t]|collect_model|inner\.'
   cmake --preset tsan
   cmake --build --preset tsan --target os_test rvm_test heap_test cache_test classic_test pobj_test
   run_tests tsan -L '^(os|rvm|heap|cache|classic|pobj)$' -R "${TSAN_TESTS:-.}" -E "^($single)"

@@ -104,16 +104,18 @@ def tidy(sources, options, rules):
     """What clang-tidy says of each source that it objects to."""
     if len(sources) > 1:
         join(sources, file_of(sources))
-    done = subprocess.run(["clang-tidy", "-quiet", f"--config-file={rules / '.clang-tidy'}", file_of(sources), "--", *joined_options(sources, options)],
+    done = subprocess.run(["clang-tidy", "-quiet", f"--config-file={rules / '.clang-tidy'}", file_of(sources), "--",
+                           *joined_options(sources, options)],
                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
     if done.returncode == 0:
         return []
     if len(sources) == 1:
         return [done.stdout]
-    if "clang-diagnostic-error" in done.stdout:
-        return [complaint for group in groups(sources, options) for complaint in tidy(group, options, rules)]
-    half = len(sources) // 2
-    return tidy(sources[:half], options, rules) + tidy(sources[half:], options, rules)
+    parts = list(groups(sources, options)) if "clang-diagnostic-error" in done.stdout else []
+    if len(parts) < 2:
+        half = len(sources) // 2
+        parts = [sources[:half], sources[half:]]
+    return [complaint for part in parts for complaint in tidy(part, options, rules)]
 
 
 def compile_each(sources, options, _):

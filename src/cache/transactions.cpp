@@ -13,6 +13,7 @@
 #include "cache/stored_form.hpp"
 #include "os/room_for_one.hpp"
 #include "os/system_error.hpp"
+#include "regions/announced_stores.hpp"
 
 namespace tenure::cache {
 
@@ -33,6 +34,8 @@ open_transaction* store_state::begin(bool writes) {
 
 bool store_state::announce(open_transaction& tx, std::uintptr_t address, std::size_t length) {
   std::unique_lock lock(mutex_);
+  const rvm::own_stores
+      copies;  // of bytes, here and below: if memcpy is announced, it must not come back for the mutex
   cached_object* const object = objects_.find_at(address);
   if (object == nullptr) return false;
   if (!tx.writes) throw error(errc::read_only, object->text() + ", cannot be changed in a transaction that only reads");
@@ -47,12 +50,13 @@ bool store_state::announce(open_transaction& tx, std::uintptr_t address, std::si
   return true;
 }
 
-// [cache.containers] They do not expect errors of an announcement. So there is always room for the old value, and a lock that others have
-// is an error of the commit. Their elements belong to the group of an object that change() has locked as a whole, so it is
-// free, unless nothing was announced. (Where there is no memory for an old value, the program ends, as with ranges of recoverable
-// memory.)
+// [cache.containers] They do not expect errors of an announcement. So there is always room for the old value, and a lock that
+// others have is an error of the commit. Their elements belong to the group of an object that change() has locked as a whole, so
+// it is free, unless nothing was announced. (Where there is no memory for an old value, the program ends, as with ranges of
+// recoverable memory.)
 void store_state::announce_of_container(open_transaction& tx, std::uintptr_t address) noexcept {
   const std::scoped_lock lock(mutex_);
+  const rvm::own_stores copies;
   cached_object* const object = objects_.find_at(address);
   if (object == nullptr) return;
   if (locks_objects_ && !object_locks::try_acquire(tx, *object, lock_mode::exclusive)) {
@@ -82,6 +86,7 @@ ticket store_state::commit(open_transaction& tx) {
   ticket done;
   {
     const std::scoped_lock lock(mutex_);
+    const rvm::own_stores copies;
     if (tx.written_unlocked != nullptr)
       throw error(errc::bad_transaction, tx.written_unlocked->text() +
                                              ", was written to by a container, with a lock of another transaction on "
@@ -127,6 +132,7 @@ ticket store_state::commit(open_transaction& tx) {
 void store_state::abort(open_transaction& tx) noexcept {
   {
     const std::scoped_lock lock(mutex_);
+    const rvm::own_stores copies;
     for (cached_object* const object : tx.changed)
       std::memcpy(object->bytes, object->before.get(), static_cast<std::size_t>(object->size));
     ++counts_.aborts;

@@ -21,8 +21,8 @@
 //
 // Threads: those that have read transactions may use one ref at the same time. Otherwise as for a T*.
 //
-// Errors of a dereference: errc::bad_transaction without a transaction of the store, or if no store has it, errc::cache_full if there is no room for
-// the object beside those that must stay, errc::wrong_type if the object is no T, errc::damaged if it cannot be read, or if none
+// Errors of a dereference: errc::bad_transaction without a transaction of the store, or if no store has it, errc::cache_full if
+// there is no room for the object beside those that must stay, errc::wrong_type if the object is no T, errc::damaged if it cannot be read, or if none
 // is there, with the object and the page; then nothing has changed. errc::bad_type: the object has a ref to an odd address, as of
 // a char in an array, which no ref can be.
 #pragma once
@@ -114,7 +114,8 @@ class ref {
 
   // Announces a change of the target, which must be in memory or is brought there: the reference is for changes in the
   // same transaction. What the target has plain pointers to, as the elements of its vectors, are other objects: announce
-  // assignments to them with cache::change. Containers announce what they change themselves. Throws as a dereference does, and errc::read_only in a transaction that only reads.
+  // assignments to them with cache::change. Containers announce what they change themselves. Throws as a dereference does, and
+  // errc::read_only in a transaction that only reads.
   [[nodiscard]] T& change() const {
     T* const target = const_cast<T*>(get());
     detail::announce_change(target, sizeof(T));

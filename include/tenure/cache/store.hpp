@@ -66,8 +66,8 @@ class store {
  public:
   // Opens the store in the directory, and recovers. Throws errc::in_use if another process, or another store of this one, has it
   // open, mapped or in a cache (other processes that only read are let in if this one does, too); errc::address_taken if another
-  // store that this process has in a cache has some of the same home addresses, as a copy has; errc::schema_mismatch if a registered type is stored with
-  // another layout; errc::bad_option; std::errc::no_such_file_or_directory.
+  // store that this process has in a cache has some of the same home addresses, as a copy has; errc::schema_mismatch if a
+  // registered type is stored with another layout; errc::bad_option; std::errc::no_such_file_or_directory.
   explicit store(const std::string& directory, const options& how = {});
   ~store();
   store(store&&) noexcept;

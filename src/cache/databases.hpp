@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "cache/places.hpp"
 #include "cache/stored_database.hpp"
 #include "cache/stored_types.hpp"
 
@@ -20,7 +21,7 @@ namespace tenure::cache {
 
 struct open_database {
   open_database(rvm::memory& memory, const rvm::segment_member& member, page_pool& pool, bool is_read_only)
-      : stored(memory, member, pool, is_read_only), types(stored) {}
+      : stored(memory, member, pool, is_read_only), types(stored), free(stored) {}
 
   // Where a root is. {}: there is none of this name.
   [[nodiscard]] std::optional<std::uint64_t> find_root(std::string_view name);
@@ -28,6 +29,7 @@ struct open_database {
 
   stored_database stored;
   stored_types types;
+  places free;
 
  private:
   void read_roots();

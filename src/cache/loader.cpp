@@ -58,6 +58,7 @@ loader::reached loader::locate(load& all, std::uint64_t home, const type* declar
   const auto loading = all.by_home.find(home);
   if (loading != all.by_home.end()) return {loading->second, 0, false};
   if (cached_object* const known = objects_.find(home)) return {known, 0, false};
+  if (cached_object* const made = objects_.find_made(home)) return {made, home - made->home, false};
   open_database* const in = databases_.at(home);
   const stored_database::stored_object found = in != nullptr ? in->stored.find(home) : stored_database::stored_object{};
   if (!found) {

@@ -23,6 +23,12 @@ cached_object::cached_object(object_memory& from, stored_database& of, const sto
       size(stored.size),
       bytes(from.allocate(stored.size, its_type.program->alignment)) {}
 
+void cached_object::free_bytes() noexcept {
+  if (bytes != nullptr) memory.free(bytes, size, type.program->alignment);
+  bytes = nullptr;
+  size = 0;
+}
+
 std::string cached_object::text() const {
   return "the object at " + os::hexadecimal(home) + ", a " + type.program->name;
 }
@@ -46,19 +52,60 @@ void object_table::require_room(std::uint64_t more, const std::string& what) {
 
 void object_table::add(std::list<cached_object>&& loaded) {
   try {
-    for (cached_object& object : loaded) {
-      by_home_.emplace(object.home, &object);
-      by_memory_.emplace(object.at(), &object);
+    for (auto object = loaded.begin(); object != loaded.end(); ++object) {
+      object->place = object;
+      by_home_.emplace(object->home, &*object);
+      by_memory_.emplace(object->at(), &*object);
+      if (object->state == object_state::made) made_.emplace(object->home, &*object);
     }
   } catch (...) {  // [cache.fault.whole]
     for (const cached_object& object : loaded) {
       by_home_.erase(object.home);
       by_memory_.erase(object.at());
+      made_.erase(object.home);
     }
     throw;
   }
   for (const cached_object& object : loaded) used_ += cost_of(object.size);
   objects_.splice(objects_.end(), loaded);
+}
+
+cached_object* object_table::find_made(std::uint64_t home) const {
+  const auto behind = made_.upper_bound(home);
+  if (behind == made_.begin()) return nullptr;
+  cached_object* const before = std::prev(behind)->second;
+  return home - before->home < before->size ? before : nullptr;
+}
+
+void object_table::stored(cached_object& object) noexcept {
+  made_.erase(object.home);
+  object.state = object_state::stored;
+  object.is_reached = object.is_root = false;
+  object.maker = nullptr;
+  let_go(object);
+}
+
+void object_table::discard_made(cached_object& object) noexcept {
+  made_.erase(object.home);
+  let_go(object);
+  const bool is_alone = object.leader->members == 1 && !is_held(object) && object.locks.empty();
+  forget(object);
+  if (!is_alone) return;
+  used_ -= cost_of(0);
+  --gone_;
+  objects_.erase(object.place);
+}
+
+void object_table::remove_destroyed(cached_object& object) noexcept { forget(object); }
+
+// Its group has it still: others may be waiting for a lock of it, and it may be what a transaction knows the group by.
+void object_table::forget(cached_object& object) noexcept {
+  by_home_.erase(object.home);
+  by_memory_.erase(object.at());
+  used_ -= object.size;
+  object.state = object_state::gone;
+  object.free_bytes();
+  ++gone_;
 }
 
 void object_table::unite(cached_object& one, cached_object& other) noexcept {
@@ -95,12 +142,15 @@ void object_table::evict() {
     cached_object* member = &object;
     do {
       member->leaves = true;
-      leaving.push_back(member);
+      if (member->state == object_state::gone)
+        --gone_;
+      else
+        leaving.push_back(member);
       left -= cost_of(member->size);
       member = member->next;
     } while (member != &object);
   }
-  if (leaving.empty()) return;
+  if (left == used_) return;
   std::ranges::sort(leaving, {}, &cached_object::at);
   unswizzle_to(leaving);
   for (const cached_object* const object : leaving) {
@@ -138,8 +188,13 @@ void object_table::check() const {
   std::uint64_t sum = 0;
   for (const cached_object& object : objects_) {
     sum += cost_of(object.size) + (object.before ? object.size : 0);
-    require_invariant(find(object.home) == &object && find_at(object.at()) == &object,
-                      "an object is found in both ways");
+    require_invariant((object.state == object_state::gone) == (object.bytes == nullptr), "what is gone has no bytes");
+    require_invariant(
+        object.state == object_state::gone || (find(object.home) == &object && find_at(object.at()) == &object),
+        "an object is found in both ways");
+    require_invariant((object.state == object_state::made) == (find_made(object.home) == &object),
+                      "a made object is found by its home");
+    require_invariant(object.state != object_state::made || is_held(object), "a made object is held");
     require_invariant(!object.before || is_held(object), "a changed object is held");
     std::uint64_t members = 0;
     const cached_object* member = &object;
@@ -161,7 +216,7 @@ void object_table::check() const {
     });
   }
   require_invariant(sum == used_, "the room that is used is that of the objects");
-  require_invariant(by_home_.size() == objects_.size() && by_memory_.size() == objects_.size(),
+  require_invariant(by_home_.size() + gone_ == objects_.size() && by_memory_.size() == by_home_.size(),
                     "an object is known once");
 }
 

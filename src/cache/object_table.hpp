@@ -33,18 +33,31 @@ struct lock_holder {
   lock_mode mode;
 };
 
+enum class object_state : std::uint8_t {
+  stored,
+  made,       // by this cache, and not stored yet
+  destroyed,  // stored, and to be destroyed by the commit of an open transaction
+  gone,       // nobody finds it. It is a member of its group until that is evicted
+};
+
 struct cached_object {
   cached_object(object_memory& memory, stored_database& of, const stored_database::stored_object& stored,
                 const bound_type& its_type);
-  ~cached_object() { memory.free(bytes, size, type.program->alignment); }
+  ~cached_object() { free_bytes(); }
   cached_object(const cached_object&) = delete;
   cached_object& operator=(const cached_object&) = delete;
 
   object_memory& memory;
   stored_database& in;
   const bound_type& type;
-  const std::uint64_t home, size;
-  std::byte* const bytes;
+  const std::uint64_t home;
+  std::uint64_t size;  // 0: gone
+  std::byte* bytes;
+  object_state state = object_state::stored;
+  // Of a made object: the transaction that has made it, or nullptr, if it is the array of a container in no stored object;
+  // whether the program has made it, and no container; whether the commit that goes on stores it.
+  const open_transaction* maker = nullptr;
+  bool is_root = false, is_reached = false;
   // A transaction has announced a change: what the object was before, as it was in memory.
   std::unique_ptr<std::byte[]> before;
   // The group: a ring, and its counts, which are right in the leader.
@@ -52,10 +65,12 @@ struct cached_object {
   std::uint64_t members = 1, holds = 0;  // holds: pins, announced changes, and locks
   std::vector<lock_holder> locks;
   bool leaves = false;  // the eviction that goes on takes it
+  std::list<cached_object>::iterator place;  // in the table
 
   [[nodiscard]] std::uintptr_t at() const { return reinterpret_cast<std::uintptr_t>(bytes); }
   // "the object at 0x110000123450, a part"
   [[nodiscard]] std::string text() const;
+  void free_bytes() noexcept;
 };
 
 // Calls f(word, number of the word in its type, bytes of the word) for each word of an object, or of an array of objects, that
@@ -98,6 +113,14 @@ class object_table {
   // Of the objects that add() gets.
   [[nodiscard]] object_memory& memory() { return memory_; }
   void add(std::list<cached_object>&& loaded);
+  // The made object in which the home address lies; nullptr: there is none.
+  [[nodiscard]] cached_object* find_made(std::uint64_t home) const;
+  // A made object is stored now.
+  void stored(cached_object& object) noexcept;
+  // Nobody uses the object any more. It was held once for being made, which ends.
+  void discard_made(cached_object& object) noexcept;
+  // A commit has destroyed the object.
+  void remove_destroyed(cached_object& object) noexcept;
   // Of objects in the table. (Where there is no memory for a few locks, the program ends.)
   static void unite(cached_object& one, cached_object& other) noexcept;
   static void hold(cached_object& object) { ++object.leader->holds; }
@@ -116,6 +139,7 @@ class object_table {
   void check() const;
 
  private:
+  void forget(cached_object& object) noexcept;
   void unswizzle_to(const std::vector<cached_object*>& leaving);
 
   const std::uint64_t room_;
@@ -125,6 +149,8 @@ class object_table {
   std::list<cached_object> objects_;  // the first ones came first
   std::unordered_map<std::uint64_t, cached_object*> by_home_;
   std::map<std::uintptr_t, cached_object*> by_memory_;
+  std::map<std::uint64_t, cached_object*> made_;  // by home
+  std::size_t gone_ = 0;
 };
 
 }  // namespace tenure::cache

@@ -8,7 +8,9 @@
 
 #include <tenure/cache/ref.hpp>
 
+#include "cache/store_state.hpp"
 #include "regions/announced_stores.hpp"
+#include "types/container_memory.hpp"
 
 namespace tenure::cache {
 
@@ -31,6 +33,13 @@ class containers_in_caches final : public rvm::store_listener {
   void store_announced(std::byte* at, std::size_t) noexcept override;
 } containers;
 
+// Containers in objects of caches have their elements there, and so have others while the thread changes a store.
+class arrays_in_caches final : public types::container_memory {
+ public:
+  [[nodiscard]] void* allocate(const type& of, std::size_t count, const void* near) override;
+  [[nodiscard]] bool deallocate(void* array) noexcept override;
+} arrays;
+
 // Set when the thread ends, and its list is gone; containers that live longer announce what they store even then.
 constinit thread_local bool is_ending = false;
 
@@ -49,6 +58,21 @@ void containers_in_caches::store_announced(std::byte* at, std::size_t) noexcept 
   if (is_ending || rvm::own_stores::are_made()) return;
   for (const auto& tx : of_this_thread())
     if (tx->writes) tx->of->announce_of_container(*tx, reinterpret_cast<std::uintptr_t>(at));
+}
+
+void* arrays_in_caches::allocate(const type& of, std::size_t count, const void* near) {
+  const auto address = reinterpret_cast<std::uintptr_t>(near);
+  if (const auto store = store_with(address)) return store->make_array(transaction_in(*store), of, count, address);
+  if (is_ending) return nullptr;
+  for (const auto& tx : of_this_thread())
+    if (tx->writes) return tx->of->make_array(tx.get(), of, count, address);
+  return nullptr;
+}
+
+bool arrays_in_caches::deallocate(void* array) noexcept {
+  const auto address = reinterpret_cast<std::uintptr_t>(array);
+  const auto store = store_with(address);
+  return store != nullptr && store->destroy_array(transaction_in(*store), address);
 }
 
 template <class F>
@@ -79,6 +103,7 @@ void add_open(const std::shared_ptr<store_state>& opened) {
     return address == 0 ? 0 : detail::home_of(address);
   };
   rvm::listen_elsewhere(&containers);
+  types::memory_in_caches = &arrays;
 }
 
 void remove_open(const store_state& closed) noexcept {
@@ -92,9 +117,11 @@ void remove_open(const store_state& closed) noexcept {
   if (!r.stores.empty()) return;
   tenure::detail::home_of_cached = nullptr;
   rvm::listen_elsewhere(nullptr);
+  types::memory_in_caches = nullptr;
 }
 
 open_transaction* transaction_in(const store_state& store) noexcept {
+  if (is_ending) return nullptr;
   for (const auto& tx : of_this_thread())
     if (tx->of.get() == &store) return tx.get();
   return nullptr;
@@ -107,8 +134,9 @@ open_transaction* transaction_at_home(std::uint64_t home) noexcept {
 }
 
 std::shared_ptr<store_state> store_with(std::uintptr_t address) {
-  for (const auto& tx : of_this_thread())
-    if (tx->of->has_at(address)) return tx->of;
+  if (!is_ending)
+    for (const auto& tx : of_this_thread())
+      if (tx->of->has_at(address)) return tx->of;
   return first_open([&](const store_state& store) { return store.has_at(address); });
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <thread>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct open_transaction {
   const std::shared_ptr<store_state> of;
   const bool writes;
   std::vector<cached_object*> changed;  // announced; they are held
+  std::unordered_set<cached_object*> made;  // and not discarded; they are held
   // With object locks: one object of each group that it has a lock of; they are held, too.
   std::vector<cached_object*> locked;
   const cached_object* waits_for = nullptr;

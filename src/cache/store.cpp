@@ -145,6 +145,23 @@ std::uint64_t store::find_root_word(std::string_view name, std::string_view data
 }
 std::vector<std::string> store::root_names(std::string_view database) const { return state().root_names(database); }
 std::vector<std::string> store::databases() const { return state().database_names(); }
+
+open_transaction& store::open_here(const char* to_do) const {
+  if (open_transaction* const tx = transaction_in(state())) return *tx;
+  throw error(errc::bad_transaction,
+              state().directory() + ": cannot " + to_do + " outside of a transaction of this thread; begin one");
+}
+void* store::make_object(std::string_view database, const type& of) {
+  return state().make_object(open_here("make an object"), database, of);
+}
+void store::require_destroyable(const void* at, const type& of, const std::type_info* dynamic) const {
+  state().require_destroyable(open_here("destroy an object"), reinterpret_cast<std::uintptr_t>(at), of, dynamic);
+}
+void store::end_object(void* at) noexcept {
+  state_->destroy(*transaction_in(*state_), reinterpret_cast<std::uintptr_t>(at));
+}
+std::uint64_t store::word_of(const void* at) const { return state().word_of(reinterpret_cast<std::uintptr_t>(at)); }
+
 void store::wait(ticket until) { state().wait(until); }
 statistics store::stats() const { return state().stats(); }
 void store::check() const { state().check(); }

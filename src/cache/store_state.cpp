@@ -171,6 +171,7 @@ loader::reached store_state::reach_and_lock(std::unique_lock<std::mutex>& lock, 
     }
     if (found.was_loaded) locks_.united();
     locks_.acquire(lock, tx, *found.object, lock_mode::shared);
+    if (found.object->state == object_state::gone) continue;  // while this transaction has waited
     return found;
   }
 }
@@ -184,6 +185,8 @@ const void* store_state::resolve(open_transaction& tx, std::uint64_t& word, cons
   ++counts_.faults;
   const auto [object, offset, loaded] =
       locks_objects_ ? reach_and_lock(lock, tx, home_in(known), declared) : loader_.reach(home_in(known), &declared);
+  if (object->state == object_state::destroyed)
+    throw error(errc::bad_transaction, object->text() + ", was destroyed in this transaction");
   // What holds at the begin of one object of a type holds for all.
   if (offset != 0 || !object->type.was_reached_by(of)) {
     if (!contains_at(*object->type.program, object->bytes, offset, declared))

@@ -64,6 +64,19 @@ class store_state : public std::enable_shared_from_this<store_state> {
   bool announce(open_transaction& tx, std::uintptr_t address, std::size_t length);
   // What containers announce that are in an object; and nothing else is.
   void announce_of_container(open_transaction& tx, std::uintptr_t address) noexcept;
+  // making.cpp. Zeros for a new object, or for `count` elements of an array; the transaction may be nullptr for an array that is
+  // in no stored object.
+  [[nodiscard]] void* make_object(open_transaction& tx, std::string_view database, const type& of);
+  [[nodiscard]] void* make_array(open_transaction* tx, const type& of, std::size_t count, std::uintptr_t near);
+  // The word of a ref to an object in memory.
+  [[nodiscard]] std::uint64_t word_of(std::uintptr_t address) const;
+  // Throws errc::bad_free if no object that can be destroyed alone starts there. It is announced.
+  void require_destroyable(open_transaction& tx, std::uintptr_t address, const type& of, const std::type_info* dynamic);
+  // Its destructor has run.
+  void destroy(open_transaction& tx, std::uintptr_t address) noexcept;
+  // Of a container. Whether there is such an array. The transaction may be nullptr.
+  [[nodiscard]] bool destroy_array(open_transaction* tx, std::uintptr_t address) noexcept;
+
   // nullptr: there is no such object.
   [[nodiscard]] cached_object* hold(std::uintptr_t address);
   void let_go(cached_object& object) noexcept;
@@ -83,7 +96,11 @@ class store_state : public std::enable_shared_from_this<store_state> {
                                                std::uint64_t home, const type& declared);
   void require_usable() const;
   [[nodiscard]] open_database& database(std::string_view name);
+  [[nodiscard]] void* make(open_transaction* tx, open_database& in, const type& of, std::uint64_t size, bool is_root);
+  void end_object(open_transaction* tx, cached_object& object) noexcept;
   void keep_value(open_transaction& tx, cached_object& object);
+  void settle(cached_object& object);
+  void discard_made(open_transaction& tx) noexcept;
   void forget_changes(open_transaction& tx) noexcept;
 
   const std::string directory_;

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "log/format.hpp"
 #include "objects/header_check.hpp"
 #include "os/system_error.hpp"
 
@@ -40,7 +41,7 @@ rvm::segment_info described(rvm::memory& memory, const rvm::segment_member& memb
 
 stored_database::stored_database(rvm::memory& memory, const rvm::segment_member& member, page_pool& pool,
                                  bool is_read_only)
-    : pool_(pool), file_(member.path), name_(std::filesystem::path(member.path).stem()), is_read_only_(is_read_only) {
+    : memory_(memory), pool_(pool), file_(member.path), name_(std::filesystem::path(member.path).stem()), is_read_only_(is_read_only) {
   const rvm::segment_info info = described(memory, member);
   home_ = info.home;
   capacity_ = info.max_length;
@@ -75,6 +76,15 @@ void stored_database::read(std::uint64_t address, std::span<std::byte> into, con
   } catch (const error& e) {
     throw error(e.code(), what + " cannot be read: " + e.what());
   }
+}
+
+// In steps, as the object heap does: each takes one sync.
+void stored_database::grow(std::uint64_t length) {
+  const std::uint64_t now = segment_.size();
+  if (length <= now) return;
+  const std::uint64_t step = std::clamp<std::uint64_t>(now / 4, heap::least_growth, heap::most_growth);
+  const std::uint64_t wanted = rvm::round_up(std::max(length, now + step), heap::growth_unit);
+  memory_.grow_segment(file_, std::min(wanted, capacity_));
 }
 
 // [cache.fault.resolve] The same as block_map::find_persistent.

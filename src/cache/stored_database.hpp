@@ -56,26 +56,7 @@ class stored_database {
   // Copies bytes; `what` says whose they are. Throws errc::damaged if the database has no such bytes, or if a page of
   // them is damaged.
   void read(std::uint64_t address, std::span<std::byte> into, const std::string& what);
-  // The bytes were committed.
-  void committed(std::uint64_t address, std::span<const std::byte> bytes) {
-    pool_.committed(segment_, address - home_, bytes);
-  }
-
-  // "FILE: is damaged: WHAT; restore it from a backup"
-  [[nodiscard]] error damaged(const std::string& what) const;
-
- private:
-  struct block_record {
-    heap::zone_kind zone = heap::zone_kind::unused;
-    heap::block_entry entry;
-    heap::page_words pages;
-    heap::start_bits starts;
-  };
-  [[nodiscard]] bool has(std::uint64_t offset, std::uint64_t length) const {
-    const std::uint64_t size = segment_.size();
-    return offset <= size && length <= size - offset;
-  }
-  // Of bookkeeping. Where the segment ends before, zeros.
+  // Bytes of the heap's bookkeeping. Where the segment ends before, zeros.
   template <class T>
   [[nodiscard]] T at(std::uint64_t offset) {
     T value{};
@@ -85,17 +66,45 @@ class stored_database {
   [[nodiscard]] heap::zone_kind kind_of_zone(std::uint64_t zone) {
     return at<heap::zone_kind>(heap::zone_kinds_at + zone);
   }
+  // What is stored of a block. Valid until the next call.
+  struct block_record {
+    heap::zone_kind zone = heap::zone_kind::unused;
+    heap::block_entry entry;
+    heap::page_words pages;
+    heap::start_bits starts;
+  };
   [[nodiscard]] const block_record& record(std::uint64_t block);
+  // Of the reservation.
+  [[nodiscard]] std::uint64_t blocks() const { return capacity_ / heap::block_size; }
+  // Of the segment, in bytes, for what is about to be stored there.
+  void grow(std::uint64_t length);
+  // A commit has changed what is stored of blocks.
+  void bookkeeping_changed() { known_ = {}; }
+
+  // The bytes were committed.
+  void committed(std::uint64_t address, std::span<const std::byte> bytes) {
+    pool_.committed(segment_, address - home_, bytes);
+  }
+
+  // "FILE: is damaged: WHAT; restore it from a backup"
+  [[nodiscard]] error damaged(const std::string& what) const;
+
+ private:
+  [[nodiscard]] bool has(std::uint64_t offset, std::uint64_t length) const {
+    const std::uint64_t size = segment_.size();
+    return offset <= size && length <= size - offset;
+  }
   [[nodiscard]] std::uint64_t head_of(std::uint64_t block);
   [[nodiscard]] stored_object headed_object(std::uint64_t offset);
 
+  rvm::memory& memory_;
   page_pool& pool_;
   const std::string file_, name_;
   std::uint64_t home_ = 0, capacity_ = 0;
   bool is_read_only_;
   rvm::paged_segment segment_;
 
-  // The records that were used last, by the lowest bits of the block. They do not change: nobody makes or destroys objects.
+  // The records that were used last, by the lowest bits of the block.
   struct known_record {
     std::uint64_t block = ~std::uint64_t{0};
     block_record record{};

@@ -14,16 +14,32 @@ std::vector<std::byte> stored_form(const cached_object& object, const std::byte*
                                    const open_databases& databases) {
   std::vector<std::byte> stored(bytes, bytes + object.size);
   const bool is_now = bytes == object.bytes;
+  const auto refuse = [&](std::uint64_t word, std::size_t offset, const std::string& why) {
+    throw error(errc::cannot_persist, object.text() + ", refers to " + os::hexadecimal(word) + " in " +
+                                          pointer_map::path_of(*object.type.program,
+                                                               offset % object.type.program->size) +
+                                          ", " + why);
+  };
   const auto require_home = [&](std::uint64_t word, std::size_t offset) {
-    if (databases.at(word) != nullptr) return word;
-    throw error(errc::cannot_persist,
-                object.text() + ", refers to " + os::hexadecimal(word) + " in " +
-                    pointer_map::path_of(*object.type.program, offset % object.type.program->size) +
-                    ", where no object of the store is: objects are made by tenure::store");
+    if (is_now && databases.at(word) == nullptr)
+      refuse(word, offset,
+             "where no object of the store is; cache::store::make makes objects, and containers that were made in a "
+             "transaction that changes the store have their elements there");
+    return word;
   };
   const auto home_of = [&](std::uint64_t word, std::size_t offset) {
-    if (const cached_object* const target = objects.find_at(word)) return target->home + (word - target->at());
-    return require_home(word, offset);  // of a slot behind the last element, as it was stored
+    const cached_object* const target = objects.find_at(word);
+    if (target == nullptr) {  // of a slot behind the last element, as it was stored, or of what is gone
+      if (object.type.program->tolerates_stale && databases.at(word) == nullptr) return std::uint64_t{0};
+      return require_home(word, offset);
+    }
+    if (is_now && target->state == object_state::destroyed) {
+      if (object.type.program->tolerates_stale) return target->home + (word - target->at());
+      refuse(word, offset, "which the transaction has destroyed: " + target->text());
+    }
+    if (is_now && target->state == object_state::made && !target->is_reached)
+      refuse(word, offset, "which another transaction has made: " + target->text());
+    return target->home + (word - target->at());
   };
   std::uint64_t base = 0, stored_base = 0;  // of the last reference, which derived pointers follow
   for_each_word(object.type, stored.data(), stored.size(),
@@ -58,6 +74,10 @@ std::vector<byte_range> differences(const cached_object& object, const std::vect
     if (w.kind == field_kind::transient)
       std::memcpy(at, before.data() + (at - now.data()), static_cast<std::size_t>(w.length));
   });
+  return differences(std::span(before), std::span(now));
+}
+
+std::vector<byte_range> differences(std::span<const std::byte> before, std::span<const std::byte> now) {
   std::vector<byte_range> found;
   for (std::size_t at = 0; at < now.size();) {
     if (at % 8 == 0 && at + 8 <= now.size() && std::memcmp(before.data() + at, now.data() + at, 8) == 0) {

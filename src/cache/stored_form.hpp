@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "cache/databases.hpp"
@@ -13,7 +14,8 @@
 namespace tenure::cache {
 
 // The bytes that are stored for the object if these are its bytes in memory: without transient fields, which are left as they
-// are. Throws errc::cannot_persist if a plain pointer leads to no object of the store.
+// are. Throws errc::cannot_persist if a plain pointer leads to no object of the store, or to one that the transaction has
+// destroyed.
 [[nodiscard]] std::vector<std::byte> stored_form(const cached_object& object, const std::byte* bytes,
                                                  const object_table& objects, const open_databases& databases);
 
@@ -28,6 +30,8 @@ struct byte_range {
 // A changed object may have got plain pointers to others.
 void unite_with_targets(cached_object& object, const object_table& objects);
 // Its refs to objects in memory become identifiers: the program may have made one of a pointer.
+// The same for bytes of equal length.
+[[nodiscard]] std::vector<byte_range> differences(std::span<const std::byte> before, std::span<const std::byte> now);
 void unswizzle(cached_object& object, const object_table& objects);
 
 }  // namespace tenure::cache

@@ -57,9 +57,39 @@ void stored_types::read() {
     if (std::uint64_t{t.first_slot} + t.slots > heap::vtable_area / heap::vtable_slot)
       throw of_.damaged(what + " has too many virtual functions");
     all_[n] = {
-        text(address_of(t.name.text), t.name.length, what), t.size, t.fingerprint, t.version, t.first_slot, t.slots};
+        text(address_of(t.name.text), t.name.length, what), t.size, t.fingerprint, t.version, t.first_slot, t.slots,
+        nullptr};
     by_name_.emplace(all_[n].name, n);
+    next_slot_ = std::max(next_slot_, t.first_slot + t.slots);
   }
+  next_slot_ = std::max(next_slot_, static_cast<std::uint32_t>(table.slots));
+}
+
+std::uint32_t stored_types::index_of(const type& program) {
+  if (const auto known = by_name_.find(program.name); known != by_name_.end()) {
+    require_same(all_[known->second], program);
+    return known->second;
+  }
+  // The types that it contains come first.
+  for (const type_field& f : program.fields)
+    if (f.kind == field_kind::nested && f.of) (void)index_of(f.of());
+  const auto index = static_cast<std::uint32_t>(std::max<std::size_t>(all_.size(), 1));
+  const std::uint32_t slots = slots_of(program);
+  if (index >= heap::most_types)
+    throw error(errc::out_of_memory, of_.file() + ": has no room for another type, " + program.name);
+  if ((std::uint64_t{next_slot_} + slots) * heap::vtable_slot > heap::vtable_area)
+    throw error(errc::out_of_memory, of_.file() + ": has no room for the virtual functions of " + program.name);
+  all_.resize(index + 1);
+  by_name_.emplace(program.name, index);
+  all_[index] = {program.name, program.size, program.fingerprint, program.version, next_slot_, slots, &program};
+  next_slot_ += slots;
+  return index;
+}
+
+std::optional<stored_types::undescribed> stored_types::find_undescribed(std::uint32_t index) const {
+  const stored& s = all_.at(index);
+  if (s.program == nullptr) return std::nullopt;
+  return undescribed{s.program, s.first_slot, s.slots};
 }
 
 void stored_types::require_registered() const {

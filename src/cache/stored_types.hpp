@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -50,6 +51,19 @@ class stored_types {
   // Throws errc::damaged if there is no such type; errc::wrong_type if the program does not have it; errc::bad_type if its
   // layout is not known exactly; errc::schema_mismatch.
   [[nodiscard]] const bound_type& bind(std::uint32_t index, const type* declared);
+  // The number of a type of the program. A new type gets one, and so do those that are in it. Throws errc::schema_mismatch,
+  // and errc::out_of_memory if there is no room for another type.
+  [[nodiscard]] std::uint32_t index_of(const type& program);
+  // Of a type that has got a number, and of which no commit has stored a description yet: what a description says. Otherwise
+  // nothing.
+  struct undescribed {
+    const type* program;
+    std::uint32_t first_slot, slots;
+  };
+  [[nodiscard]] std::optional<undescribed> find_undescribed(std::uint32_t index) const;
+  void described(std::uint32_t index) { all_[index].program = nullptr; }
+  [[nodiscard]] std::uint32_t count() const { return static_cast<std::uint32_t>(all_.size()); }
+  [[nodiscard]] std::uint32_t vtable_slots() const { return next_slot_; }  // that were ever given out
   [[nodiscard]] bool knows(const std::string& name) const { return by_name_.contains(name); }
   [[nodiscard]] std::string name_of(std::uint32_t index) const;
 
@@ -58,6 +72,7 @@ class stored_types {
     std::string name;
     std::uint64_t size = 0, fingerprint = 0;
     std::uint32_t version = 0, first_slot = 0, slots = 0;
+    const type* program = nullptr;  // no description is stored
   };
   [[nodiscard]] std::string text(std::uint64_t at, std::uint64_t length, const std::string& what);
   void require_same(const stored& s, const type& program) const;
@@ -67,6 +82,7 @@ class stored_types {
   stored_database& of_;
   std::vector<stored> all_;  // by index; without a name: none
   std::unordered_map<std::string, std::uint32_t> by_name_;
+  std::uint32_t next_slot_ = 0;
   std::map<std::pair<std::uint32_t, const type*>, std::unique_ptr<bound_type>> bound_;
 };
 

@@ -8,6 +8,7 @@
 
 #include <tenure/error.hpp>
 
+#include "cache/commit_changes.hpp"
 #include "cache/open_stores.hpp"
 #include "cache/store_state.hpp"
 #include "cache/stored_form.hpp"
@@ -44,7 +45,9 @@ bool store_state::announce(open_transaction& tx, std::uintptr_t address, std::si
                                       " bytes, and a change of " + std::to_string(length) + " at offset " +
                                       std::to_string(address - object->at()) + " was announced");
   if (locks_objects_) locks_.acquire(lock, tx, *object, lock_mode::exclusive);
-  if (object->before) return true;
+  if (object->state == object_state::destroyed)
+    throw error(errc::bad_transaction, object->text() + ", was destroyed in this transaction");
+  if (object->before || object->state == object_state::made) return true;
   objects_.require_room(object->size, "the value that " + object->text() + ", had before its change,");
   keep_value(tx, *object);
   return true;
@@ -63,7 +66,7 @@ void store_state::announce_of_container(open_transaction& tx, std::uintptr_t add
     tx.written_unlocked = object;
     return;
   }
-  if (!object->before) keep_value(tx, *object);
+  if (!object->before && object->state == object_state::stored) keep_value(tx, *object);
 }
 
 void store_state::keep_value(open_transaction& tx, cached_object& object) {
@@ -77,12 +80,6 @@ void store_state::keep_value(open_transaction& tx, cached_object& object) {
 
 ticket store_state::commit(open_transaction& tx) {
   require_usable();
-  struct changed_bytes {
-    stored_database& in;
-    std::uint64_t home;
-    std::vector<std::byte> now;
-    std::vector<byte_range> where;
-  };
   ticket done;
   {
     const std::scoped_lock lock(mutex_);
@@ -91,38 +88,32 @@ ticket store_state::commit(open_transaction& tx) {
       throw error(errc::bad_transaction, tx.written_unlocked->text() +
                                              ", was written to by a container, with a lock of another transaction on "
                                              "it, and without change(); abort, and announce the change first");
-    std::vector<changed_bytes> changes;
-    std::uint64_t ranges = 0, bytes = 0;
-    for (const cached_object* const object : tx.changed) {
-      changed_bytes c{object->in, object->home, stored_form(*object, object->bytes, objects_, databases_), {}};
-      c.where = differences(*object, stored_form(*object, object->before.get(), objects_, databases_), c.now);
-      if (c.where.empty()) continue;
-      ranges += c.where.size();
-      for (const byte_range& r : c.where) bytes += r.length;
-      changes.push_back(std::move(c));
-    }
+    commit_changes changes(databases_, objects_);
+    changes.gather(tx);
     if (changes.empty()) {
       done = memory_->last_commit();
     } else {
       rvm::transaction log = memory_->begin();
-      for (const changed_bytes& c : changes)
-        for (const byte_range& r : c.where)
-          log.change(c.in.segment(), c.home - c.in.home() + r.offset, std::span(c.now).subspan(r.offset, r.length));
+      changes.add_to(log);
       done = log.commit(rvm::commit_mode::no_flush);
-      // [cache.pool.committed] Before anybody can read a page.
-      for (const changed_bytes& c : changes)
-        for (const byte_range& r : c.where)
-          c.in.committed(c.home + r.offset, std::span(c.now).subspan(r.offset, r.length));
+      changes.captured(counts_);
     }
-    for (cached_object* const object : tx.changed) {
-      unite_with_targets(*object, objects_);
-      if (locks_objects_) unswizzle(*object, objects_);
+    for (cached_object* const object : changes.stored()) {
+      objects_.stored(*object);
+      tx.made.erase(object);
+      settle(*object);
     }
+    for (cached_object* const object : tx.changed)
+      if (object->state == object_state::stored) settle(*object);
+    // What is left are arrays of containers that are in no stored object.
+    for (cached_object* const object : tx.made) object->maker = nullptr;
+    tx.made.clear();
     ++counts_.commits;
-    counts_.changed_objects += changes.size();
-    counts_.changed_ranges += ranges;
-    counts_.changed_bytes += bytes;
+    std::vector<cached_object*> destroyed;
+    for (cached_object* const object : tx.changed)
+      if (object->state == object_state::destroyed) destroyed.push_back(object);
     forget_changes(tx);
+    for (cached_object* const object : destroyed) objects_.remove_destroyed(*object);
   }
   end(tx);
   return done;
@@ -133,12 +124,35 @@ void store_state::abort(open_transaction& tx) noexcept {
   {
     const std::scoped_lock lock(mutex_);
     const rvm::own_stores copies;
-    for (cached_object* const object : tx.changed)
+    discard_made(tx);
+    for (cached_object* const object : tx.changed) {
       std::memcpy(object->bytes, object->before.get(), static_cast<std::size_t>(object->size));
+      object->state = object_state::stored;
+    }
     ++counts_.aborts;
     forget_changes(tx);
   }
   end(tx);
+}
+
+void store_state::settle(cached_object& object) {
+  unite_with_targets(object, objects_);
+  if (locks_objects_) unswizzle(object, objects_);
+}
+
+// And arrays of containers that were moved into objects, as long as these have them. (Where there is no memory to find them, the
+// program ends.)
+void store_state::discard_made(open_transaction& tx) noexcept {
+  commit_changes changes(databases_, objects_);
+  changes.reach(tx);
+  tx.made.insert(changes.stored().begin(), changes.stored().end());
+  for (cached_object* const object : tx.made) {
+    object->is_reached = false;
+    databases_.at(object->home)->free.give_back(object->home, object->size);
+    objects_.discard_made(*object);
+  }
+  tx.made.clear();
+  changes.forget();
 }
 
 void store_state::forget_changes(open_transaction& tx) noexcept {
@@ -171,6 +185,7 @@ void store_state::release(open_transaction& tx) {
   {  // to what is changed belongs what it has got plain pointers to [cache.group]
     const std::scoped_lock lock(mutex_);
     for (cached_object* const object : tx.changed) unite_with_targets(*object, objects_);
+    for (cached_object* const object : tx.made) unite_with_targets(*object, objects_);
   }
   door_.rest_exclusive();
 }

@@ -80,12 +80,12 @@ std::uint64_t region_mapper::grow_segment(const std::string& segment_path, std::
   return length;
 }
 
-void region_mapper::allocate(const region_state& in, std::size_t offset, std::size_t length) {
+void region_mapper::allocate(segment& in, std::uint64_t offset, std::uint64_t length) {
   if (!writing_) return;
   writing_->writer.require_usable();
   writing_->truncation.with_lock([&] {
     try {
-      in.in->allocate(in.offset + offset, length);
+      in.allocate(offset, length);
     } catch (const error& e) {
       if (e.code() == errc::outcome_unknown) writing_->writer.fail(e);
       throw;

@@ -72,7 +72,8 @@ class region_mapper {
   void read_ahead(region_state& what, std::size_t length);
   void advise_by_size(region_state& what);
   std::uint64_t grow_segment(const std::string& path, std::uint64_t want);
-  void allocate(const region_state& in, std::size_t offset, std::size_t length);
+  // Space on the disk for what was cleared.
+  void allocate(segment& in, std::uint64_t offset, std::uint64_t length);
   std::size_t back_with_file(region_state& what, std::size_t offset, std::size_t length);
 
   // As in memory.

@@ -38,6 +38,12 @@ const std::string& paged_segment::segment_path() const { return require_open().p
 std::uint64_t paged_segment::size() const { return require_open().size(); }
 void paged_segment::read(std::uint64_t page, std::span<std::byte> into) const { require_open().read(page, into); }
 
+void paged_segment::allocate(std::uint64_t offset, std::uint64_t length) {
+  paged_state& state = require_open();
+  state.require(offset, length);
+  if (length != 0) state.owner()->allocate(state.in(), offset, length);
+}
+
 void paged_segment::close() {
   if (state_ != nullptr && state_->owner() != nullptr) state_->owner()->close_pages(*state_);
 }

@@ -60,7 +60,7 @@ std::size_t region::back_with_file(std::size_t offset, std::size_t length) {
 
 void region::allocate(std::size_t offset, std::size_t length) {
   check_range(offset, length);
-  if (length != 0) state_->owner->allocate(*state_, offset, length);
+  if (length != 0) state_->owner->allocate(*state_->in, state_->offset + offset, length);
 }
 
 region_tracker& region::tracker(const void* from, std::size_t length) const {

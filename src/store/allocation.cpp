@@ -17,6 +17,7 @@
 #include "os/system_error.hpp"
 #include "rewrite/conversion_memory.hpp"
 #include "store/store_state.hpp"
+#include "types/container_memory.hpp"
 
 namespace tenure::detail {
 
@@ -110,8 +111,14 @@ void* allocate(const type& of, std::size_t count, const void* near) {
   database_state* in = nullptr;
   if (store != nullptr)
     in = store->databases->at(near);
-  else
+  else {
     store = current_store();
+    types::container_memory* const other = types::memory_in_caches.load(std::memory_order_acquire);
+    if (other != nullptr && (store == nullptr || !store->is_writer())) {
+      if (void* const array = other->allocate(of, count, near)) return array;
+      if (store == nullptr) return allocate_own(of, count);
+    }
+  }
   if (store == nullptr || (in == nullptr && store->closed))
     throw error(errc::closed, "a container needs memory, but no store is open in this process");
   if (of.size != 0 && count > SIZE_MAX / of.size)
@@ -126,7 +133,8 @@ void deallocate(void* array) noexcept {
   if (conversion_memory::of_this_thread() != nullptr) return;  // old, or its memory ends with the conversion
   if (store_state* const store = store_at(array); store != nullptr)
     retire_object(*store, array);
-  else
+  else if (types::container_memory* const other = types::memory_in_caches.load(std::memory_order_acquire);
+           other == nullptr || !other->deallocate(array))
     deallocate_own(array);
 }
 

@@ -39,7 +39,8 @@ struct statistics {
   std::uint64_t page_hits = 0, page_reads = 0;  // of the page pool
   std::uint64_t lock_waits = 0, deadlocks = 0;  // with object locks
   std::uint64_t commits = 0, aborts = 0;
-  std::uint64_t changed_objects = 0, changed_ranges = 0, changed_bytes = 0;  // that commits have logged
+  std::uint64_t changed_objects = 0, made_objects = 0, destroyed_objects = 0;  // by commits
+  std::uint64_t changed_ranges = 0, changed_bytes = 0;                         // that commits have logged
 };
 
 }  // namespace tenure::cache

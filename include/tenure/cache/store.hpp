@@ -5,9 +5,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -103,6 +105,51 @@ class store {
   [[nodiscard]] ref<T> find_root(std::string_view name, std::string_view database = "main") {
     return ref<T>(typename ref<T>::from_word{root_word<T>(name, database, false)});
   }
+  // Makes an object in a transaction of this thread that changes the store: T(args...), or T{args...}. Its address in the store is
+  // its own from now on. The commit stores it, whether something leads to it or not (what nothing leads to is garbage, which
+  // collections of tenure::store take); an abort takes it back. Containers in it get memory of the store, as do all that are used
+  // in such a transaction. Throws errc::bad_transaction, errc::read_only; errc::cache_full; errc::out_of_memory if the database is
+  // full; errc::schema_mismatch if T is stored with another layout; errc::bad_type if T's layout is not known exactly.
+  template <class T, class... Arguments>
+  ref<T> make(Arguments&&... arguments) {
+    return make_in<T>("main", std::forward<Arguments>(arguments)...);
+  }
+  // The same in the database of this name.
+  template <class T, class... Arguments>
+  ref<T> make_in(std::string_view database, Arguments&&... arguments) {
+    static_assert(!std::is_reference_v<T> && !std::is_const_v<T> && !std::is_volatile_v<T>,
+                  "name the plain type of the object");
+    (void)&detail::registered<T>;
+    void* const memory = make_object(database, type_of<T>());
+    try {
+      if constexpr (std::is_constructible_v<T, Arguments...>)
+        ::new (memory) T(std::forward<Arguments>(arguments)...);
+      else
+        ::new (memory) T{std::forward<Arguments>(arguments)...};
+    } catch (...) {
+      end_object(memory);
+      throw;
+    }
+    return ref<T>(typename ref<T>::from_word{word_of(memory)});
+  }
+  // Ends an object, made in a cache or by tenure::store, in a transaction that changes the store. Its destructor runs now, and
+  // the commit takes it out of the store; an abort leaves it as it was. No ref to it may be left: nobody looks for them, and its
+  // place is used again. T is its type, or a base with a virtual destructor. A null ref does nothing. Throws errc::bad_free if it
+  // is no object of its own, or was destroyed already, or if its database has weak references.
+  template <class T>
+  void destroy(const ref<T>& object) {
+    T* const target = const_cast<T*>(object.get());
+    if (target == nullptr) return;
+    void* at = target;
+    const std::type_info* dynamic = nullptr;
+    if constexpr (std::is_polymorphic_v<T>) {
+      at = dynamic_cast<void*>(target);
+      dynamic = &typeid(*target);
+    }
+    require_destroyable(at, type_of<T>(), dynamic);
+    target->~T();
+    end_object(at);
+  }
   [[nodiscard]] std::vector<std::string> root_names(std::string_view database = "main") const;
   [[nodiscard]] std::vector<std::string> databases() const;
 
@@ -119,6 +166,11 @@ class store {
   }
   [[nodiscard]] std::uint64_t find_root_word(std::string_view name, std::string_view database, const type& declared,
                                              bool must_be);
+  [[nodiscard]] void* make_object(std::string_view database, const type& of);
+  void end_object(void* at) noexcept;
+  [[nodiscard]] std::uint64_t word_of(const void* at) const;
+  void require_destroyable(const void* at, const type& of, const std::type_info* dynamic) const;
+  [[nodiscard]] open_transaction& open_here(const char* to_do) const;
   [[nodiscard]] store_state& state() const;
   std::shared_ptr<store_state> state_;
 };

@@ -46,6 +46,9 @@ class paged_segment {
   // the pages before it were copied.
   void read(std::uint64_t page, std::span<std::byte> into) const;
 
+  // As region::allocate: space on the disk, durably, for bytes that were cleared. Offsets count from the segment's start.
+  void allocate(std::uint64_t offset, std::uint64_t length);
+
   // Writes committed changes to the segment and closes it. Throws errc::region_busy, and changes nothing, while an open
   // transaction has changed it.
   void close();

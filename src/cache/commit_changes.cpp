@@ -1,0 +1,127 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "cache/commit_changes.hpp"
+
+#include <cstring>
+#include <span>
+#include <utility>
+
+namespace tenure::cache {
+
+commit_changes::~commit_changes() {
+  if (is_captured_) return;
+  for (cached_object* const object : made_) object->is_reached = false;
+}
+
+commit_changes::book& commit_changes::book_of(std::uint64_t home) {
+  open_database& in = *databases_.at(home);
+  for (book& known : books_)
+    if (&known.in == &in) return known;
+  return books_.emplace_back(in);
+}
+
+void commit_changes::gather(const open_transaction& tx) {
+  reach(tx);
+  for (const cached_object* const object : tx.changed) {
+    if (object->state != object_state::stored) continue;
+    change c{object->in, object->home, stored_form(*object, object->bytes, objects_, databases_), {}};
+    c.where = differences(*object, stored_form(*object, object->before.get(), objects_, databases_), c.now);
+    if (!c.where.empty()) changes_.push_back(std::move(c));
+  }
+  changed_objects_ = changes_.size();
+  for (const cached_object* const object : made_) add_made(*object);
+  for (const cached_object* const object : tx.changed) {
+    if (object->state != object_state::destroyed) continue;
+    book& in = book_of(object->home);
+    in.freed.push_back(in.records.remove(object->home, object->size));
+    ++destroyed_objects_;
+  }
+  close_books();
+}
+
+// [cache.making.reached] Objects that the program has made are stored, and the arrays of containers that are in stored objects.
+void commit_changes::reach(const open_transaction& tx) {
+  const auto add = [&](cached_object& object) {
+    if (object.state != object_state::made || object.is_reached) return;
+    made_.push_back(&object);
+    object.is_reached = true;
+  };
+  const auto follow = [&](const cached_object& from) {
+    for_each_word(from.type, from.bytes, from.size, [&](const pointer_map::word& w, std::size_t, const std::byte* at) {
+      if (w.kind != field_kind::reference || w.is_checked) return;
+      std::uint64_t word;
+      std::memcpy(&word, at, sizeof word);
+      cached_object* const target = word == 0 ? nullptr : objects_.find_at(word);
+      // What a plain pointer leads to is in the same state, unless another transaction has made it.
+      if (target != nullptr && (target->maker == nullptr || target->maker == &tx)) add(*target);
+    });
+  };
+  for (cached_object* const object : tx.made)
+    if (object->is_root) add(*object);
+  for (const cached_object* const object : tx.changed)
+    if (object->state == object_state::stored) follow(*object);
+  for (std::size_t n = 0; n < made_.size(); ++n) follow(*made_[n]);
+}
+
+void commit_changes::add_made(const cached_object& object) {
+  std::vector<std::byte> bytes = stored_form(object, object.bytes, objects_, databases_);
+  for_each_word(object.type, bytes.data(), bytes.size(), [](const pointer_map::word& w, std::size_t, std::byte* at) {
+    if (w.kind == field_kind::transient) std::memset(at, 0, static_cast<std::size_t>(w.length));
+  });
+  book& in = book_of(object.home);
+  in.types.describe(object.type.index);
+  add_whole(in, object.home, object.type.index, std::move(bytes));
+}
+
+void commit_changes::add_whole(book& in, std::uint64_t home, std::uint32_t type, std::vector<std::byte>&& bytes) {
+  const places::use& use = in.in.free.use_of(home);
+  in.records.add(home, bytes.size(), use);
+  if (use.kind != heap::block_kind::typed) {
+    const heap::object_header header{type, static_cast<std::uint32_t>(bytes.size())};
+    const auto first = std::as_bytes(std::span(&header, 1));
+    bytes.insert(bytes.begin(), first.begin(), first.end());
+    home -= sizeof header;
+  }
+  const std::uint64_t length = bytes.size();
+  changes_.push_back({in.in.stored, home, std::move(bytes), {{0, length}}});
+}
+
+void commit_changes::close_books() {
+  for (book& b : books_) {
+    b.types.write_table(b.pages);
+    for (const descriptions::object& o : b.types.objects())
+      add_whole(b, o.home, o.type, std::vector<std::byte>(o.bytes));
+    if (b.types.replaced() != 0)
+      b.freed.push_back(b.records.remove(b.types.replaced(), b.types.replaced_size()));
+    b.pages.for_each([&](std::uint64_t offset, std::span<const std::byte> was, std::span<const std::byte> now) {
+      change c{b.in.stored, b.in.stored.home() + offset, {now.begin(), now.end()}, differences(was, now)};
+      if (!c.where.empty()) changes_.push_back(std::move(c));
+    });
+  }
+}
+
+void commit_changes::add_to(rvm::transaction& log) const {
+  for (const change& c : changes_)
+    for (const byte_range& r : c.where)
+      log.change(c.in.segment(), c.home - c.in.home() + r.offset, std::span(c.now).subspan(r.offset, r.length));
+}
+
+// [cache.pool.committed] Before anybody can read a page.
+void commit_changes::captured(statistics& counts) {
+  is_captured_ = true;
+  for (const change& c : changes_)
+    for (const byte_range& r : c.where) {
+      c.in.committed(c.home + r.offset, std::span(c.now).subspan(r.offset, r.length));
+      ++counts.changed_ranges;
+      counts.changed_bytes += r.length;
+    }
+  for (book& b : books_) {
+    b.in.stored.bookkeeping_changed();
+    b.types.committed();
+    for (const places::freed& f : b.freed) b.in.free.add(f);
+  }
+  counts.changed_objects += changed_objects_;
+  counts.made_objects += made_.size();
+  counts.destroyed_objects += destroyed_objects_;
+}
+
+}  // namespace tenure::cache

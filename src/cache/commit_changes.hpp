@@ -1,0 +1,75 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// All that one commit changes in the databases: of changed objects the bytes that differ, new objects whole, the bookkeeping of
+// both and of those that are destroyed, and descriptions of new types.
+//
+// Not thread-safe: guarded by the store's mutex.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <vector>
+
+#include <tenure/cache/options.hpp>
+
+#include "cache/bookkeeping.hpp"
+#include "cache/databases.hpp"
+#include "cache/descriptions.hpp"
+#include "cache/object_table.hpp"
+#include "cache/stored_form.hpp"
+
+namespace tenure::cache {
+
+class commit_changes {
+ public:
+  commit_changes(open_databases& databases, object_table& objects) : databases_(databases), objects_(objects) {}
+  ~commit_changes();
+  commit_changes(const commit_changes&) = delete;
+  commit_changes& operator=(const commit_changes&) = delete;
+
+  // Throws errc::cannot_persist, errc::out_of_memory, and the errors of reading. Then nothing has happened.
+  void gather(const open_transaction& tx);
+  [[nodiscard]] bool empty() const { return changes_.empty(); }
+  void add_to(rvm::transaction& log) const;
+  // The log has captured them: pages, tables and free places follow, but for objects_.
+  void captured(statistics& counts);
+
+  // Made objects that are stored now.
+  [[nodiscard]] const std::vector<cached_object*>& stored() const { return made_; }
+
+  // Instead of gather(): only finds the made objects that it would store.
+  void reach(const open_transaction& tx);
+  void forget() noexcept { made_.clear(); }
+
+ private:
+  struct change {
+    stored_database& in;
+    std::uint64_t home;
+    std::vector<std::byte> now;
+    std::vector<byte_range> where;
+  };
+  // Of a database in which objects are made or destroyed.
+  struct book {
+    explicit book(open_database& of) : in(of), pages(of.stored), records(of.stored, pages), types(of) {}
+    open_database& in;
+    edited_pages pages;
+    bookkeeping records;
+    descriptions types;
+    std::vector<places::freed> freed;
+  };
+  [[nodiscard]] book& book_of(std::uint64_t home);
+  void add_made(const cached_object& object);
+  void add_whole(book& in, std::uint64_t home, std::uint32_t type, std::vector<std::byte>&& bytes);
+  void close_books();
+
+  open_databases& databases_;
+  object_table& objects_;
+  std::vector<cached_object*> made_;
+  std::list<book> books_;
+  std::vector<change> changes_;
+  std::uint64_t changed_objects_ = 0, destroyed_objects_ = 0;
+  bool is_captured_ = false;
+};
+
+}  // namespace tenure::cache

@@ -1,0 +1,208 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include "cache/places.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <iterator>
+#include <optional>
+
+#include <tenure/error.hpp>
+
+#include "os/system_error.hpp"
+
+namespace tenure::cache {
+
+using heap::block_kind;
+using heap::block_size;
+using heap::blocks_in_zone;
+using heap::bookkeeping_blocks;
+using heap::granule;
+using heap::page_word;
+using heap::zone_kind;
+
+namespace {
+
+std::uint64_t up(std::uint64_t at, std::uint64_t to) { return (at + to - 1) & ~(to - 1); }
+std::uint64_t class_of(page_word word) { return std::uint64_t{word.type()} << 12 | word.size(); }
+
+}  // namespace
+
+std::uint64_t places::take(const heap::new_object& what) {
+  if (!free_) begin_search();
+  const std::uint64_t alignment = std::max(what.alignment, granule), size = std::max<std::uint64_t>(what.size, 1);
+  if (size + alignment > heap::largest_small) return take_large(size, alignment);
+  if (what.may_be_typed && page_word::suits(what.size, what.alignment)) {
+    const page_word word(what.type, what.size, what.is_pointer_free);
+    stretch& of = typed_[class_of(word)];
+    // A type with few objects would leave most of a page unused.
+    if (of.with_headers >= store_tuning{}.typed_from || !of.free.empty()) return take_typed(word);
+    of.with_headers += size;
+  }
+  return take_headed(size, alignment);
+}
+
+std::uint64_t places::take_typed(page_word word) {
+  stretch& of = typed_[class_of(word)];
+  if (!of.free.empty()) {
+    const std::uint64_t home = of.free.back();
+    of.free.pop_back();
+    return home;
+  }
+  if (of.end - of.next < word.stride()) {
+    if (typed_pages_ == heap::pages_in_block) {
+      const std::uint64_t block = take_blocks(1);
+      uses_.emplace(block, use{block_kind::typed});
+      typed_block_ = block;
+      typed_pages_ = 0;
+    }
+    uses_.at(typed_block_).pages[typed_pages_] = word;
+    of.next = home_of(typed_block_) + typed_pages_ * heap::typed_page_size;
+    of.end = of.next + heap::typed_page_size;
+    ++typed_pages_;
+  }
+  const std::uint64_t home = of.next;
+  of.next += word.stride();
+  return home;
+}
+
+std::uint64_t places::take_headed(std::uint64_t size, std::uint64_t alignment) {
+  const auto alike = headed_.find(heap::granules_of(size));
+  if (alignment == granule && alike != headed_.end() && !alike->second.free.empty()) {
+    const std::uint64_t home = alike->second.free.back();
+    alike->second.free.pop_back();
+    return home;
+  }
+  stretch& in = headed_last_;
+  std::uint64_t home = up(in.next + sizeof(heap::object_header), alignment);
+  if (in.next == 0 || home + size > in.end) {
+    const std::uint64_t block = take_blocks(1);
+    uses_.emplace(block, use{block_kind::small});
+    in.next = home_of(block);
+    in.end = in.next + block_size;
+    home = up(in.next + sizeof(heap::object_header), alignment);
+  }
+  in.next = home + size;
+  return home;
+}
+
+std::uint64_t places::take_large(std::uint64_t size, std::uint64_t alignment) {
+  const std::uint64_t before = up(heap::header_bytes(size), alignment),
+                      most = (blocks_in_zone - bookkeeping_blocks) * block_size;
+  if (alignment > block_size / 2 || size > most || before + size > most)
+    throw error(errc::out_of_memory, of_.file() + ": an object of " + std::to_string(size) + " bytes, aligned to " +
+                                         std::to_string(alignment) + ", is too large for a cache, which stores at most " +
+                                         std::to_string(most) + " bytes in one object; tenure::store stores larger ones");
+  const std::uint64_t blocks = (before + size + block_size - 1) / block_size, first = take_blocks(blocks);
+  uses_.emplace(first, use{block_kind::large, {}, blocks});
+  return home_of(first) + before;
+}
+
+const places::use& places::use_of(std::uint64_t home) const {
+  const auto found = std::prev(uses_.upper_bound(block_of(home)));
+  assert(block_of(home) < found->first + found->second.blocks);
+  return found->second;
+}
+
+bool places::is_taken(std::uint64_t block) const {
+  const auto behind = uses_.upper_bound(block);
+  if (behind == uses_.begin()) return false;
+  const auto found = std::prev(behind);
+  return block < found->first + found->second.blocks;
+}
+
+void places::give_back(std::uint64_t home, std::uint64_t size) {
+  const std::uint64_t block = block_of(home);
+  const use& in = use_of(home);
+  switch (in.kind) {
+    case block_kind::typed: {
+      const page_word word = in.pages[(home - home_of(block)) / heap::typed_page_size];
+      typed_[class_of(word)].free.push_back(home);
+      return;
+    }
+    case block_kind::small: {
+      // The largest object of as many granules must fit, which the block's last place may not allow.
+      const std::uint64_t granules = heap::granules_of(std::max<std::uint64_t>(size, 1));
+      if (home + granules * granule - sizeof(heap::object_header) <= home_of(block + 1))
+        headed_[granules].free.push_back(home);
+      return;
+    }
+    default: {
+      const std::uint64_t blocks = in.blocks;
+      uses_.erase(block);
+      free_->add(block, blocks);
+    }
+  }
+}
+
+// Blocks that have got new objects of this process stay what they are, also when they become empty; so do those that others
+// were destroyed in.
+void places::add(const freed& what) {
+  if (!free_) begin_search();
+  if (what.is_in_headed_zone) return;
+  if (!is_taken(block_of(what.home))) uses_.emplace(block_of(what.home), what.was);
+  if (what.was.kind == block_kind::large && what.was.blocks > blocks_in_zone - bookkeeping_blocks)
+    return;  // of several zones: left to the object heap
+  give_back(what.home, what.size);
+}
+
+// --- Blocks ----------------------------------------------------------------------------------------------------------------
+
+void places::begin_search() {
+  const heap::database_header h = of_.header();
+  free_.emplace(of_.blocks());
+  search_end_ = never_used_ = h.blocks_end;
+  may_lack_space_ = h.trims != 0;
+  // An object that continues into its last zone has used that zone's bookkeeping.
+  if (never_used_ % blocks_in_zone != 0 && of_.kind_of_zone(never_used_ / blocks_in_zone) == zone_kind::continued)
+    never_used_ = (never_used_ / blocks_in_zone + 1) * blocks_in_zone;
+  if (never_used_ % blocks_in_zone < bookkeeping_blocks)
+    never_used_ = never_used_ / blocks_in_zone * blocks_in_zone + bookkeeping_blocks;
+}
+
+std::uint64_t places::take_blocks(std::uint64_t count) {
+  std::optional<std::uint64_t> first;
+  const auto look = [&] {
+    if (const auto found = free_->take(count, count); found.blocks != 0) first = found.first;
+  };
+  look();
+  if (!first && searched_ < search_end_) {
+    search();
+    look();
+  }
+  if (!first) first = take_never_used(count);
+  try {
+    of_.grow((*first + count) * block_size);
+    // What was cleared has no space on the disk, and truncation must not meet a full one [heap.blocks.space].
+    if (may_lack_space_) of_.segment().allocate(*first * block_size, count * block_size);
+  } catch (...) {
+    free_->add(*first, count);
+    throw;
+  }
+  return *first;
+}
+
+std::uint64_t places::take_never_used(std::uint64_t count) {
+  std::uint64_t first = never_used_;
+  if (const std::uint64_t left = blocks_in_zone - first % blocks_in_zone; count > left) first += left + bookkeeping_blocks;
+  if (first + count > of_.blocks())
+    throw error(errc::out_of_memory, of_.file() + ": the database is full: its reservation has no room for " +
+                                         std::to_string(count * block_size) +
+                                         " bytes more; make a database with a larger reservation");
+  if (first != never_used_) free_->add(never_used_, blocks_in_zone - never_used_ % blocks_in_zone);
+  never_used_ = first + count;
+  if (never_used_ % blocks_in_zone == 0) never_used_ += bookkeeping_blocks;
+  return first;
+}
+
+// Finds blocks that nothing stored uses, some at a time.
+void places::search() {
+  const std::uint64_t end = std::min(search_end_, searched_ + blocks_at_once);
+  for (; searched_ < end; ++searched_) {
+    if (searched_ % blocks_in_zone < bookkeeping_blocks || is_taken(searched_)) continue;
+    const auto& r = of_.record(searched_);
+    const bool is_unused = r.zone == zone_kind::unused || (r.zone == zone_kind::ordinary && r.entry.kind == block_kind::unused);
+    if (is_unused) free_->add(searched_, 1);
+  }
+}
+
+}  // namespace tenure::cache

@@ -20,9 +20,7 @@ using heap::granule;
 using heap::zone_kind;
 using heap::zone_size;
 
-heap::zone_kind& bookkeeping::zone(std::uint64_t number) {
-  return pages_.at<zone_kind>(heap::zone_kinds_at + number);
-}
+heap::zone_kind& bookkeeping::zone(std::uint64_t number) { return pages_.at<zone_kind>(heap::zone_kinds_at + number); }
 
 heap::record_view bookkeeping::record(std::uint64_t block) {
   const std::uint64_t start = block / blocks_in_zone * zone_size, in_zone = block % blocks_in_zone;
@@ -77,10 +75,9 @@ void bookkeeping::add(std::uint64_t home, std::uint64_t size, const places::use&
 places::freed bookkeeping::remove(std::uint64_t home, std::uint64_t size) {
   const std::uint64_t offset = home - of_.home(), block = offset / block_size, bit = offset % block_size / granule;
   const heap::record_view r = record(block);
-  const bool is_headed = zone(block / blocks_in_zone) == zone_kind::headed;
   if (!heap::has_blocks(zone(block / blocks_in_zone)) || !r.starts.test(bit))
     throw of_.damaged("no object starts at " + os::hexadecimal(home) + ", where one is to be destroyed");
-  places::freed was{home, size, {r.entry.kind, r.pages}, is_headed};
+  places::freed was{home, size, {r.entry.kind, r.pages}};
   r.starts.reset(bit);
   if (r.entry.kind == block_kind::large) {
     was.was.blocks = r.entry.span;

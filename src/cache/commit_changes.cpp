@@ -90,8 +90,7 @@ void commit_changes::close_books() {
     b.types.write_table(b.pages);
     for (const descriptions::object& o : b.types.objects())
       add_whole(b, o.home, o.type, std::vector<std::byte>(o.bytes));
-    if (b.types.replaced() != 0)
-      b.freed.push_back(b.records.remove(b.types.replaced(), b.types.replaced_size()));
+    if (b.types.replaced() != 0) b.freed.push_back(b.records.remove(b.types.replaced(), b.types.replaced_size()));
     b.pages.for_each([&](std::uint64_t offset, std::span<const std::byte> was, std::span<const std::byte> now) {
       change c{b.in.stored, b.in.stored.home() + offset, {now.begin(), now.end()}, differences(was, now)};
       if (!c.where.empty()) changes_.push_back(std::move(c));

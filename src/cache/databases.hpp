@@ -20,8 +20,9 @@
 namespace tenure::cache {
 
 struct open_database {
-  open_database(rvm::memory& memory, const rvm::segment_member& member, page_pool& pool, bool is_read_only)
-      : stored(memory, member, pool, is_read_only), types(stored), free(stored) {}
+  open_database(rvm::memory& memory, const rvm::segment_member& member, page_pool& pool, bool is_read_only,
+                std::uint64_t typed_from)
+      : stored(memory, member, pool, is_read_only), types(stored), free(stored, typed_from) {}
 
   // Where a root is. {}: there is none of this name.
   [[nodiscard]] std::optional<std::uint64_t> find_root(std::string_view name);

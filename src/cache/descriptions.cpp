@@ -74,8 +74,7 @@ void descriptions::describe(std::uint32_t index) {
   std::vector<heap::stored_field> fields;
   for (const type_field& f : t.fields) {
     const bool is_nested = f.kind == field_kind::nested && f.of;
-    heap::stored_field& s =
-        fields.emplace_back(heap::stored_form_of(f, is_nested ? in_.types.index_of(f.of()) : 0));
+    heap::stored_field& s = fields.emplace_back(heap::stored_form_of(f, is_nested ? in_.types.index_of(f.of()) : 0));
     s.name = store_text(f.name);
     s.type_name = store_text(f.type_name);
     if (is_nested) describe(s.of);

@@ -63,8 +63,9 @@ void* store_state::make_array(open_transaction* tx, const type& of, std::size_t 
   // What is in no stored object keeps what it has when the transaction aborts.
   const bool belongs = owner != nullptr && (owner->state != object_state::made || owner->maker != nullptr);
   if (belongs && (tx == nullptr || !tx->writes))
-    throw error(errc::read_only, owner->text() + ", has a container that needs memory, and the thread has no transaction "
-                                                 "that changes the store");
+    throw error(errc::read_only, owner->text() +
+                                     ", has a container that needs memory, and the thread has no transaction "
+                                     "that changes the store");
   open_database& in = owner != nullptr ? *databases_.at(owner->home) : **databases_.begin();
   return make(belongs ? tx : nullptr, in, of, std::max<std::uint64_t>(count * of.size, 1), false);
 }
@@ -92,11 +93,10 @@ void store_state::require_destroyable(open_transaction& tx, std::uintptr_t addre
     if (object->size != is.size || is.tolerates_stale || (object->state == object_state::made && !object->is_root))
       refuse("it is the first element of an array, " + object->text() +
              ", which belongs to a container: erase it there");
-    const bool has_type = dynamic != nullptr
-                              ? is.operations != nullptr && is.operations->info != nullptr && *is.operations->info == *dynamic
-                              : is.name == of.name;
-    if (!has_type)
-      refuse("a " + of.name + " lies at the start of " + object->text() + ", and is no object of its own");
+    const bool has_type = dynamic != nullptr ? is.operations != nullptr && is.operations->info != nullptr &&
+                                                   *is.operations->info == *dynamic
+                                             : is.name == of.name;
+    if (!has_type) refuse("a " + of.name + " lies at the start of " + object->text() + ", and is no object of its own");
     if (databases_.at(object->home)->types.knows("tenure::detail::weak_cell"))
       refuse("the database has weak references, and only tenure::store knows whether one of them leads to " +
              object->text());

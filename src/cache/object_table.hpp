@@ -64,7 +64,7 @@ struct cached_object {
   cached_object *next = this, *leader = this;
   std::uint64_t members = 1, holds = 0;  // holds: pins, announced changes, and locks
   std::vector<lock_holder> locks;
-  bool leaves = false;  // the eviction that goes on takes it
+  bool leaves = false;                       // the eviction that goes on takes it
   std::list<cached_object>::iterator place;  // in the table
 
   [[nodiscard]] std::uintptr_t at() const { return reinterpret_cast<std::uintptr_t>(bytes); }

@@ -23,7 +23,7 @@ struct open_transaction {
 
   const std::shared_ptr<store_state> of;
   const bool writes;
-  std::vector<cached_object*> changed;  // announced; they are held
+  std::vector<cached_object*> changed;      // announced; they are held
   std::unordered_set<cached_object*> made;  // and not discarded; they are held
   // With object locks: one object of each group that it has a lock of; they are held, too.
   std::vector<cached_object*> locked;

@@ -35,12 +35,14 @@ std::uint64_t places::take(const heap::new_object& what) {
     const page_word word(what.type, what.size, what.is_pointer_free);
     stretch& of = typed_[class_of(word)];
     // A type with few objects would leave most of a page unused.
-    if (of.with_headers >= store_tuning{}.typed_from || !of.free.empty()) return take_typed(word);
+    if (of.with_headers >= typed_from_ || !of.free.empty())
+      if (const std::uint64_t home = take_typed(word); home != 0) return home;
     of.with_headers += size;
   }
   return take_headed(size, alignment);
 }
 
+// 0: the next block that is free has no typed pages, because its zone is of format 1.
 std::uint64_t places::take_typed(page_word word) {
   stretch& of = typed_[class_of(word)];
   if (!of.free.empty()) {
@@ -50,7 +52,12 @@ std::uint64_t places::take_typed(page_word word) {
   }
   if (of.end - of.next < word.stride()) {
     if (typed_pages_ == heap::pages_in_block) {
+      if (is_in_headed_zone_) return 0;
       const std::uint64_t block = take_blocks(1);
+      if (of_.kind_of_zone(block / blocks_in_zone) == zone_kind::headed) {
+        begin_headed(block);
+        return 0;
+      }
       uses_.emplace(block, use{block_kind::typed});
       typed_block_ = block;
       typed_pages_ = 0;
@@ -75,14 +82,18 @@ std::uint64_t places::take_headed(std::uint64_t size, std::uint64_t alignment) {
   stretch& in = headed_last_;
   std::uint64_t home = up(in.next + sizeof(heap::object_header), alignment);
   if (in.next == 0 || home + size > in.end) {
-    const std::uint64_t block = take_blocks(1);
-    uses_.emplace(block, use{block_kind::small});
-    in.next = home_of(block);
-    in.end = in.next + block_size;
+    begin_headed(take_blocks(1));
     home = up(in.next + sizeof(heap::object_header), alignment);
   }
   in.next = home + size;
   return home;
+}
+
+void places::begin_headed(std::uint64_t block) {
+  uses_.emplace(block, use{block_kind::small});
+  headed_last_.next = home_of(block);
+  headed_last_.end = headed_last_.next + block_size;
+  is_in_headed_zone_ = of_.kind_of_zone(block / blocks_in_zone) == zone_kind::headed;
 }
 
 std::uint64_t places::take_large(std::uint64_t size, std::uint64_t alignment) {
@@ -90,8 +101,9 @@ std::uint64_t places::take_large(std::uint64_t size, std::uint64_t alignment) {
                       most = (blocks_in_zone - bookkeeping_blocks) * block_size;
   if (alignment > block_size / 2 || size > most || before + size > most)
     throw error(errc::out_of_memory, of_.file() + ": an object of " + std::to_string(size) + " bytes, aligned to " +
-                                         std::to_string(alignment) + ", is too large for a cache, which stores at most " +
-                                         std::to_string(most) + " bytes in one object; tenure::store stores larger ones");
+                                         std::to_string(alignment) +
+                                         ", is too large for a cache, which stores at most " + std::to_string(most) +
+                                         " bytes in one object; tenure::store stores larger ones");
   const std::uint64_t blocks = (before + size + block_size - 1) / block_size, first = take_blocks(blocks);
   uses_.emplace(first, use{block_kind::large, {}, blocks});
   return home_of(first) + before;
@@ -138,7 +150,6 @@ void places::give_back(std::uint64_t home, std::uint64_t size) {
 // were destroyed in.
 void places::add(const freed& what) {
   if (!free_) begin_search();
-  if (what.is_in_headed_zone) return;
   if (!is_taken(block_of(what.home))) uses_.emplace(block_of(what.home), what.was);
   if (what.was.kind == block_kind::large && what.was.blocks > blocks_in_zone - bookkeeping_blocks)
     return;  // of several zones: left to the object heap
@@ -183,7 +194,8 @@ std::uint64_t places::take_blocks(std::uint64_t count) {
 
 std::uint64_t places::take_never_used(std::uint64_t count) {
   std::uint64_t first = never_used_;
-  if (const std::uint64_t left = blocks_in_zone - first % blocks_in_zone; count > left) first += left + bookkeeping_blocks;
+  if (const std::uint64_t left = blocks_in_zone - first % blocks_in_zone; count > left)
+    first += left + bookkeeping_blocks;
   if (first + count > of_.blocks())
     throw error(errc::out_of_memory, of_.file() + ": the database is full: its reservation has no room for " +
                                          std::to_string(count * block_size) +
@@ -200,8 +212,8 @@ void places::search() {
   for (; searched_ < end; ++searched_) {
     if (searched_ % blocks_in_zone < bookkeeping_blocks || is_taken(searched_)) continue;
     const auto& r = of_.record(searched_);
-    const bool is_unused = r.zone == zone_kind::unused || (r.zone == zone_kind::ordinary && r.entry.kind == block_kind::unused);
-    if (is_unused) free_->add(searched_, 1);
+    if (r.zone == zone_kind::unused || (heap::has_blocks(r.zone) && r.entry.kind == block_kind::unused))
+      free_->add(searched_, 1);
   }
 }
 

@@ -23,7 +23,8 @@ namespace tenure::cache {
 
 class places {
  public:
-  explicit places(stored_database& of) : of_(of) {}
+  // `typed_from`: see cache::options.
+  places(stored_database& of, std::uint64_t typed_from) : of_(of), typed_from_(typed_from) {}
   places(const places&) = delete;
   places& operator=(const places&) = delete;
 
@@ -43,7 +44,6 @@ class places {
   struct freed {
     std::uint64_t home, size;
     use was;
-    bool is_in_headed_zone;
   };
   void add(const freed& what);
 
@@ -56,6 +56,7 @@ class places {
     std::uint64_t with_headers = 0;  // bytes; of objects that may lie in typed pages
   };
   [[nodiscard]] std::uint64_t take_typed(heap::page_word word);
+  void begin_headed(std::uint64_t block);
   [[nodiscard]] std::uint64_t take_headed(std::uint64_t size, std::uint64_t alignment);
   [[nodiscard]] std::uint64_t take_large(std::uint64_t size, std::uint64_t alignment);
   // Blocks of one zone, with space on the disk.
@@ -68,12 +69,14 @@ class places {
   [[nodiscard]] std::uint64_t home_of(std::uint64_t block) const { return of_.home() + block * heap::block_size; }
 
   stored_database& of_;
-  std::map<std::uint64_t, use> uses_;  // by the first block
+  const std::uint64_t typed_from_;
+  std::map<std::uint64_t, use> uses_;        // by the first block
   std::map<std::uint64_t, stretch> typed_;   // by type and size
   std::map<std::uint64_t, stretch> headed_;  // by granules; only what was given back
   stretch headed_last_;
+  bool is_in_headed_zone_ = false;  // headed_last_: one of format 1, which has no typed pages
   std::uint64_t typed_block_ = 0, typed_pages_ = heap::pages_in_block;  // the last block of typed pages; pages in use
-  std::optional<heap::free_runs> free_;  // nothing before the first place is wanted
+  std::optional<heap::free_runs> free_;                                 // nothing before the first place is wanted
   // Blocks from searched_ to search_end_ were not looked at yet; nothing was ever stored in those from never_used_ on.
   std::uint64_t searched_ = 0, search_end_ = 0, never_used_ = 0;
   bool may_lack_space_ = false;  // unused blocks, on the disk

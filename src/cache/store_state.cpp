@@ -69,7 +69,7 @@ store_state::store_state(const std::string& directory, const options& how)
             const std::scoped_lock lock(mutex_);
             objects_.evict();
           }) {
-  open_all(disk_of(how));
+  open_all(disk_of(how), how.typed_from);
 }
 
 store_state::~store_state() {
@@ -85,14 +85,14 @@ store_state::~store_state() {
 void store_state::opened() { add_open(shared_from_this()); }
 
 // A member is pending if a crash may have come before its first transaction.
-void store_state::open_all(os::disk& disk) {
+void store_state::open_all(os::disk& disk, std::uint64_t typed_from) {
   std::vector<rvm::segment_member> members = memory_->members();
   std::stable_partition(members.begin(), members.end(),
                         [&](const auto& m) { return m.path == directory_ + main_file; });
   std::array<std::uint8_t, 16> store_id{};
   for (const rvm::segment_member& member : members) {
     if (member.is_pending && !databases_.empty() && !disk.exists(member.path)) continue;
-    auto opened = std::make_unique<open_database>(*memory_, member, pool_, is_read_only_);
+    auto opened = std::make_unique<open_database>(*memory_, member, pool_, is_read_only_, typed_from);
     if (opened->stored.is_blank()) {
       if (member.is_pending && !databases_.empty()) continue;
       throw error(errc::damaged, member.path +

@@ -91,7 +91,7 @@ class store_state : public std::enable_shared_from_this<store_state> {
   [[nodiscard]] const std::string& directory() const { return directory_; }
 
  private:
-  void open_all(os::disk& disk);
+  void open_all(os::disk& disk, std::uint64_t typed_from);
   [[nodiscard]] loader::reached reach_and_lock(std::unique_lock<std::mutex>& lock, open_transaction& tx,
                                                std::uint64_t home, const type& declared);
   void require_usable() const;

@@ -41,7 +41,11 @@ rvm::segment_info described(rvm::memory& memory, const rvm::segment_member& memb
 
 stored_database::stored_database(rvm::memory& memory, const rvm::segment_member& member, page_pool& pool,
                                  bool is_read_only)
-    : memory_(memory), pool_(pool), file_(member.path), name_(std::filesystem::path(member.path).stem()), is_read_only_(is_read_only) {
+    : memory_(memory),
+      pool_(pool),
+      file_(member.path),
+      name_(std::filesystem::path(member.path).stem()),
+      is_read_only_(is_read_only) {
   const rvm::segment_info info = described(memory, member);
   home_ = info.home;
   capacity_ = info.max_length;

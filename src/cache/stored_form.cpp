@@ -15,10 +15,9 @@ std::vector<std::byte> stored_form(const cached_object& object, const std::byte*
   std::vector<std::byte> stored(bytes, bytes + object.size);
   const bool is_now = bytes == object.bytes;
   const auto refuse = [&](std::uint64_t word, std::size_t offset, const std::string& why) {
-    throw error(errc::cannot_persist, object.text() + ", refers to " + os::hexadecimal(word) + " in " +
-                                          pointer_map::path_of(*object.type.program,
-                                                               offset % object.type.program->size) +
-                                          ", " + why);
+    throw error(errc::cannot_persist,
+                object.text() + ", refers to " + os::hexadecimal(word) + " in " +
+                    pointer_map::path_of(*object.type.program, offset % object.type.program->size) + ", " + why);
   };
   const auto require_home = [&](std::uint64_t word, std::size_t offset) {
     if (is_now && databases.at(word) == nullptr)

@@ -56,9 +56,13 @@ void stored_types::read() {
     const auto t = read_as<heap::stored_type>(of_, places[n], what);
     if (std::uint64_t{t.first_slot} + t.slots > heap::vtable_area / heap::vtable_slot)
       throw of_.damaged(what + " has too many virtual functions");
-    all_[n] = {
-        text(address_of(t.name.text), t.name.length, what), t.size, t.fingerprint, t.version, t.first_slot, t.slots,
-        nullptr};
+    all_[n] = {text(address_of(t.name.text), t.name.length, what),
+               t.size,
+               t.fingerprint,
+               t.version,
+               t.first_slot,
+               t.slots,
+               nullptr};
     by_name_.emplace(all_[n].name, n);
     next_slot_ = std::max(next_slot_, t.first_slot + t.slots);
   }

@@ -57,6 +57,7 @@ class cached_store : public ::testing::Test {
   }
   cache::store& open(cache::options with = {}) {
     with.memory = how.memory;
+    with.typed_from = how.tune.typed_from;
     opened = std::make_unique<cache::store>(path, with);
     return *opened;
   }

@@ -301,10 +301,7 @@ TEST_F(cache_making, many_types_make_a_larger_table) {
 }
 
 TEST_F(cache_making, objects_of_all_sizes) {
-  make([](store& s) {
-    
-    (void)s.root<library>("library");
-  });
+  make([](store& s) { (void)s.root<library>("library"); });
   open();
   std::vector<std::uint64_t> homes;
   opened->transact([&] {
@@ -366,9 +363,8 @@ TEST_F(cache_making, containers_of_the_program_may_be_moved_into_objects) {
   opened->transact([&] { shelves().change().rows.push_back(std::move(outlives)); });
   // Outside of a transaction, memory is the program's own.
   tenure::string mine(std::string(100, 'm'));
-  expect_error(errc::cannot_persist, {"no object of the store"}, [&] {
-    opened->transact([&] { shelves().change().names.emplace(1, std::move(mine)); });
-  });
+  expect_error(errc::cannot_persist, {"no object of the store"},
+               [&] { opened->transact([&] { shelves().change().names.emplace(1, std::move(mine)); }); });
   close();
   look([&](store& mapped) {
     const library& all = mapped.root<library>("library");

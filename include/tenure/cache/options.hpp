@@ -25,6 +25,8 @@ struct options {
   // release(), at least a quarter of it is free, unless more is pinned or changed.
   std::uint64_t object_bytes = std::uint64_t{256} << 20;
   concurrency transactions = concurrency::one_writer;
+  // As store_tuning::typed_from. Tests choose other values.
+  std::uint64_t typed_from = 4096;
   // Of the log, and of recoverable memory. Its `mode` does not count.
   rvm::options memory = {};
 };

@@ -18,7 +18,7 @@ struct station {
 int main() {
   try {
     {
-      // Mapped: objects are made.
+      // Mapped: the root is made here, and so are most of the objects.
       tenure::store store{"stations"};
       auto& first = store.root<station>("first");
       store.transact([&] {
@@ -42,6 +42,18 @@ int main() {
       at = at->lines[0];
       at.change().passengers += 40;
       at->lines[0].change().passengers += 2;
+    });
+
+    // A station more, and one less.
+    store.transact([&] {
+      const auto made = store.make<station>();
+      made.change().name = "a station that was made in a cache";
+      made.change().passengers = 7;
+      const auto second = store.root<station>("first")->lines[0];
+      const auto third = second->lines[0];
+      made.change().lines.push_back(third->lines[0]);
+      tenure::cache::change(second->lines[0]) = made;
+      store.destroy(third);
     });
 
     // More objects than there is room for: from time to time what was reached is let go.

@@ -13,10 +13,14 @@
 //       for (auto p = store.root<part>("first"); p; p = p->next) weights += p->weight;
 //       return weights;
 //     });
-//     store.transact([&] { store.root<part>("first").change().weight += sum; });
+//     store.transact([&] {
+//       const auto made = store.make<part>();
+//       made.change().weight = sum;
+//       store.root<part>("first").change().next = made;
+//     });
 //
-// The store is an ordinary one, made and filled by tenure::store. It is open mapped or in a cache, never both. In a cache its
-// objects can be read and changed; none are made or destroyed, and roots stay as they are. See docs/cache.md.
+// The store is an ordinary one, made by tenure::store. It is open mapped or in a cache, never both. In a cache its objects are
+// read, changed, made and destroyed; roots stay as they are. See docs/cache.md.
 //
 // After White & DeWitt, "A Performance Study of Alternative Object Faulting and Pointer Swizzling Strategies" (1992), and
 // Hosking, "Lightweight Support for Fine-Grained Persistence on Stock Hardware" (1995), chapters 3 to 5.

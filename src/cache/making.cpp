@@ -97,9 +97,12 @@ void store_state::require_destroyable(open_transaction& tx, std::uintptr_t addre
                                                    *is.operations->info == *dynamic
                                              : is.name == of.name;
     if (!has_type) refuse("a " + of.name + " lies at the start of " + object->text() + ", and is no object of its own");
-    if (databases_.at(object->home)->types.knows("tenure::detail::weak_cell"))
-      refuse("the database has weak references, and only tenure::store knows whether one of them leads to " +
-             object->text());
+    const stored_types& types = databases_.at(object->home)->types;
+    if (types.knows("tenure::detail::weak_cell") || types.knows("tenure::detail::finalization_entry"))
+      refuse(
+          "the database has weak references or finalization queues, and only tenure::store knows whether one of them "
+          "leads to " +
+          object->text());
   }
   announce(tx, address, of.size);
 }

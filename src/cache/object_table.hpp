@@ -119,7 +119,7 @@ class object_table {
   void stored(cached_object& object) noexcept;
   // Nobody uses the object any more. It was held once for being made, which ends.
   void discard_made(cached_object& object) noexcept;
-  // A commit has destroyed the object.
+  // A commit has destroyed the object [cache.making.destroyed].
   void remove_destroyed(cached_object& object) noexcept;
   // Of objects in the table. (Where there is no memory for a few locks, the program ends.)
   static void unite(cached_object& one, cached_object& other) noexcept;

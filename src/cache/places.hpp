@@ -7,6 +7,8 @@
 // heap, those of one type and size get pages of their own when there are enough of them, and large ones get blocks of their own.
 // The free space in blocks that the object heap has filled is left to it.
 //
+// [cache.making] A place is given out once, until it is free again.
+//
 // Not thread-safe: guarded by the store's mutex.
 #pragma once
 

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "cache/cached_graph.hpp"
@@ -426,6 +428,81 @@ TEST_F(cache_making, needs_room_in_the_cache) {
     for (ref<leaf> at = mapped.root<library>("library").first; at; at = at->next) ASSERT_EQ(at->number, --n);
     EXPECT_EQ(n, 0u);
   });
+}
+
+// Each thread has a library of its own, and all count in one object.
+TEST_F(cache_making, in_several_transactions_at_once) {
+  constexpr std::uint64_t threads = 4, rounds = 30;
+  make([](store& s) {
+    for (std::uint64_t n = 0; n < threads; ++n) (void)s.root<library>("library " + std::to_string(n));
+    (void)s.root<leaf>("counter");
+  });
+  open({.transactions = cache::concurrency::object_locks});
+  std::vector<std::thread> running;
+  for (std::uint64_t me = 0; me < threads; ++me)
+    running.emplace_back([&, me] {
+      for (std::uint64_t round = 0; round < rounds;) {
+        auto tx = opened->begin();
+        try {
+          const auto mine = opened->root<library>("library " + std::to_string(me));
+          for (std::uint64_t n = 0; n < 5; ++n) {
+            const ref<leaf> made = opened->make<leaf>();
+            made.change().number = round * 5 + n;
+            made.change().text.assign(std::string(40, static_cast<char>('a' + me)));
+            made.change().next = mine->first;
+            mine.change().first = made;
+            mine.change().items.push_back(made);
+            mine.change().by_number.emplace(made->number, made);
+          }
+          if (round % 3 == 2) {
+            const ref<leaf> old = mine->items[0];
+            mine.change().items.erase(mine.change().items.begin());
+            mine.change().by_number.erase(old->number);
+            for (ref<leaf> at = mine->first; at; at = at->next)
+              if (at->next == old) at.change().next = {};
+            opened->destroy(old);
+          }
+          ++opened->root<leaf>("counter").change().number;
+          if (round % 7 == 3) {
+            tx.abort();
+          } else {
+            tx.commit(cache::commit_mode::lazy);
+          }
+          ++round;
+        } catch (const error& e) {
+          ASSERT_EQ(e.code(), errc::deadlock) << e.what();
+        }
+      }
+    });
+  for (auto& t : running) t.join();
+  opened->check();
+  close();
+  look([&](store& mapped) {
+    std::uint64_t aborted = 0;
+    for (std::uint64_t round = 0; round < rounds; ++round) aborted += round % 7 == 3 ? 1 : 0;
+    EXPECT_EQ(mapped.root<leaf>("counter").number, threads * (rounds - aborted));
+    for (std::uint64_t me = 0; me < threads; ++me) {
+      const auto& all = mapped.root<library>("library " + std::to_string(me));
+      EXPECT_EQ(all.by_number.size(), all.items.size());
+      for (const auto& l : all.items) EXPECT_EQ(l->text, tenure::string(std::string(40, static_cast<char>('a' + me))));
+    }
+    EXPECT_EQ(garbage_in(mapped), 0u);
+  });
+}
+
+TEST_F(cache_making, an_object_is_no_larger_than_a_zone) {
+  make_library();
+  open();
+  expect_error(errc::out_of_memory, {"too large for a cache"}, [&] {
+    opened->transact([&] {
+      library& all = shelves().change();
+      all.rows.emplace_back();
+      all.rows.back().resize(20 << 20);
+    });
+  });
+  opened->check();
+  close();
+  look([&](store& mapped) { EXPECT_TRUE(mapped.root<library>("library").rows.empty()); });
 }
 
 }  // namespace

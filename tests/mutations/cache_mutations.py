@@ -4,6 +4,8 @@
 MODEL = "cache_test */cache_model.*:cache_limits.*"
 LOCKS = "cache_test cache_locks.*"
 MISUSE = "cache_test cache_misuse.*"
+MAKING = "cache_test cache_making.*"
+MAKING_MODEL = "heap_models_test cache_making_model.*"
 
 CACHE_MUTATIONS = [
     # --- Objects come and go ---
@@ -18,10 +20,10 @@ CACHE_MUTATIONS = [
      [("if (object.before) unswizzle(object.type, object.before.get(), object.size);", "")],
      MODEL, "an abort brings the address of an object back that is gone"),
     ("cache_evicts_half_a_group", "cache/object_table.cpp",
-     [("member = member->next; } while (member != &object); } if (leaving.empty()) return;",
-       "member = member->next; } while (false); } if (leaving.empty()) return;")],
+     [("member = member->next; } while (member != &object); } if (left == used_) return;",
+       "member = member->next; } while (false); } if (left == used_) return;")],
      MODEL, "a plain pointer leads to an object that is gone"),
-    ("cache_pages_stay_as_they_were", "cache/transactions.cpp",
+    ("cache_pages_stay_as_they_were", "cache/commit_changes.cpp",
      [("c.in.committed(c.home + r.offset, std::span(c.now).subspan(r.offset, r.length));", "(void)r;")],
      MODEL, "an object that is loaded again is as it was before the commit"),
     ("cache_release_leaves_what_changes_point_to", "cache/transactions.cpp",
@@ -35,8 +37,8 @@ CACHE_MUTATIONS = [
      [("++found.back().length;", "found.back().length += at + 1 < now.size() ? 1 : 0;")],
      "cache_test */cache_model.*:cache_reading.*:cache_misuse.*", "the last byte of an object is not committed"),
     ("cache_logs_addresses", "cache/stored_form.cpp",
-     [("if (const cached_object* const target = objects.find_at(word)) return target->home + (word - target->at());",
-       "if (const cached_object* const target = objects.find_at(word)) return target->home;")],
+     [("which another transaction has made: \" + target->text()); return target->home + (word - target->at());",
+       "which another transaction has made: \" + target->text()); return target->home;")],
      MISUSE, "a reference to a part of an object becomes one to its begin"),
     ("cache_commits_transient_fields", "cache/stored_form.cpp",
      [("static_cast<std::size_t>(w.length)); });", "static_cast<std::size_t>(w.length / 100)); });")],
@@ -88,4 +90,38 @@ CACHE_MUTATIONS = [
     ("cache_containers_write_beside_others", "cache/transactions.cpp",
      [("    tx.written_unlocked = object;\n", "")],
      "cache_test changed_containers.*", "a container changes what another transaction has read, and nobody says so"),
+    # --- Making and destroying ---
+    ("cache_place_given_out_twice", "cache/places.cpp",
+     [("uses_.erase(block); free_->add(block, blocks);", "free_->add(block, blocks);")],
+     MAKING_MODEL, "blocks of a large object that is gone are never used again, or twice"),
+    ("cache_forgets_free_places", "cache/commit_changes.cpp",
+     [("for (const places::freed& f : b.freed) b.in.free.add(f);", "")],
+     MAKING, "the database grows while as much is destroyed as is made"),
+    ("cache_remembers_old_records", "cache/commit_changes.cpp",
+     [("b.in.stored.bookkeeping_changed();", "")],
+     MAKING_MODEL, "a new object is not found after it was evicted"),
+    ("cache_leaves_the_word_of_an_empty_page", "cache/bookkeeping.cpp",
+     [("if (r.pages[page].is_typed() && r.starts.empty_in_page(page)) r.pages[page] = {};", "")],
+     MAKING_MODEL, "a block says that it has typed pages, and nothing is in it"),
+    ("cache_zone_keeps_what_was_there", "cache/bookkeeping.cpp",
+     [("record(number * blocks_in_zone + n).entry = {block_kind::bookkeeping, 0, 0, 0};", "(void)n;")],
+     MAKING_MODEL, "a new zone does not say which of its blocks are bookkeeping"),
+    ("cache_describes_in_memory_only", "cache/descriptions.cpp",
+     [("if (is_nested) describe(s.of);", "")],
+     MAKING, "a type is stored without the one that is in it"),
+    ("cache_describes_before_the_commit", "cache/descriptions.cpp",
+     [("described_.emplace_back(index, 0);", "described_.emplace_back(index, 0); in_.types.described(index);")],
+     MAKING_MODEL, "a failed commit leaves a type without description"),
+    ("cache_stores_transient_fields", "cache/commit_changes.cpp",
+     [("if (w.kind == field_kind::transient) std::memset(at, 0, static_cast<std::size_t>(w.length));", "(void)w, (void)at;")],
+     MAKING, "a transient field of a new object is stored"),
+    ("cache_stores_no_arrays_of_arrays", "cache/commit_changes.cpp",
+     [("for (std::size_t n = 0; n < made_.size(); ++n) follow(*made_[n]);", "")],
+     MAKING, "the elements of a container in a new container are not stored"),
+    ("cache_abort_leaves_what_was_moved", "cache/transactions.cpp",
+     [("changes.reach(tx); tx.made.insert", "tx.made.insert")],
+     MAKING, "an abort leaves arrays that were moved into objects in the cache for ever"),
+    ("cache_abort_leaves_objects_destroyed", "cache/transactions.cpp",
+     [("object->state = object_state::stored; } ++counts_.aborts;", "} ++counts_.aborts;")],
+     MAKING, "an object is gone whose destruction was aborted"),
 ]

@@ -21,14 +21,16 @@ commit_changes::book& commit_changes::book_of(std::uint64_t home) {
 
 void commit_changes::gather(const open_transaction& tx) {
   reach(tx);
-  for (const cached_object* const object : tx.changed) {
-    if (object->state != object_state::stored) continue;
-    change c{object->in, object->home, stored_form(*object, object->bytes, objects_, databases_), {}};
-    c.where = differences(*object, stored_form(*object, object->before.get(), objects_, databases_), c.now);
-    if (!c.where.empty()) changes_.push_back(std::move(c));
+  const cached_object* last = nullptr;
+  for (const object_part& part : changed_) {
+    cached_object& object = *part.object;
+    change c{object.in, object.home + part.offset, stored_form(part, object.bytes, objects_, databases_), {}};
+    c.where = differences(object, stored_form(part, object.before.get(), objects_, databases_), c.now);
+    if (c.where.empty()) continue;
+    changed_objects_ += std::exchange(last, &object) == &object ? 0 : 1;
+    changes_.push_back(std::move(c));
   }
-  changed_objects_ = changes_.size();
-  for (const cached_object* const object : made_) add_made(*object);
+  for (cached_object* const object : made_) add_made(*object);
   for (const cached_object* const object : tx.changed) {
     if (object->state != object_state::destroyed) continue;
     book& in = book_of(object->home);
@@ -45,25 +47,31 @@ void commit_changes::reach(const open_transaction& tx) {
     made_.push_back(&object);
     object.is_reached = true;
   };
-  const auto follow = [&](const cached_object& from) {
-    for_each_word(from.type, from.bytes, from.size, [&](const pointer_map::word& w, std::size_t, const std::byte* at) {
-      if (w.kind != field_kind::reference || w.is_checked) return;
-      std::uint64_t word;
-      std::memcpy(&word, at, sizeof word);
-      cached_object* const target = word == 0 ? nullptr : objects_.find_at(word);
-      // What a plain pointer leads to is in the same state, unless another transaction has made it.
-      if (target != nullptr && (target->maker == nullptr || target->maker == &tx)) add(*target);
-    });
+  const auto follow = [&](const object_part& part) {
+    const cached_object& from = *part.object;
+    for_each_word(from.type, from.bytes + part.offset, part.length,
+                  [&](const pointer_map::word& w, std::size_t, const std::byte* at) {
+                    if (w.kind != field_kind::reference || w.is_checked) return;
+                    std::uint64_t word;
+                    std::memcpy(&word, at, sizeof word);
+                    cached_object* const target = word == 0 ? nullptr : objects_.find_at(word);
+                    // What a plain pointer leads to is in the same state, unless another transaction has made it.
+                    if (target != nullptr && (target->maker == nullptr || target->maker == &tx)) add(*target);
+                  });
   };
   for (cached_object* const object : tx.made)
     if (object->is_root) add(*object);
-  for (const cached_object* const object : tx.changed)
-    if (object->state == object_state::stored) follow(*object);
-  for (std::size_t n = 0; n < made_.size(); ++n) follow(*made_[n]);
+  for (cached_object* const object : tx.changed)
+    if (object->state == object_state::stored) {
+      const auto parts = changed_parts(*object);
+      changed_.insert(changed_.end(), parts.begin(), parts.end());
+    }
+  for (const object_part& part : changed_) follow(part);
+  for (std::size_t n = 0; n < made_.size(); ++n) follow(whole(*made_[n]));
 }
 
-void commit_changes::add_made(const cached_object& object) {
-  std::vector<std::byte> bytes = stored_form(object, object.bytes, objects_, databases_);
+void commit_changes::add_made(cached_object& object) {
+  std::vector<std::byte> bytes = stored_form(whole(object), object.bytes, objects_, databases_);
   for_each_word(object.type, bytes.data(), bytes.size(), [](const pointer_map::word& w, std::size_t, std::byte* at) {
     if (w.kind == field_kind::transient) std::memset(at, 0, static_cast<std::size_t>(w.length));
   });

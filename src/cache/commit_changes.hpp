@@ -37,6 +37,8 @@ class commit_changes {
 
   // Made objects that are stored now.
   [[nodiscard]] const std::vector<cached_object*>& stored() const { return made_; }
+  // What has changed in memory of objects that were stored before.
+  [[nodiscard]] const std::vector<object_part>& changed() const { return changed_; }
 
   // Instead of gather(): only finds the made objects that it would store.
   void reach(const open_transaction& tx);
@@ -59,12 +61,13 @@ class commit_changes {
     std::vector<places::freed> freed;
   };
   [[nodiscard]] book& book_of(std::uint64_t home);
-  void add_made(const cached_object& object);
+  void add_made(cached_object& object);
   void add_whole(book& in, std::uint64_t home, std::uint32_t type, std::vector<std::byte>&& bytes);
   void close_books();
 
   open_databases& databases_;
   object_table& objects_;
+  std::vector<object_part> changed_;
   std::vector<cached_object*> made_;
   std::list<book> books_;
   std::vector<change> changes_;

@@ -85,6 +85,15 @@ void for_each_word(const bound_type& type, std::byte* bytes, std::uint64_t size,
       if (words[n].guards == 0 || type.words.holds(words[n], bytes + at)) f(words[n], n, bytes + at + words[n].offset);
 }
 
+// Bytes of an object: all of it, or some elements of an array.
+struct object_part {
+  cached_object* object;
+  std::size_t offset, length;
+};
+[[nodiscard]] inline object_part whole(cached_object& object) {
+  return {&object, 0, static_cast<std::size_t>(object.size)};
+}
+
 class object_table {
  public:
   // `room`: bytes of objects, with what is known of each.

@@ -99,7 +99,7 @@ class store_state : public std::enable_shared_from_this<store_state> {
   [[nodiscard]] void* make(open_transaction* tx, open_database& in, const type& of, std::uint64_t size, bool is_root);
   void end_object(open_transaction* tx, cached_object& object) noexcept;
   void keep_value(open_transaction& tx, cached_object& object);
-  void settle(cached_object& object);
+  void settle(const object_part& part);
   void discard_made(open_transaction& tx) noexcept;
   void forget_changes(open_transaction& tx) noexcept;
 

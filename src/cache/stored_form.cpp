@@ -10,9 +10,25 @@
 
 namespace tenure::cache {
 
-std::vector<std::byte> stored_form(const cached_object& object, const std::byte* bytes, const object_table& objects,
+std::vector<object_part> changed_parts(cached_object& object) {
+  const std::byte *const before = object.before.get(), *const now = object.bytes;
+  const auto size = static_cast<std::size_t>(object.size), stride = static_cast<std::size_t>(object.type.program->size);
+  std::vector<object_part> found;
+  if (std::memcmp(before, now, size) == 0) return found;
+  for (std::size_t at = 0; at < size; at += stride) {
+    if (std::memcmp(before + at, now + at, stride) == 0) continue;
+    if (!found.empty() && found.back().offset + found.back().length == at)
+      found.back().length += stride;
+    else
+      found.push_back({&object, at, stride});
+  }
+  return found;
+}
+
+std::vector<std::byte> stored_form(const object_part& part, const std::byte* bytes, const object_table& objects,
                                    const open_databases& databases) {
-  std::vector<std::byte> stored(bytes, bytes + object.size);
+  const cached_object& object = *part.object;
+  std::vector<std::byte> stored(bytes + part.offset, bytes + part.offset + part.length);
   const bool is_now = bytes == object.bytes;
   const auto refuse = [&](std::uint64_t word, std::size_t offset, const std::string& why) {
     throw error(errc::cannot_persist,
@@ -94,17 +110,20 @@ std::vector<byte_range> differences(std::span<const std::byte> before, std::span
   return found;
 }
 
-void unswizzle(cached_object& object, const object_table& objects) {
-  for_each_word(object.type, object.bytes, object.size, [&](const pointer_map::word& w, std::size_t, std::byte* at) {
-    if (!w.is_checked || !is_direct(load_word(at))) return;
-    const std::uint64_t word = load_word(at);
-    if (const cached_object* const target = objects.find_at(word))
-      store_word(at, identifier_of(target->home + (word - target->at())));
-  });
+void unswizzle(const object_part& part, const object_table& objects) {
+  const cached_object& object = *part.object;
+  for_each_word(object.type, object.bytes + part.offset, part.length,
+                [&](const pointer_map::word& w, std::size_t, std::byte* at) {
+                  if (!w.is_checked || !is_direct(load_word(at))) return;
+                  const std::uint64_t word = load_word(at);
+                  if (const cached_object* const target = objects.find_at(word))
+                    store_word(at, identifier_of(target->home + (word - target->at())));
+                });
 }
 
-void unite_with_targets(cached_object& object, const object_table& objects) {
-  for_each_word(object.type, object.bytes, object.size,
+void unite_with_targets(const object_part& part, const object_table& objects) {
+  cached_object& object = *part.object;
+  for_each_word(object.type, object.bytes + part.offset, part.length,
                 [&](const pointer_map::word& w, std::size_t, const std::byte* at) {
                   if (w.kind != field_kind::reference || w.is_checked) return;
                   std::uint64_t word;

@@ -13,25 +13,28 @@
 
 namespace tenure::cache {
 
-// The bytes that are stored for the object if these are its bytes in memory: without transient fields, which are left as they
+// The bytes that are stored for the part if `bytes` are the object's in memory: without transient fields, which are left as they
 // are. Throws errc::cannot_persist if a plain pointer leads to no object of the store, or to one that the transaction has
 // destroyed.
-[[nodiscard]] std::vector<std::byte> stored_form(const cached_object& object, const std::byte* bytes,
+[[nodiscard]] std::vector<std::byte> stored_form(const object_part& part, const std::byte* bytes,
                                                  const object_table& objects, const open_databases& databases);
+// Where the memory of an announced object differs from what it was. What is the same in memory is stored as it was, so the rest
+// needs no conversion: of a large array, few elements.
+[[nodiscard]] std::vector<object_part> changed_parts(cached_object& object);
 
 struct byte_range {
   std::uint64_t offset, length;
 };
-// Where a changed object differs from what it was, both in stored form. Transient fields of `now` become what they were: they
+// Where a part of a changed object differs from what it was, both in stored form. Transient fields of `now` become what they were: they
 // do not count. [cache.commit.difference]
 [[nodiscard]] std::vector<byte_range> differences(const cached_object& object, const std::vector<std::byte>& before,
                                                   std::vector<std::byte>& now);
 
 // A changed object may have got plain pointers to others.
-void unite_with_targets(cached_object& object, const object_table& objects);
+void unite_with_targets(const object_part& part, const object_table& objects);
 // Its refs to objects in memory become identifiers: the program may have made one of a pointer.
 // The same for bytes of equal length.
 [[nodiscard]] std::vector<byte_range> differences(std::span<const std::byte> before, std::span<const std::byte> now);
-void unswizzle(cached_object& object, const object_table& objects);
+void unswizzle(const object_part& part, const object_table& objects);
 
 }  // namespace tenure::cache

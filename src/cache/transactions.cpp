@@ -101,10 +101,9 @@ ticket store_state::commit(open_transaction& tx) {
     for (cached_object* const object : changes.stored()) {
       objects_.stored(*object);
       tx.made.erase(object);
-      settle(*object);
+      settle(whole(*object));
     }
-    for (cached_object* const object : tx.changed)
-      if (object->state == object_state::stored) settle(*object);
+    for (const object_part& part : changes.changed()) settle(part);
     // What is left are arrays of containers that are in no stored object.
     for (cached_object* const object : tx.made) object->maker = nullptr;
     tx.made.clear();
@@ -135,9 +134,9 @@ void store_state::abort(open_transaction& tx) noexcept {
   end(tx);
 }
 
-void store_state::settle(cached_object& object) {
-  unite_with_targets(object, objects_);
-  if (locks_objects_) unswizzle(object, objects_);
+void store_state::settle(const object_part& part) {
+  unite_with_targets(part, objects_);
+  if (locks_objects_) unswizzle(part, objects_);
 }
 
 // And arrays of containers that were moved into objects, as long as these have them. (Where there is no memory to find them, the
@@ -184,8 +183,8 @@ void store_state::release(open_transaction& tx) {
   if (!tx.writes) return door_.rest_shared();
   {  // to what is changed belongs what it has got plain pointers to [cache.group]
     const std::scoped_lock lock(mutex_);
-    for (cached_object* const object : tx.changed) unite_with_targets(*object, objects_);
-    for (cached_object* const object : tx.made) unite_with_targets(*object, objects_);
+    for (cached_object* const object : tx.changed) unite_with_targets(whole(*object), objects_);
+    for (cached_object* const object : tx.made) unite_with_targets(whole(*object), objects_);
   }
   door_.rest_exclusive();
 }

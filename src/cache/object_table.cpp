@@ -130,7 +130,43 @@ void object_table::unite(cached_object& one, cached_object& other) noexcept {
   std::swap(into->next, from->next);  // two rings become one
 }
 
+// Of groups that stay.
+void object_table::take_out_gone() {
+  if (gone_ == 0) return;
+  const auto may_go = [](const cached_object& o) { return o.state == object_state::gone && o.pins == 0; };
+  std::vector<cached_object*> stay;
+  for (cached_object& leader : objects_) {
+    if (leader.leader != &leader || leader.leaves) continue;
+    stay.clear();
+    bool has_gone = false;
+    cached_object* member = &leader;
+    do {
+      if (may_go(*member)) {
+        member->leaves = has_gone = true;
+        --gone_;
+        used_ -= cost_of(0);
+      } else {
+        stay.push_back(member);
+      }
+      member = member->next;
+    } while (member != &leader);
+    if (!has_gone || stay.empty()) continue;
+    cached_object& first = *stay.front();  // the leader, if it stays
+    if (&first != &leader) {
+      first.holds = leader.holds;
+      first.locks = std::move(leader.locks);
+    }
+    first.members = stay.size();
+    for (std::size_t n = 0; n < stay.size(); ++n) {
+      stay[n]->leader = &first;
+      stay[n]->next = stay[(n + 1) % stay.size()];
+    }
+  }
+  objects_.remove_if([](const cached_object& object) { return object.leaves; });
+}
+
 void object_table::evict() {
+  take_out_gone();
   const std::uint64_t enough = was_refused_ ? 0 : room_ / 2;
   was_refused_ = false;
   std::vector<cached_object*> leaving;

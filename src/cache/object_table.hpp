@@ -37,7 +37,7 @@ enum class object_state : std::uint8_t {
   stored,
   made,       // by this cache, and not stored yet
   destroyed,  // stored, and to be destroyed by the commit of an open transaction
-  gone,       // nobody finds it. It is a member of its group until that is evicted
+  gone,       // nobody finds it. It is a member of its group until the next eviction
 };
 
 struct cached_object {
@@ -64,6 +64,7 @@ struct cached_object {
   cached_object *next = this, *leader = this;
   std::uint64_t members = 1, holds = 0;  // holds: pins, announced changes, and locks
   std::vector<lock_holder> locks;
+  std::uint64_t pins = 0;                    // of the holds, those that know this member
   bool leaves = false;                       // the eviction that goes on takes it
   std::list<cached_object>::iterator place;  // in the table
 
@@ -111,7 +112,7 @@ class object_table {
   [[nodiscard]] static std::uint64_t cost_of(std::uint64_t size) { return size + sizeof(cached_object) + 64; }
   [[nodiscard]] std::uint64_t room() const { return room_; }
   [[nodiscard]] std::uint64_t used() const { return used_; }
-  [[nodiscard]] std::size_t size() const { return objects_.size(); }
+  [[nodiscard]] std::size_t size() const { return by_home_.size(); }
   // Throws errc::cache_full if there is no room for so many bytes more; `what` wants it. The next eviction makes room for as
   // much as is possible.
   void require_room(std::uint64_t more, const std::string& what);
@@ -149,6 +150,7 @@ class object_table {
 
  private:
   void forget(cached_object& object) noexcept;
+  void take_out_gone();
   void unswizzle_to(const std::vector<cached_object*>& leaving);
 
   const std::uint64_t room_;

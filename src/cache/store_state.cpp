@@ -232,6 +232,7 @@ cached_object* store_state::hold(std::uintptr_t address) {
   cached_object* const object = objects_.find_at(address);
   if (object == nullptr) return nullptr;
   object_table::hold(*object);
+  ++object->pins;
   ++pins_;
   return object;
 }
@@ -239,6 +240,7 @@ cached_object* store_state::hold(std::uintptr_t address) {
 void store_state::let_go(cached_object& object) noexcept {
   const std::scoped_lock lock(mutex_);
   object_table::let_go(object);
+  --object.pins;
   --pins_;
 }
 

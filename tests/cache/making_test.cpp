@@ -3,6 +3,7 @@
 // Objects that are made and destroyed in a cache, and containers that grow there.
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <thread>
 #include <utility>
@@ -503,6 +504,25 @@ TEST_F(cache_making, an_object_is_no_larger_than_a_zone) {
   opened->check();
   close();
   look([&](store& mapped) { EXPECT_TRUE(mapped.root<library>("library").rows.empty()); });
+}
+
+// The group of the root is never evicted, and each change of the map takes a member out of it.
+TEST_F(cache_making, what_is_gone_leaves_groups_that_stay) {
+  make_library();
+  open({.object_bytes = 100 << 10});
+  const auto pinned = opened->read([&] { return std::make_unique<cache::pin<library>>(shelves()); });
+  for (std::uint64_t n = 0; n < 2000; ++n)
+    opened->transact(
+        [&] {
+          library& all = shelves().change();
+          all.names.emplace(n, tenure::string(std::string(60, 'n')));
+          if (n >= 10) all.names.erase(n - 10);
+        },
+        cache::commit_mode::lazy);
+  EXPECT_LT(opened->stats().objects, 40u);
+  EXPECT_EQ((*pinned)->names.size(), 10u);
+  opened->check();
+  opened->read([&] { EXPECT_EQ(shelves()->names.size(), 10u); });
 }
 
 }  // namespace

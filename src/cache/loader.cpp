@@ -86,8 +86,27 @@ cached_object* loader::bring(load& all, open_database& in, const stored_database
   objects_.require_room(all.cost, what);
   cached_object& made = all.made.emplace_back(objects_.memory(), in.stored, found, type);
   in.stored.read(found.at, {made.bytes, static_cast<std::size_t>(found.size)}, what);
+  require_sound_flags(made);
   all.by_home.emplace(found.at, &made);
   return &made;
+}
+
+// A flag that is neither 0 nor 1 says yes to the program, and not to us, who would leave an address that means nothing.
+void loader::require_sound_flags(const cached_object& object) {
+  const pointer_map& words = object.type.words;
+  if (words.guards().empty()) return;
+  const std::uint64_t stride = object.type.program->size;
+  for (std::uint64_t at = 0; at + stride <= object.size; at += stride)
+    for (const pointer_map::word& w : words.words())
+      for (std::uint32_t n = w.first_guard; n < w.first_guard + w.guards; ++n) {  // outer ones come first
+        const field_guard& guard = words.guards()[n];
+        std::uint64_t value = 0;
+        std::memcpy(&value, object.bytes + at + guard.offset, guard.width);
+        if (object.type.flags[n] && value > 1)
+          throw object.in.damaged(object.text() + ", has " + std::to_string(value) + " in " +
+                                  pointer_map::path_of(*object.type.program, guard.offset) + ", which is a bool");
+        if (value != guard.value) break;
+      }
 }
 
 // Finds what its plain pointers lead to.

@@ -68,6 +68,7 @@ class loader {
   [[nodiscard]] reached locate(load& all, std::uint64_t home, const type* declared, const cached_object* from);
   [[nodiscard]] cached_object* bring(load& all, open_database& in, const stored_database::stored_object& found,
                                      const type* declared);
+  static void require_sound_flags(const cached_object& object);
   void follow(load& all, cached_object& object, std::vector<plain_pointer>& into);
   void convert(cached_object& object, const std::vector<plain_pointer>& pointers);
 

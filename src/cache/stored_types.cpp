@@ -6,6 +6,7 @@
 
 #include <tenure/registry.hpp>
 
+#include "cache/type_check.hpp"
 #include "objects/stored_types.hpp"
 #include "regions/announced_stores.hpp"
 #include "types/stable_vtables.hpp"
@@ -142,7 +143,9 @@ const bound_type& stored_types::bind(std::uint32_t index, const type* declared) 
 }
 
 std::unique_ptr<bound_type> stored_types::make(std::uint32_t index, const type& program) const {
-  auto made = std::make_unique<bound_type>(bound_type{index, &program, pointer_map(program), {}, false, {}});
+  auto made = std::make_unique<bound_type>(bound_type{index, &program, pointer_map(program), {}, false, {}, {}});
+  for (const field_guard& guard : made->words.guards())
+    made->flags.push_back(guard.width == 1 && has_bool_at(program, guard.offset));
   for (const pointer_map::word& w : made->words.words()) {
     made->has_checked |= w.is_checked;
     made->stored_vtables.push_back(0);

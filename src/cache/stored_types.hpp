@@ -27,6 +27,7 @@ struct bound_type {
   std::vector<std::uint64_t>
       stored_vtables;        // for each of words.words() that is a vtable pointer: what is stored there
   bool has_checked = false;  // references that are checked, swizzled and unswizzled
+  std::vector<bool> flags;   // for each of words.guards(): whether it is a bool, as that of an optional
   // The classes of refs that were found to lead to the begin of its objects rightly.
   mutable std::vector<const std::type_info*> reached_by;
 

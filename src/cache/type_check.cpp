@@ -28,6 +28,14 @@ bool has_base_at(const type& in, const std::byte* object, std::uint64_t offset, 
 
 }  // namespace
 
+bool has_bool_at(const type& in, std::uint64_t offset) {
+  return std::ranges::any_of(in.fields, [&](const type_field& f) {
+    if (offset < f.offset || offset - f.offset >= f.size) return false;
+    if (f.kind == field_kind::nested) return has_bool_at(f.of(), (offset - f.offset) % (f.size / f.count));
+    return f.scalar == scalar_kind::boolean;
+  });
+}
+
 void require_one_description(const bound_type& in_memory, const type& declared) {
   if (in_memory.program == &declared || in_memory.program->name != declared.name) return;
   const pointer_map other(declared);

@@ -16,6 +16,9 @@ namespace tenure::cache {
 // member, or a base. The object is in memory, with this process's vtable pointers.
 [[nodiscard]] bool contains_at(const type& in, const std::byte* object, std::uint64_t offset, const type& declared);
 
+// Whether the type has a bool at this offset.
+[[nodiscard]] bool has_bool_at(const type& in, std::uint64_t offset);
+
 // A program may have a class twice under one name, once with refs and once with plain pointers. Throws errc::wrong_type if the
 // object is in memory as one of them, and is to be used as the other.
 void require_one_description(const bound_type& in_memory, const type& declared);

@@ -129,6 +129,24 @@ TEST_F(cache_damage, a_damaged_page_is_named_with_the_object) {
   });
 }
 
+// The program would take any of them for yes.
+TEST_F(cache_damage, flags_of_optionals_are_0_or_1) {
+  std::uint64_t at = 0;
+  {
+    store mapped("/store", how);
+    auto& c = mapped.root<choice>("choice");
+    mapped.transact([&] { c.maybe = mapped.root<list>("list").items[0]; });
+    at = reinterpret_cast<std::uintptr_t>(&c.maybe);
+    mapped.close();
+  }
+  set(at + sizeof(ref<item>), 2);
+  auto& s = open();
+  s.read([&] {
+    expect_error(errc::damaged, {"choice", "has 2 in maybe.has_value", "bool"},
+                 [&] { (void)s.root<choice>("choice")->maybe; });
+  });
+}
+
 TEST_F(cache_damage, references_to_nothing_are_refused_and_named) {
   const auto to_next = [&](std::uint64_t item) { return item + 8; };
   set(to_next(homes[3]), home + (std::uint64_t{1} << 20) * 200);  // behind the segment's end

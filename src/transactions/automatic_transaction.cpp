@@ -139,7 +139,7 @@ os::cleared_vector<memory_range> automatic_transaction::find_changes() const {
     throw error(errc::bad_transaction,
                 name() + ": its changes have been collected for its commit; inner transactions begin and end before");
   os::cleared_vector<memory_range> found;
-  owner().parts().tracked.find(found);
+  owner().parts().tracked.find_restorable(found);
   return found;
 }
 

@@ -34,6 +34,7 @@ std::shared_ptr<const bool> store_state::begin_inner() {
   made.memory = tx.begin_inner();
   std::size_t begun = 0;
   try {
+    std::swap(made.objects, spare);
     made.objects.save(*this);
     for (const auto& d : *databases) {
       d->birth->begin_level();
@@ -56,10 +57,7 @@ void store_state::commit_inner(const bool& which) {
                 directory + ": an inner transaction that has an open one in it cannot commit; end that one first");
   levels.back().memory.commit();
   for (const auto& d : *databases) d->birth->commit_level();
-  *levels.back().is_open = false;
-  levels.pop_back();
-  if (levels.empty())
-    for (const auto& d : *databases) d->note_retired(false);
+  innermost_ended();
   check_in_debug_builds();
 }
 
@@ -82,7 +80,13 @@ void store_state::abort_innermost() {
   }
   weak.aborted(ended.weak_made);
   label = std::move(ended.label);
+  innermost_ended();
+}
+
+void store_state::innermost_ended() noexcept {
+  inner_level& ended = levels.back();
   *ended.is_open = false;
+  if (ended.objects.capacity() > spare.capacity()) std::swap(ended.objects, spare);
   levels.pop_back();
   if (levels.empty())
     for (const auto& d : *databases) d->note_retired(false);
@@ -113,8 +117,8 @@ void store_state::end_levels() noexcept {
 void store_state::require_no_inner(const char* what) const {
   if (!levels.empty())
     throw error(errc::bad_transaction, directory + ": cannot " + what + ": " + std::to_string(levels.size()) +
-                                           (levels.size() == 1 ? " inner transaction is" : " inner transactions are") +
-                                           " open; commit or abort what is in it first");
+                                           (levels.size() == 1 ? " inner transaction is open in it; end it first"
+                                                               : " inner transactions are open in it; end them first"));
   if (doomed) throw is_doomed(directory);
 }
 

@@ -21,6 +21,8 @@ class saved_objects {
   // objects that it has written to. After the transaction's changes were compared (for_each_written_page).
   void save(const store_state& of);
   void put_back() const noexcept;
+  // Of which the memory can be used once more in the same transaction.
+  [[nodiscard]] std::size_t capacity() const noexcept { return bytes_.capacity(); }
 
  private:
   os::cleared_vector<rvm::memory_range> ranges_;

@@ -74,6 +74,7 @@ struct store_state final : rvm::participant {
   // The same, but then the transaction can only be aborted.
   void drop_inner(const bool& which) noexcept;
   void abort_innermost();
+  void innermost_ended() noexcept;
   // The open ones end, and what they have made is the outermost one's.
   void end_levels() noexcept;
   void require_no_inner(const char* what) const;
@@ -126,6 +127,7 @@ struct store_state final : rvm::participant {
   rvm::transaction tx;
   std::string label;
   std::vector<inner_level> levels;  // of inner transactions that are open
+  saved_objects spare;              // memory of one that has ended in the open transaction
   bool doomed = false;              // an inner one could not be undone
   bool stays_in_place = false;      // what the open transaction has made; with stabilization::copying
   heap::hidden_fields hidden;

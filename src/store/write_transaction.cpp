@@ -134,6 +134,7 @@ void store_state::check_in_debug_builds() const {
 
 void store_state::ended() noexcept {
   label.clear();
+  spare = {};
   doomed = stays_in_place = false;
   weak.ended();
   for (const auto& d : *databases) {

@@ -72,7 +72,6 @@ class attached_objects {
 
 void saved_objects::save(const store_state& of) {
   ranges_.clear();
-  bytes_.clear();
   of.databases->with_births_locked([&] {
     const auto add = [this](address begin, address end) {
       ranges_.push_back({reinterpret_cast<std::byte*>(begin), end - begin});
@@ -86,8 +85,11 @@ void saved_objects::save(const store_state& of) {
   });
   std::size_t length = 0;
   for (const rvm::memory_range& each : ranges_) length += each.length;
-  if (bytes_.capacity() < length) bytes_.reserve(length + length / 2);  // the next one has more
-  for (const rvm::memory_range& each : ranges_) bytes_.insert(bytes_.end(), each.address, each.end());
+  std::byte* to = bytes_.renew(length);
+  for (const rvm::memory_range& each : ranges_) {
+    std::memcpy(to, each.address, each.length);
+    to += each.length;
+  }
 }
 
 // What is the same stays untouched: its pages need not be opened.

@@ -26,7 +26,7 @@ class saved_objects {
 
  private:
   os::cleared_vector<rvm::memory_range> ranges_;
-  os::cleared_vector<std::byte> bytes_;  // one after the other
+  os::cleared_bytes bytes_;  // one after the other
 };
 
 }  // namespace tenure

@@ -348,6 +348,23 @@ TEST_F(inner_transactions, objects_of_other_threads_stay) {
   expect_sound(s());
 }
 
+// Another thread ends a transient object meanwhile, in a block of the transaction's.
+TEST_F(inner_transactions, what_another_thread_has_ended_stays_so) {
+  std::optional<tenure::string> text;
+  s().transact([&] { text.emplace(long_text.c_str()); });
+  const char* const was = text->data();
+  EXPECT_NO_THROW((void)s().who_refers(was));
+  s().transact([&] {
+    std::vector<tenure::string> more(3, tenure::string(long_text.c_str()));
+    aborted([&] {
+      const std::vector<tenure::string> inside(3, tenure::string(long_text.c_str()));
+      std::thread([&] { text.reset(); }).join();
+    });
+    expect_error(errc::bad_option, {}, [&] { (void)s().who_refers(was); });
+  });
+  expect_error(errc::bad_option, {}, [&] { (void)s().who_refers(was); });
+}
+
 TEST_F(inner_transactions, types_that_they_use_first) {
   s().transact([&] {
     aborted([&] { h->other = s().make<first_used_inside>(); });

@@ -31,9 +31,9 @@ using rvm::ticket;
 // errc::bad_transaction if the transaction has ended, and errc::closed if its store was destroyed, which aborts it.
 //
 // One that is begun while the thread has one open in the store is an inner one, in that one. What it does can be undone
-// without the rest; nothing is committed to the store before the outermost one commits, which checks it as well. The outer one ends
-// after it. An abort, or the destruction, of an outer one aborts those that are open in it, which then have ended: so
-// does assigning a new transaction to an open one, in which the new one was.
+// without the rest. Nothing of it is checked or committed to the store before the outermost one commits. The outer one ends
+// after it. An abort, or the destruction, of an outer one aborts those that are open in it. So does assigning a new
+// transaction to an open one: the new one was in it.
 class transaction {
  public:
   transaction() = default;
@@ -46,19 +46,19 @@ class transaction {
   // durable commit returns when it is on the disk. Other threads may begin transactions before that. If it throws, the
   // transaction is still open: it can be aborted, or, if the cause is gone, committed again. The exception is a failure
   // of the log: it ends the transaction, and the store cannot be used until it is opened again. The commit of an inner
-  // transaction hands what it has done to the outer one; its ticket is of no use. Throws errc::bad_transaction if an inner one is
-  // open in it. Throws errc::cannot_persist if an object that the
-  // transaction has written, and that is or would become persistent, refers to something that is not in the store, or
-  // to a destroyed object. (With store_options::check_destroyed: if any object refers to a destroyed one.) The message
-  // has the path from a root, if it is found among the first 100 000 objects. Throws errc::doomed if
-  // an inner transaction could not be undone for want of memory, and errc::too_big if the log may not grow so far.
+  // transaction hands what it has done to the outer one; its ticket is of no use. Throws errc::bad_transaction if an inner
+  // one is open in it; errc::cannot_persist if an object that the transaction has written, and that is or would become
+  // persistent, refers to something that is not in the store, or to a destroyed object. (With store_options::check_destroyed:
+  // if any object refers to a destroyed one.) The message has the path from a root, if it is found among the first 100 000
+  // objects. Throws errc::doomed if an inner transaction could not be undone for want of memory, and errc::too_big if the
+  // log may not grow so far.
   ticket commit(commit_mode mode = commit_mode::durable);
   // Gives persistent objects, with their transient fields, the values that they had at begin() or at the last
   // checkpoint(). Objects that the transaction has made are gone. Transient objects that existed before keep what was
-  // written to them. Of an inner transaction: gives them, and all that the outer one has made, or has made reachable, the values that
-  // they had when the inner one began. What it has destroyed, named and labelled is as it was then. Transient objects that nothing in
-  // the store led to then, and that are older than the outermost transaction, keep what was written to them. std::bad_alloc: memory
-  // is too short to undo an inner one; nothing was changed.
+  // written to them. Of an inner transaction: gives persistent objects, and all that the outer one has made or made reachable,
+  // the values that they had when the inner one began. Roots, the label, and what the inner one has destroyed are as they were
+  // then. Transient objects that are older than the outermost transaction, and that nothing in the store led to then, keep what
+  // was written to them. std::bad_alloc: memory is too short to undo an inner one; nothing was changed.
   void abort();
   // Commits, and stays open. No other thread gets in between. Throws errc::bad_transaction in an inner transaction, or if
   // one is open. If it is durable and throws because the log failed, the transaction is open and the store cannot be used.

@@ -191,6 +191,7 @@ address birth::allocate_large(const run& in, std::uint64_t size, std::uint64_t a
 
 void birth::touch(transient_block& y) {
   if (y.is_quiet) map_.set_quiet(y, false);
+  if (y.touched != 0 && levels_.empty()) return;
   const std::uint32_t now = level();
   if (y.touched == now) return;
   if (y.touched == 0) {

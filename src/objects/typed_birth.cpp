@@ -44,6 +44,7 @@ birth::object_class* birth::find_class(const new_object& what, bool inside) {
 }
 
 void birth::note_use(object_class& of) {
+  if (of.used != 0 && levels_.empty()) return;
   const std::uint32_t now = level();
   if (of.used == now) return;
   skip_taken(of, of.transaction);

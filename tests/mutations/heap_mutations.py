@@ -262,7 +262,7 @@ HEAP_MUTATIONS = [
      "heap_test inner_transactions.*:*store_random.inner_*", "what an aborted level has made in blocks of its own stays"),
     ("inner_abort_drops_blocks_with_remains", "objects/birth_levels.cpp",
      [("const bool stays = map_.holds_persistent(y->first);", "const bool stays = false;")],
-     "heap_test inner_transactions.blocks_*:*store_random.inner_*", "bytes of aborted objects are logged as changes"),
+     "heap_test inner_in_plain_store.blocks_*:*store_random.inner_*", "bytes of aborted objects are logged as changes"),
     ("inner_abort_keeps_cursors", "objects/birth_levels.cpp",
      [("return_to(*of, was.at, was.with_headers);", "")],
      "heap_test inner_transactions.*:*store_random.inner_*", "new objects are made where the aborted level has gone"),

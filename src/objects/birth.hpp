@@ -262,9 +262,8 @@ class birth {
   void enter(cursor& at, const cursor& where) noexcept;
   void leave(cursor& at);
   void restore_cursors(std::size_t first_class);
-  void return_to(object_class& of, cursor to, std::uint64_t with_headers);
+  void return_to(object_class& of, const cursor& to, std::uint64_t with_headers);
   void keep_cursors();
-  // What the open transaction has touched, and has not touched before its innermost level.
   void forget_in_levels(transient_block& in, const start_bits& gone);
   void restore_area(area before);
   [[nodiscard]] std::uint32_t level() const noexcept { return static_cast<std::uint32_t>(levels_.size() + 1); }

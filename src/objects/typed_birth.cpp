@@ -217,13 +217,13 @@ void birth::restore_cursors(std::size_t first_class) {
   used_classes_.resize(first_class);
 }
 
-void birth::return_to(object_class& of, cursor to, std::uint64_t with_headers) {
+void birth::return_to(object_class& of, const cursor& to, std::uint64_t with_headers) {
   if (transient_block* const last = std::exchange(of.transaction, {}).within) {
     assert(last->touched != 0);
     --last->cursors;
   }
-  to.is_zeroed = false;
   enter(of.transaction, to);
+  of.transaction.is_zeroed = false;
   of.with_headers = with_headers;
 }
 

@@ -2,9 +2,7 @@
 //
 // Transactions in transactions of a store. Random ones are in heap_models/random_test.cpp and crash_test.cpp.
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <set>
 #include <stdexcept>

@@ -79,6 +79,21 @@ int main() {
     });
     show("nested");
 
+    // A transaction in a transaction can be undone without the rest.
+    store.transact([&] {
+      deposit(mine, 100);
+      try {
+        store.transact([&] {
+          deposit(mine, -5000);
+          deposit(yours, 5000);
+          if (mine.cents < 0) throw std::runtime_error("not enough money");
+        });
+      } catch (const std::runtime_error& e) {
+        std::cout << e.what() << ", but the rest is kept\n";
+      }
+    });
+    show("rolled back in part");
+
     store.close();
   } catch (const std::exception& e) {
     std::cerr << e.what() << '\n';

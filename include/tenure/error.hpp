@@ -45,7 +45,7 @@ enum class errc {
   wrong_type,          // a root is of another type than the requested one
   no_such_root,        // no root has this name
   cannot_persist,      // a persistent object refers to something that cannot persist
-  doomed,              // an inner transaction was aborted, so the outer one cannot commit
+  doomed,              // an inner transaction could not be undone, so the outer one cannot commit
   segment_full,        // the segment may not grow so far
   wrong_tracking,      // the region's changes are found in another way
   stray_write,         // an automatically tracked region was written outside of any automatic transaction

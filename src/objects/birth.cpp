@@ -191,11 +191,17 @@ address birth::allocate_large(const run& in, std::uint64_t size, std::uint64_t a
 
 void birth::touch(transient_block& y) {
   if (y.is_quiet) map_.set_quiet(y, false);
-  if (y.touched) return;
-  y.touched = true;
-  y.starts_at_begin = y.starts;
-  y.pages_at_begin = y.pages;
-  touched_.push_back(&y);
+  if (y.touched != 0 && levels_.empty()) return;
+  const std::uint32_t now = level();
+  if (y.touched == now) return;
+  if (y.touched == 0) {
+    touched_.push_back(&y);
+    y.starts_at_begin = y.starts;
+    y.pages_at_begin = y.pages;
+  } else {
+    levels_.back().blocks.try_emplace(&y, inner_level::block_state{y.starts, y.pages, y.touched});
+  }
+  y.touched = now;
 }
 
 void birth::share(transient_block& y) {
@@ -434,7 +440,7 @@ void birth::offer(std::uint64_t block) {
 // other bytes beside persistent ones since the tracker compared the page last. Then the block counts as one with
 // transient objects until the page was compared again.
 bool birth::release_if_empty(transient_block& y) {
-  if (!y.starts.empty() || y.touched || y.is_emptied || y.cursors != 0) return false;
+  if (!y.starts.empty() || y.touched != 0 || y.is_emptied || y.cursors != 0) return false;
   for (const area* in : {&transaction_area_, &other_area_})
     if (&y == in->within || &y == in->typed) return false;
   if (y.lane != 0 && &y == lanes_[y.lane - 1].in.typed) return false;
@@ -448,7 +454,7 @@ bool birth::release_if_empty(transient_block& y) {
 }
 
 void birth::drop(transient_block& y) {
-  assert(!y.touched && !y.has_promoted && y.cursors == 0 && all_.contains(&y));
+  assert(y.touched == 0 && !y.has_promoted && y.cursors == 0 && all_.contains(&y));
   if (!map_.holds_persistent(y.first))
     give_back(y.first, y.span);
   else
@@ -462,7 +468,7 @@ void birth::drop(transient_block& y) {
 // The tracker has just compared the open pages.
 void birth::begin() {
   const std::scoped_lock lock(whole_);
-  assert(!in_transaction_ && touched_.empty());
+  assert(!in_transaction_ && touched_.empty() && levels_.empty());
   in_transaction_ = true;
   area_at_begin_ = transaction_area_;
   for (transient_block* const y : std::exchange(compared_, std::exchange(emptied_, {}))) drop(*y);
@@ -470,39 +476,45 @@ void birth::begin() {
 
 void birth::abort() {
   const std::scoped_lock lock(whole_);
+  assert(levels_.empty());
   in_transaction_ = false;
   // Gives back everything that the transaction has taken. The area returns to the block that it had at begin(), and the
   // memory behind that position is no longer zero. Each block that the area has had since begin() is either the
   // transaction's or was there before, never both [heap.blocks.once].
-  restore_cursors();
+  restore_cursors(0);
   std::vector<transient_block*> touched = std::exchange(touched_, {});
   for (const auto& [last, before] : {std::pair(transaction_area_.within, area_at_begin_.within),
                                      std::pair(transaction_area_.typed, area_at_begin_.typed)})
-    if (last != nullptr && last != before && !last->touched) touched.push_back(last);
+    if (last != nullptr && last != before && last->touched == 0) touched.push_back(last);
   for (transient_block* y : touched) {
-    if (y->touched) {
+    if (y->touched != 0) {
       y->starts = y->starts_at_begin;
       y->pages = y->pages_at_begin;
     }
-    y->touched = false;
+    y->touched = 0;
   }
+  restore_area(std::exchange(area_at_begin_, {}));
+  for (transient_block* y : touched) release_if_empty(*y);
+}
+
+void birth::restore_area(area before) {
   give_back(transaction_area_.ahead);
   give_back(transaction_area_.spare);
   const std::uint64_t wanted = transaction_area_.wanted;
-  transaction_area_ = std::exchange(area_at_begin_, {});
+  transaction_area_ = std::move(before);
   transaction_area_.wanted = wanted;
   transaction_area_.ahead = transaction_area_.spare = {};
   transaction_area_.is_zeroed = transaction_area_.typed_is_zeroed = false;
-  for (transient_block* y : touched) release_if_empty(*y);
 }
 
 void birth::committed(const address_set& retired, const std::vector<std::uint64_t>& freed) {
   const std::scoped_lock lock(whole_);
+  assert(levels_.empty());
   in_transaction_ = false;
   area_at_begin_ = {};
   keep_cursors();
   std::vector<transient_block*> changed = std::exchange(touched_, {});
-  for (transient_block* y : changed) y->touched = false;
+  for (transient_block* y : changed) y->touched = 0;
   for (transient_block* y : promoted_) {
     assert(y->promoted.is_within(y->starts));
     for (std::size_t n = 0; n < start_bits::words; ++n) y->starts.word(n) &= ~y->promoted.word(n);

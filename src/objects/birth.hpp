@@ -17,6 +17,7 @@
 #include <atomic>
 #include <bit>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -71,6 +72,29 @@ class birth {
   // All promoted objects are in the stored bookkeeping now, and the transient objects in `retired` are gone. `freed`:
   // blocks from which a persistent object was removed.
   void committed(const address_set& retired, const std::vector<std::uint64_t>& freed);
+
+  // Inner transactions (birth_levels.cpp). What an aborted one has made is gone; what a committed one has made is the outer one's.
+  void begin_level();
+  void commit_level() noexcept;
+  void abort_level();
+  [[nodiscard]] std::size_t levels() const noexcept { return levels_.size(); }
+  // Calls f(begin, end) for all memory of what the open transaction has made. Called in with_lock().
+  template <class F>
+  void for_each_made(F&& f) const;
+  // Calls f(facts) for each object that it has made. Called in with_lock().
+  template <class F>
+  void for_each_made_object(F&& f) const {
+    for (const transient_block* const y : touched_)
+      y->made_now().for_each(
+          [&](std::uint64_t g) { f(map_.transient_facts(*y, object_of_bit(map_.start_of(y->first), y->pages, g))); });
+  }
+  // Whether there are transient objects that the open transaction has not made. Called in with_lock().
+  [[nodiscard]] bool has_older_transients() const;
+  // Of a transient object: whether the open transaction has made it. Called in with_lock().
+  [[nodiscard]] bool was_made_now(const transient_block& in, address object) const {
+    const std::uint64_t bit = (object - map_.start_of(in.first)) / granule;
+    return in.touched != 0 && !in.starts_at_begin.test(bit);
+  }
 
   // Free blocks from block `from` on, which nobody uses until trimmed() gives them back: their disk space is to be given
   // back. In ascending order; few runs, because a transaction notes each. None: there are no more.
@@ -178,8 +202,8 @@ class birth {
     std::uint64_t with_headers = 0;  // bytes of those that were made before there was a page
     cursor transaction;
     std::array<cursor, most_lanes + 1> others;  // by lane; 0: without one
-    // Set if the open transaction uses the class: what it was before.
-    bool is_used = false;
+    // Set if the open transaction uses the class: by its last level that does, from 1 on, and what it was before.
+    std::uint32_t used = 0;
     cursor at_begin;
     std::uint64_t with_headers_at_begin = 0;
     std::set<unseen_address> sparse_pages;  // may be worth filling again
@@ -237,8 +261,12 @@ class birth {
   void close_typed(area& in, bool inside);
   void enter(cursor& at, const cursor& where) noexcept;
   void leave(cursor& at);
-  void restore_cursors();
+  void restore_cursors(std::size_t first_class);
+  void return_to(object_class& of, const cursor& to, std::uint64_t with_headers);
   void keep_cursors();
+  void forget_in_levels(transient_block& in, const start_bits& gone);
+  void restore_area(area before);
+  [[nodiscard]] std::uint32_t level() const noexcept { return static_cast<std::uint32_t>(levels_.size() + 1); }
   [[nodiscard]] bool is_worth_filling(std::uint64_t block, const record_view& r, std::size_t page) const;
   [[nodiscard]] bool has_held_in_page(std::uint64_t block, std::size_t page) const {
     const auto found = held_.find(block);
@@ -283,6 +311,25 @@ class birth {
   area transaction_area_, other_area_, area_at_begin_;
   bool in_transaction_ = false;
   std::vector<transient_block*> touched_, promoted_;
+  // Of inner transactions: what there was when each began. What has changed since is listed here if an outer level has changed it
+  // before; otherwise it still was what it was at begin().
+  struct inner_level {
+    area at_begin;
+    std::size_t touched, used_classes;  // of the lists
+    struct block_state {
+      start_bits starts;
+      page_words pages;
+      std::uint32_t touched;
+    };
+    std::map<transient_block*, block_state> blocks;
+    struct class_state {
+      cursor at;
+      std::uint64_t with_headers;
+      std::uint32_t used;
+    };
+    std::map<object_class*, class_state> classes;
+  };
+  std::vector<inner_level> levels_;
   std::unordered_set<transient_block*> all_;
   std::unordered_set<transient_block*> reused_;  // those of them that are
   // Blocks that had transient objects of other threads beside persistent ones, and have only persistent ones now: since
@@ -310,5 +357,41 @@ class birth {
   counts made_;
   granule_bits* new_ = nullptr;
 };
+
+// Objects side by side at once, with the padding between them.
+template <class F>
+void birth::for_each_made(F&& f) const {
+  address from = 0, to = 0;
+  const auto add = [&](address begin, address end) {
+    if (from != 0 && begin >= to && begin < to + granule) {
+      to = end;
+      return;
+    }
+    if (from != 0) f(from, to);
+    from = begin;
+    to = end;
+  };
+  for (const transient_block* const y : touched_) {
+    const start_bits made = y->made_now();
+    const address block = map_.start_of(y->first);
+    const auto add_object = [&](std::uint64_t g) {
+      const object_facts object = map_.transient_facts(*y, object_of_bit(block, y->pages, g));
+      add(object.begin, object.end);
+    };
+    if (y->kind != block_kind::typed) {
+      made.for_each(add_object);
+      continue;
+    }
+    for (std::size_t n = 0; n < pages_in_block; ++n) {
+      const std::uint64_t objects = made.count_in_page(n);
+      const address page = block + n * typed_page_size;
+      if (objects != 0 && objects == y->pages[n].slots())
+        add(page, page + objects * y->pages[n].stride());
+      else if (objects != 0)
+        made.for_each_in_page(n, add_object);
+    }
+  }
+  if (from != 0) f(from, to);
+}
 
 }  // namespace tenure::heap

@@ -106,11 +106,12 @@ void birth::check_transient_blocks() const {
                       "only blocks of typed pages have words for them");
     require_invariant(!y->is_quiet || (y->starts.empty() && !y->is_shared), "a quiet block has nothing transient");
     require_invariant(y->is_quiet != map_.may_have_transients(y->first), "it is known which blocks are quiet");
-    touched += y->touched;
+    touched += y->touched != 0;
+    require_invariant(y->touched <= level(), "only levels that are open touch blocks");
     // [heap.transient.shared]
     require_invariant(y->is_emptied == emptied.contains(y), "a block that counts as emptied is listed");
     known_emptied += y->is_emptied;
-    bool is_used = y->touched || y->is_emptied || y->cursors != 0;
+    bool is_used = y->touched != 0 || y->is_emptied || y->cursors != 0;
     for (const area* in : {&transaction_area_, &other_area_, &area_at_begin_})
       is_used = is_used || y == in->within || y == in->typed;
     is_used = is_used || (y->lane != 0 && y == lanes_[y->lane - 1].in.typed);

@@ -28,7 +28,12 @@ void birth::forget(address object) {
   const std::uint64_t bit = (object - map_.start_of(y->first)) / granule;
   assert(y->starts.test(bit));
   y->starts.reset(bit);
-  if (y->touched) y->starts_at_begin.reset(bit);  // an abort does not bring the object back
+  if (y->touched != 0) {  // an abort does not bring the object back
+    y->starts_at_begin.reset(bit);
+    start_bits gone;
+    gone.set(bit);
+    forget_in_levels(*y, gone);
+  }
   share(*y);
   release_if_empty(*y);
 }
@@ -69,8 +74,9 @@ birth::counts birth::discard_garbage(std::uint64_t block,
     });
   for (std::size_t n = 0; n < start_bits::words; ++n) {
     y->starts.word(n) &= ~gone.word(n);
-    if (y->touched) y->starts_at_begin.word(n) &= ~gone.word(n);  // an abort does not bring the objects back
+    if (y->touched != 0) y->starts_at_begin.word(n) &= ~gone.word(n);  // an abort does not bring the objects back
   }
+  if (y->touched != 0) forget_in_levels(*y, gone);
   share(*y);
   release_if_empty(*y);
   return all;

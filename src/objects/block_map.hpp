@@ -134,7 +134,7 @@ struct transient_block {
   std::uint32_t span = 1;     // blocks
   block_kind kind = block_kind::small;
   std::uint32_t cursors = 0;  // typed: places where the next objects of some type will be made
-  bool touched = false;       // by the open transaction
+  std::uint32_t touched = 0;  // by the open transaction: its last level that did, from 1 on; 0: not
   bool has_promoted = false;
   std::uint8_t lane = 0;   // whose lock is held, beside that of births, while `starts` is changed; 0: none
   bool is_shared = false;  // threads other than the writer have had objects here
@@ -143,6 +143,12 @@ struct transient_block {
   // Nothing was made here since a commit, after which all that was made here was persistent.
   bool is_quiet = false;
 
+  // What the open transaction, which has touched the block, has made there.
+  [[nodiscard]] start_bits made_now() const {
+    start_bits made;
+    for (std::size_t n = 0; n < start_bits::words; ++n) made.word(n) = starts.word(n) & ~starts_at_begin.word(n);
+    return made;
+  }
   [[nodiscard]] start_bits not_moved() const {
     start_bits left;
     for (std::size_t n = 0; n < start_bits::words; ++n) left.word(n) = starts.word(n) & ~moved.word(n);

@@ -193,7 +193,17 @@ object_facts database_state::describe(const void* object) const {
 
 void database_state::retire(const void* object) {
   const found_object found = find_start(object);
-  if (found) (found.is_persistent ? destroyed : retired).insert(found.at);
+  if (!found) return;
+  auto& set = found.is_persistent ? destroyed : retired;
+  if (set.insert(found.at).second && notes_retired_) noted_.push_back(found.at);
+}
+
+void database_state::unretire(std::size_t count) noexcept {
+  for (std::size_t n = count; n < noted_.size(); ++n) {
+    destroyed.erase(noted_[n]);
+    retired.erase(noted_[n]);
+  }
+  os::shorten(noted_, count);
 }
 
 stored_text database_state::make_text(std::string_view text) {

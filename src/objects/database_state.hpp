@@ -62,6 +62,14 @@ struct database_state final : rvm::change_filter {
 
   // The writer no longer uses the object that starts here, persistent or transient. The commit removes it.
   void retire(const void* object);
+  // While inner transactions are open: what they retire is noted, so that it can be taken back.
+  void note_retired(bool yes) noexcept {
+    notes_retired_ = yes;
+    if (!yes) os::clear_all_of(noted_);
+  }
+  [[nodiscard]] std::size_t retired_so_far() const noexcept { return noted_.size(); }
+  // Takes back all but the first `count` that were noted.
+  void unretire(std::size_t count) noexcept;
 
   // roots.cpp
   [[nodiscard]] heap::root_entry* find_root(std::string_view root_name) const;
@@ -106,6 +114,10 @@ struct database_state final : rvm::change_filter {
   // Removed by the open transaction: persistent objects, and transient ones.
   heap::address_set destroyed, retired;
   std::vector<heap::free_runs::run> trimming;  // blocks whose disk space the open transaction gives back
+
+ private:
+  bool notes_retired_ = false;
+  heap::address_list<heap::address> noted_;
 };
 
 }  // namespace tenure

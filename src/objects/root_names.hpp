@@ -46,9 +46,13 @@ class root_names {
   // The open transaction has committed.
   void committed() { changed_ = false; }
   void aborted() {
+    inner_aborted();
+    changed_ = false;
+  }
+  // What the open transaction has changed was put back in part.
+  void inner_aborted() {
     const std::scoped_lock lock(mutex_);
     if (changed_) known_ = false;
-    changed_ = false;
   }
   // Throws if an invariant does not hold. Not while another thread changes the table.
   void check(const root_table& in) const {

@@ -44,12 +44,19 @@ birth::object_class* birth::find_class(const new_object& what, bool inside) {
 }
 
 void birth::note_use(object_class& of) {
-  if (of.is_used) return;
-  of.is_used = true;
+  if (of.used != 0 && levels_.empty()) return;
+  const std::uint32_t now = level();
+  if (of.used == now) return;
   skip_taken(of, of.transaction);
-  of.at_begin = has_room(of.transaction, of.word.stride()) ? of.transaction : cursor();
-  of.with_headers_at_begin = of.with_headers;
-  used_classes_.push_back(&of);
+  const cursor at = has_room(of.transaction, of.word.stride()) ? of.transaction : cursor();
+  if (of.used == 0) {
+    used_classes_.push_back(&of);
+    of.at_begin = at;
+    of.with_headers_at_begin = of.with_headers;
+  } else {
+    levels_.back().classes.try_emplace(&of, inner_level::class_state{at, of.with_headers, of.used});
+  }
+  of.used = now;
 }
 
 address birth::try_allocate_typed(area& in, object_class& of, cursor& at, bool inside) {
@@ -201,23 +208,29 @@ void birth::leave(cursor& at) {
 }
 
 // The blocks that are left are touched: the abort looks at them afterwards.
-void birth::restore_cursors() {
-  for (object_class* of : std::exchange(used_classes_, {})) {
-    if (transient_block* const last = std::exchange(of->transaction, {}).within) {
-      assert(last->touched);
-      --last->cursors;
-    }
-    of->at_begin.is_zeroed = false;
-    enter(of->transaction, std::exchange(of->at_begin, {}));
-    of->with_headers = of->with_headers_at_begin;
-    of->is_used = false;
+void birth::restore_cursors(std::size_t first_class) {
+  for (std::size_t n = first_class; n < used_classes_.size(); ++n) {
+    object_class& of = *used_classes_[n];
+    return_to(of, std::exchange(of.at_begin, {}), of.with_headers_at_begin);
+    of.used = 0;
   }
+  used_classes_.resize(first_class);
+}
+
+void birth::return_to(object_class& of, const cursor& to, std::uint64_t with_headers) {
+  if (transient_block* const last = std::exchange(of.transaction, {}).within) {
+    assert(last->touched != 0);
+    --last->cursors;
+  }
+  enter(of.transaction, to);
+  of.transaction.is_zeroed = false;
+  of.with_headers = with_headers;
 }
 
 void birth::keep_cursors() {
   for (object_class* of : std::exchange(used_classes_, {})) {
     of->at_begin = {};
-    of->is_used = false;
+    of->used = 0;
   }
 }
 
@@ -226,7 +239,7 @@ void birth::check_classes() const {
   std::unordered_map<const transient_block*, std::uint32_t> cursors;
   for (const auto& [key, of] : classes_) {
     require_invariant(key == (std::uint64_t{of->word.type()} << 12 | of->word.size()), "a class is found by its type");
-    require_invariant(in_transaction_ || !of->is_used, "only a transaction uses classes");
+    require_invariant(of->used <= (in_transaction_ ? level() : 0), "only an open transaction uses classes");
     std::vector<const cursor*> places{&of->transaction};
     for (const cursor& each : of->others) places.push_back(&each);
     for (const cursor* at : places) {

@@ -4,11 +4,13 @@
 // pointers of the program to a collector, and keeps objects [heap.collection.addresses].
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstring>
 #include <memory>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace tenure::os {
@@ -43,6 +45,47 @@ template <class Vector>
 void clear_all_of(Vector& list) noexcept {
   shorten(list, 0);
 }
+
+// Bytes that are copied from elsewhere, many at a time: a vector with such an allocator copies them one by one.
+class cleared_bytes {
+ public:
+  cleared_bytes() = default;
+  ~cleared_bytes() { give_back(); }
+  cleared_bytes(cleared_bytes&& other) noexcept
+      : at_(std::exchange(other.at_, nullptr)),
+        capacity_(std::exchange(other.capacity_, 0)),
+        used_(std::exchange(other.used_, 0)) {}
+  cleared_bytes& operator=(cleared_bytes&& other) noexcept {
+    std::swap(at_, other.at_);
+    std::swap(capacity_, other.capacity_);
+    std::swap(used_, other.used_);
+    return *this;
+  }
+  // Room for `size` bytes, in place of what there was.
+  [[nodiscard]] std::byte* renew(std::size_t size) {
+    if (size > capacity_) {
+      give_back();
+      at_ = std::allocator<std::byte>().allocate(size + size / 2);  // the next ones may be more
+      capacity_ = size + size / 2;
+    }
+    used_ = std::max(used_, size);
+    return at_;
+  }
+  [[nodiscard]] const std::byte* data() const noexcept { return at_; }
+  [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
+
+ private:
+  void give_back() noexcept {
+    if (at_ == nullptr) return;
+    std::memset(at_, 0, used_);
+    asm volatile("" : : "r"(at_) : "memory");
+    std::allocator<std::byte>().deallocate(std::exchange(at_, nullptr), std::exchange(capacity_, 0));
+    used_ = 0;
+  }
+
+  std::byte* at_ = nullptr;
+  std::size_t capacity_ = 0, used_ = 0;
+};
 
 // Overwrites what calls have left on the stack of the calling thread, which is the library's own: others may be small.
 [[gnu::noinline]] inline void clear_unused_stack() noexcept {

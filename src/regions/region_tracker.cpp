@@ -88,21 +88,24 @@ void region_tracker::grow(std::size_t length, bool anonymous) {
 
 // --- Comparison ------------------------------------------------------------------------------------------------------
 
-// Leaves in stretches_ what of the page is to be logged, and in all_counts_ whether nothing else of it can differ. Returns
+// Leaves in stretches_ what of the page counts and differs, and in all_counts_ whether nothing else of it can differ. Returns
 // whether anything of it differs.
-bool region_tracker::recoverable_differences(page_number page, compared which) {
+bool region_tracker::find_differences(page_number page, compared how, counted which) {
   const std::byte* const now = pages_.range_of(page).address;
   stretches_.clear();
   all_counts_ = true;
   const bool by_cards =
-      barriers_ == write_barriers::cards && which == compared::as_announced && finders_.is_wholly_announced(page);
+      barriers_ == write_barriers::cards && how == compared::as_announced && finders_.is_wholly_announced(page);
   if (by_cards) {
     if (!announced_cards_differ(page)) return false;
   } else if (!difference_.compare(now, committed_.of(page), pages_.page_size)) {
     return false;
   }
   if (change_filter* const filter = filter_) {
-    filter->recoverable_parts(pages_.range_of(page), parts_);
+    if (which == counted::recoverable)
+      filter->recoverable_parts(pages_.range_of(page), parts_);
+    else
+      filter->restorable_parts(pages_.range_of(page), parts_);
     all_counts_ = parts_.size() == 1 && parts_.front().length == pages_.page_size;
     // All of such a page is remembered: an unseen store on it would never be found.
     if (by_cards && !all_counts_) (void)difference_.compare(now, committed_.of(page), pages_.page_size);
@@ -193,7 +196,7 @@ bool region_tracker::undo_stray_write(page_number page) {
     stretches_.clear();
     if (!difference_.compare(now, then, pages_.page_size)) return false;
     difference_.add_stretches(0, static_cast<std::uint32_t>(pages_.page_size), stretches_);
-  } else if (!recoverable_differences(page, compared::wholly)) {
+  } else if (!find_differences(page, compared::wholly, counted::recoverable)) {
     return false;
   }
   const bool stray = !stretches_.empty();
@@ -243,14 +246,14 @@ void region_tracker::prefetch_announced_cards() const noexcept {
 
 void region_tracker::collect(os::cleared_vector<memory_range>& changes) {
   const std::size_t before = changes.size();
-  find(changes);
+  find(changes, counted::recoverable);
   host_.count.compared_pages += candidates_.size();
   for (const candidate& c : candidates_) host_.count.changed_pages += c.count != 0;
   host_.count.changed_ranges += changes.size() - before;
   for (std::size_t n = before; n < changes.size(); ++n) host_.count.changed_bytes += changes[n].length;
 }
 
-void region_tracker::find(os::cleared_vector<memory_range>& changes) {
+void region_tracker::find(os::cleared_vector<memory_range>& changes, counted which) {
   candidates_.clear();
   as_is_.clear();
   in_bulk_.clear();
@@ -266,8 +269,9 @@ void region_tracker::find(os::cleared_vector<memory_range>& changes) {
       candidates_.push_back({page, false, true, first, 0});
       continue;
     }
-    const bool differs = recoverable_differences(page, compared::as_announced);
-    if (barriers_ != write_barriers::none && !stretches_.empty()) look_for_unseen_stores(page);
+    const bool differs = find_differences(page, compared::as_announced, which);
+    if (which == counted::recoverable && barriers_ != write_barriers::none && !stretches_.empty())
+      look_for_unseen_stores(page);
     for (const stretch& s : stretches_) changes.push_back({pages_.range_of(page).address + s.from, s.to - s.from});
     candidates_.push_back({page, differs, all_counts_, first, static_cast<std::uint32_t>(stretches_.size())});
     new_images_ += differs && !committed_.has_before_image(page);

@@ -71,8 +71,10 @@ class region_tracker final : public os::write_trap, private store_listener {
   void log_other_values(std::byte* from, std::size_t length);
   // These pages have been written to the segment without the log. With the right, after collect().
   void written_in_bulk(std::byte* from, std::size_t length);
+  // Which bytes count: what is logged, or what an abort puts back.
+  enum class counted { recoverable, restorable };
   // Finds what has changed, and adds it to `changes`, in ascending order. May be repeated. With the right.
-  void find(os::cleared_vector<memory_range>& changes);
+  void find(os::cleared_vector<memory_range>& changes, counted which);
   // The same for a commit, which is counted.
   void collect(os::cleared_vector<memory_range>& changes);
   // Calls f with each page that was compared for that. With the right, after collect().
@@ -116,7 +118,7 @@ class region_tracker final : public os::write_trap, private store_listener {
 
   enum class compared { wholly, as_announced };
   void prefetch_announced_cards() const noexcept;
-  bool recoverable_differences(page_number page, compared which);
+  bool find_differences(page_number page, compared how, counted which);
   [[nodiscard]] bool announced_cards_differ(page_number page);
   bool undo_stray_write(page_number page);
   [[nodiscard]] bool is_announced(page_number page) const noexcept;

@@ -41,9 +41,10 @@ class tracked_regions {
       f(r, std::span<const memory_range>(changes).subspan(before));
     });
   }
-  // The same, without a commit. With the right.
-  void find(os::cleared_vector<memory_range>& changes) {
-    for_each([&](region_state&, region_tracker& tracker) { tracker.find(changes); });
+  // Finds what an abort would put back. With the right.
+  void find_restorable(os::cleared_vector<memory_range>& changes) {
+    for_each(
+        [&](region_state&, region_tracker& tracker) { tracker.find(changes, region_tracker::counted::restorable); });
   }
   // Calls f with each page that was compared for that. With the right.
   template <class F>

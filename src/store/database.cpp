@@ -25,14 +25,17 @@ std::string_view view(const stored_text& text) { return {text.text, text.length}
 // Joins the thread's transaction, or opens a durable one.
 template <class F>
 void in_transaction(store_state& store, F&& f) {
+  if (store.is_writer()) return f();
   store.begin();
+  ticket done;
   try {
     f();
+    done = store.commit();
   } catch (...) {
-    store.abort();
+    if (store.is_writer()) store.abort();
     throw;
   }
-  if (const auto done = store.commit()) store.memory->wait(*done);
+  store.memory->wait(done);
 }
 
 // The object of a root, if it has the type.

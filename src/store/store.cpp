@@ -148,6 +148,7 @@ void store_state::abandon() noexcept {
   transaction_ended(*this);
   store_closed(*this);
   tx = {};
+  levels.clear();
   recording.reset();
   databases->clear();
   memory.reset();
@@ -287,7 +288,7 @@ void store_state::initialize(database_state& made) {
   begin();
   try {
     made.initialize(tx, id);
-    memory->wait(*commit());
+    memory->wait(commit());
     // Of the default database the log says as much: it is used. See open_databases().
     memory->confirm_member(made.file, databases->size() > 1);
   } catch (...) {
@@ -423,8 +424,10 @@ void store_state::read_ahead() {
 // --- Transactions --------------------------------------------------------------------------------------------------------
 
 transaction store::begin() {
+  state_->require_usable();
+  if (state_->is_writer()) return {state_.get(), state_->begin_inner()};
   state_->begin();
-  return transaction(state_.get());
+  return {state_.get(), nullptr};
 }
 
 read_transaction store::begin_read() const {
@@ -471,8 +474,12 @@ void store_state::check_heap() const {
   hidden.check();
   const bool is_open = tx.is_open();
   require_invariant(!is_open || access.in_use(), "a write transaction has the access lock");
-  require_invariant(is_open || (depth == 0 && !doomed && label.empty()), "what belongs to a transaction ends with it");
+  require_invariant(is_open || (levels.empty() && !doomed && label.empty()),
+                    "what belongs to a transaction ends with it");
   require_invariant(hidden.empty(), "fields that are not recoverable are hidden while a commit captures the values");
+  for (const auto& d : *databases)
+    require_invariant(d->birth == nullptr || d->birth->levels() == levels.size(),
+                      "all levels are open in all databases");
   for (const auto& d : *databases)
     require_invariant(is_open || (d->destroyed.empty() && d->retired.empty()), "only transactions remove objects");
 }

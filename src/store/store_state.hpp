@@ -20,6 +20,7 @@
 #include "store/access_lock.hpp"
 #include "store/access_recording.hpp"
 #include "store/collector.hpp"
+#include "store/inner_level.hpp"
 #include "store/open_stores.hpp"
 #include "store/pinned_types.hpp"
 #include "store/weak_references.hpp"
@@ -52,10 +53,10 @@ struct store_state final : rvm::participant {
   [[nodiscard]] bool log_was_used() const;
   void initialize(database_state& made);
 
-  // write_transaction.cpp
+  // write_transaction.cpp. The thread has no open transaction of the store.
   void begin();
-  // Returns the ticket to wait for; nothing if the transaction is an inner one.
-  std::optional<ticket> commit();
+  // Returns the ticket to wait for.
+  ticket commit();
   // Commits and ends the transaction. If the access lock is kept, reopen() begins the next transaction before any other
   // thread gets the lock.
   enum class access_after { released, kept };
@@ -64,6 +65,19 @@ struct store_state final : rvm::participant {
   void abort();
   // Forgets what belongs to the transaction that has just ended.
   void ended() noexcept;
+
+  // inner_transactions.cpp. `which`: what begin_inner() has returned.
+  std::shared_ptr<const bool> begin_inner();
+  void commit_inner(const bool& which);
+  // With those that are in it. If memory is too short, it throws, and nothing has changed.
+  void abort_inner(const bool& which);
+  // The same, but then the transaction can only be aborted.
+  void drop_inner(const bool& which) noexcept;
+  void abort_innermost();
+  void innermost_ended() noexcept;
+  // The open ones end, and what they have made is the outermost one's.
+  void end_levels() noexcept;
+  void require_no_inner(const char* what) const;
 
   // At the end of a commit: transient objects to which nothing leads go, if enough were made since the last time.
   void collect_young() noexcept;
@@ -112,9 +126,10 @@ struct store_state final : rvm::participant {
   store_state* outer = nullptr;  // the store in which the thread has begun another transaction before
   rvm::transaction tx;
   std::string label;
-  std::uint32_t depth = 0;  // of nested begin
-  bool doomed = false;
-  bool stays_in_place = false;  // what the open transaction has made; with stabilization::copying
+  std::vector<inner_level> levels;  // of inner transactions that are open
+  saved_objects spare;              // memory of one that has ended in the open transaction
+  bool doomed = false;              // an inner one could not be undone
+  bool stays_in_place = false;      // what the open transaction has made; with stabilization::copying
   heap::hidden_fields hidden;
   weak_references weak{*this};
   pinning_types pinning;                 // for copying

@@ -129,7 +129,7 @@ ticket sweep::destroy_at_once(database_state& in, std::span<const address> gone)
   in.destroyed.insert(gone.begin(), gone.end());
   of_.weak.expect_none_destroyed();
   of_.label = "collect";
-  const ticket done = *of_.commit();
+  const ticket done = of_.commit();
   ++report_.transactions;
   return done;
 }

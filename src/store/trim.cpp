@@ -51,8 +51,7 @@ std::uint64_t trim_some(store_state& in, position& from) {
       d.trimming = blocks.runs();
       in.label = "trim";
       blocks.begin();
-      const std::optional<ticket> done = in.commit();
-      if (done) in.memory->wait(*done);
+      in.memory->wait(in.commit());
       from.block = blocks.end();
       from.length = d.region.size();
       return blocks.bytes();

@@ -61,8 +61,11 @@ weak_references::cells_by_target& weak_references::index() {
       index_->emplace(~object.at, hide(cell.cell));
   };
   for (const auto& d : *of_.databases) for_each_persistent_cell(*d, add);
-  for (const std::uint64_t each : transient_)
-    if (const found_cell cell = cell_at(each)) add(cell);
+  for (const std::uint64_t each : transient_) {  // also those that the open transaction has ended: it may be aborted
+    const database_state* const in = of_.databases->at(shown(each));
+    const found_object object = in != nullptr ? in->find_start(shown(each)) : found_object{};
+    if (const found_cell cell = in != nullptr ? found_cell_of(*in, object) : found_cell{}) add(cell);
+  }
   return *index_;
 }
 
@@ -214,11 +217,11 @@ void weak_references::commit_failed() noexcept {
   cleared_.clear();
 }
 
-void weak_references::aborted() noexcept {
+void weak_references::aborted(std::size_t made_before) noexcept {
   commit_failed();
-  for (const std::uint64_t each : made_)
-    if (!cell_at(each)) transient_.erase(each);
-  made_.clear();
+  for (std::size_t n = made_before; n < made_.size(); ++n)
+    if (!cell_at(made_[n])) transient_.erase(made_[n]);
+  made_.resize(made_before);
 }
 
 std::uint64_t weak_references::clear_transient(const predicate& is_kept) {

@@ -44,7 +44,10 @@ class weak_references {
   void committed(std::span<const heap::address> promoted);
   // Instead of that: what was cleared in transient cells is put back.
   void commit_failed() noexcept;
-  void aborted() noexcept;
+  void aborted() noexcept { aborted(0); }
+  // An inner transaction was aborted, before which the open one had made so many cells.
+  void aborted(std::size_t made_before) noexcept;
+  [[nodiscard]] std::size_t made() const noexcept { return made_.size(); }
   // Nothing weak leads to what the open transaction destroys.
   void expect_none_destroyed() { expects_none_ = true; }
   void ended() noexcept { expects_none_ = false; }

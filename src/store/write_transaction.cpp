@@ -21,10 +21,9 @@ using namespace heap;
 
 void store_state::begin() {
   require_writable();
-  if (is_writer()) {
-    ++depth;
-    return;
-  }
+  if (is_writer())
+    throw error(errc::bad_transaction,
+                directory + ": this thread has an open transaction, which a callback may have left; end it first");
   access.lock_exclusive();
   use();
   reopen();
@@ -49,18 +48,14 @@ void store_state::reopen() {
   ++counts.write_transactions;
 }
 
-std::optional<ticket> store_state::commit() {
+ticket store_state::commit() {
   require_transaction("commit");
-  if (depth == 0) return finish(access_after::released);
-  --depth;
-  return std::nullopt;
+  return finish(access_after::released);
 }
 
 ticket store_state::finish(access_after then) {
-  assert(is_writer() && depth == 0);
-  if (doomed)
-    throw error(errc::doomed,
-                directory + ": an inner transaction was aborted, so this one cannot commit; abort it too");
+  assert(is_writer());
+  require_no_inner("commit");
   stabilizer work(*databases, tx, hidden);
   std::optional<copying_stabilizer> copying;
   ticket done;
@@ -112,13 +107,9 @@ ticket store_state::finish(access_after then) {
 
 void store_state::abort() {
   require_transaction("abort");
-  if (depth != 0) {
-    --depth;
-    doomed = true;
-    return;
-  }
   collection.note_abort(tx);
   tx.abort();
+  end_levels();
   for (const auto& d : *databases) {
     if (d->birth) d->birth->abort();
     d->names->aborted();
@@ -143,8 +134,8 @@ void store_state::check_in_debug_builds() const {
 
 void store_state::ended() noexcept {
   label.clear();
+  spare = {};
   doomed = stays_in_place = false;
-  depth = 0;
   weak.ended();
   for (const auto& d : *databases) {
     d->names->committed();
@@ -164,7 +155,11 @@ void store_state::require_transaction(const char* what) const {
 // --- The public class ---------------------------------------------------------------------------------------------------
 
 transaction::~transaction() {
-  if (state_ == nullptr || state_->closed) return;
+  if (!is_open() || state_->closed) return;
+  if (level_ != nullptr) {
+    state_->drop_inner(*level_);
+    return;
+  }
   try {
     state_->abort();
   } catch (...) {
@@ -176,39 +171,53 @@ transaction& transaction::operator=(transaction&& other) noexcept {
   if (this != &other) {
     const transaction ended(std::move(*this));
     state_ = std::exchange(other.state_, nullptr);
+    level_ = std::move(other.level_);
   }
   return *this;
 }
 
-namespace {
-
-store_state& require_open(store_state* state) {
-  if (state == nullptr)
-    throw error(errc::bad_transaction, "the transaction has ended, or was never begun; begin one with store.begin()");
-  return *state;
+store_state& transaction::require_open() const {
+  if (!is_open())
+    throw error(
+        errc::bad_transaction,
+        "the transaction has ended, perhaps with an outer one, or was never begun; begin one with store.begin()");
+  return *state_;
 }
 
-}  // namespace
+// An inner one has nothing that it could do so with.
+store_state& transaction::require_outermost(const char* what) const {
+  store_state& s = require_open();
+  s.require_transaction(what);
+  if (level_ != nullptr)
+    throw error(errc::bad_transaction, s.directory + ": an inner transaction cannot " + what +
+                                           ": nothing is committed before the outermost one; call it there");
+  return s;
+}
 
 ticket transaction::commit(commit_mode mode) {
-  store_state& s = require_open(state_);
-  const std::optional<ticket> done = s.commit();
-  state_ = nullptr;  // the transaction has ended, even if waiting for the log fails
-  if (done && mode == commit_mode::durable) s.memory->wait(*done);
-  return done ? *done : ticket{};
+  store_state& s = require_open();
+  if (level_ != nullptr) {
+    s.commit_inner(*level_);
+    forget();
+    return {};
+  }
+  const ticket done = s.commit();
+  forget();  // the transaction has ended, even if waiting for the log fails
+  if (mode == commit_mode::durable) s.memory->wait(done);
+  return done;
 }
 
 void transaction::abort() {
-  require_open(state_).abort();
-  state_ = nullptr;
+  store_state& s = require_open();
+  if (level_ != nullptr)
+    s.abort_inner(*level_);
+  else
+    s.abort();
+  forget();
 }
 
 ticket transaction::checkpoint(commit_mode mode) {
-  store_state& s = require_open(state_);
-  s.require_transaction("make a checkpoint");
-  if (s.depth != 0)
-    throw error(errc::bad_transaction,
-                s.directory + ": an inner transaction cannot make a checkpoint of the outer one");
+  store_state& s = require_outermost("make a checkpoint");
   const ticket done = s.finish(store_state::access_after::kept);
   state_ = nullptr;
   s.reopen();
@@ -218,7 +227,7 @@ ticket transaction::checkpoint(commit_mode mode) {
 }
 
 ticket transaction::chain(commit_mode mode) {
-  store_state& s = require_open(state_);
+  store_state& s = require_outermost("be chained");
   const ticket done = commit(mode);
   s.begin();
   state_ = &s;
@@ -226,13 +235,13 @@ ticket transaction::chain(commit_mode mode) {
 }
 
 void transaction::label(std::string_view name) {
-  store_state& s = require_open(state_);
+  store_state& s = require_open();
   s.require_transaction("label");
   s.label = name;
 }
 
 void transaction::touch(void* address, std::size_t length) {
-  store_state& s = require_open(state_);
+  store_state& s = require_open();
   s.require_transaction("touch memory");
   s.tx.touch(address, length);
 }

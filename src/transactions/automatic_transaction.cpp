@@ -139,7 +139,7 @@ os::cleared_vector<memory_range> automatic_transaction::find_changes() const {
     throw error(errc::bad_transaction,
                 name() + ": its changes have been collected for its commit; inner transactions begin and end before");
   os::cleared_vector<memory_range> found;
-  owner().parts().tracked.find(found);
+  owner().parts().tracked.find_restorable(found);
   return found;
 }
 
@@ -147,8 +147,11 @@ void automatic_transaction::begin_tracked_level() {
   changed_bytes level{find_changes(), {}};
   std::size_t length = 0;
   for (const memory_range& each : level.ranges) length += each.length;
-  level.bytes.reserve(length);
-  for (const memory_range& each : level.ranges) level.bytes.insert(level.bytes.end(), each.address, each.end());
+  std::byte* to = level.bytes.renew(length);
+  for (const memory_range& each : level.ranges) {
+    std::memcpy(to, each.address, each.length);
+    to += each.length;
+  }
   levels_.push_back(std::move(level));
 }
 

@@ -36,7 +36,7 @@ class automatic_transaction final : public transaction_state {
   // What of tracked regions differed from the committed image when an inner transaction began, and how.
   struct changed_bytes {
     os::cleared_vector<memory_range> ranges;
-    os::cleared_vector<std::byte> bytes;  // one after the other
+    os::cleared_bytes bytes;  // one after the other
   };
   // Finds what differs now. The layer above has not collected changes.
   [[nodiscard]] os::cleared_vector<memory_range> find_changes() const;

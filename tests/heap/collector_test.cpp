@@ -282,6 +282,32 @@ TEST_F(changing_at_every_step, what_was_away_for_a_while_is_followed) {
           open_one.reset();
         });
 }
+// [heap.inner.collected]
+TEST_F(changing_at_every_step, what_an_inner_abort_puts_back_is_followed) {
+  std::optional<transaction> open_one, inner;
+  for (const bool is_committed : {true, false})
+    for (const bool is_destroyed : {true, false})
+      run(
+          [&](kept_list& l) {
+            open_one = s().begin();
+            inner = s().begin();
+            kept_node* const gone = l.all[3];
+            gone->next = nullptr;
+            if (!is_destroyed) return;
+            l.all.erase(l.all.begin() + 3);
+            s().destroy(gone);
+          },
+          [&](kept_list&) {
+            if (!open_one) return;
+            inner->abort();
+            if (is_committed)
+              open_one->commit();
+            else
+              open_one->abort();
+            inner.reset();
+            open_one.reset();
+          });
+}
 TEST_F(changing_at_every_step, what_an_abort_puts_back_is_followed) {
   std::optional<transaction> open_one;
   run(

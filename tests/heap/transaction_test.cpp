@@ -223,22 +223,6 @@ TEST_F(store_transaction, ended_ones_cannot_be_used) {
   expect_error(errc::bad_transaction, {"ended"}, [&] { tx.chain(); });
 }
 
-TEST_F(store_transaction, nested_ones_are_flat_and_an_inner_failure_dooms_the_outer) {
-  s().transact([&] {
-    first->balance = 1;
-    s().transact([&] { first->balance = 2; });
-    EXPECT_EQ(first->balance, 2);
-  });
-  EXPECT_EQ(first->balance, 2);
-  transaction outer = s().begin();
-  first->balance = 3;
-  EXPECT_THROW(s().transact([&] { throw std::runtime_error("inner"); }), std::runtime_error);
-  expect_error(errc::doomed, {"inner"}, [&] { outer.commit(); });
-  EXPECT_TRUE(outer.is_open());
-  outer.abort();
-  EXPECT_EQ(first->balance, 2);
-}
-
 TEST_F(store_transaction, a_reader_cannot_become_a_writer) {
   s().read([&] { expect_error(errc::bad_transaction, {"read transaction"}, [&] { (void)s().begin(); }); });
   s().transact([&] { first->balance = 1; });

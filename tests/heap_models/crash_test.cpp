@@ -84,7 +84,7 @@ std::vector<std::uint64_t> snapshot(const graph& g, const far_graph* far) {
 
 class graph_workload {
  public:
-  explicit graph_workload(std::uint64_t seed) : seed_(seed) {
+  explicit graph_workload(std::uint64_t seed, bool with_inner = false) : seed_(seed), with_inner_(with_inner) {
     how_.create.reservation = std::uint64_t{1} << 28;
     how_.create.home = next_home(how_.create.reservation);
     far_home_ = next_home(how_.create.reservation);
@@ -150,6 +150,36 @@ class graph_workload {
   void step(store& s, database& far, graph& g, far_graph& f, std::mt19937_64& random) {
     if (random() % 8 == 0) s.trim();
     transaction tx = s.begin();
+    if (with_inner_) {
+      change(s, far, g, f, random);
+      for (auto n = random() % 3; n != 0; --n) inner(s, far, g, f, random, 0);
+    }
+    change(s, far, g, f, random);
+    if (random() % 6 == 0) return tx.abort();
+    const std::uint64_t before = g.commits;
+    g.commits = ++commits_;
+    history_[g.commits] = snapshot(g, &f);
+    const bool durable = random() % 2 == 0;
+    (void)before;
+    tx.commit(durable ? commit_mode::durable : commit_mode::lazy);
+    if (durable) acknowledged_ = g.commits;
+  }
+
+  // In a state of its own for each that is open.
+  void inner(store& s, database& far, graph& g, far_graph& f, std::mt19937_64& random, int depth) {
+    const auto before = snapshot(g, &f);
+    transaction tx = s.begin();
+    change(s, far, g, f, random);
+    for (auto n = depth < 3 ? random() % 3 : 0; n != 0; --n) inner(s, far, g, f, random, depth + 1);
+    if (random() % 2 == 0) {
+      tx.commit();
+      return;
+    }
+    tx.abort();
+    EXPECT_EQ(snapshot(g, &f), before);
+  }
+
+  void change(store& s, database& far, graph& g, far_graph& f, std::mt19937_64& random) {
     const auto any = [&]() -> node* { return g.entries.empty() ? nullptr : g.entries[random() % g.entries.size()]; };
     for (auto n = random() % 6; n != 0; --n) {
       node* const made = random() % 4 == 0 ? far.make<node>() : s.make<node>();
@@ -181,35 +211,28 @@ class graph_workload {
     }
     if (!g.entries.empty() && random() % 8 == 0)
       g.entries.erase(g.entries.begin() + static_cast<long>(random() % g.entries.size()));
-    if (random() % 6 == 0) return tx.abort();
-    const std::uint64_t before = g.commits;
-    g.commits = ++commits_;
-    history_[g.commits] = snapshot(g, &f);
-    const bool durable = random() % 2 == 0;
-    (void)before;
-    tx.commit(durable ? commit_mode::durable : commit_mode::lazy);
-    if (durable) acknowledged_ = g.commits;
   }
 
   std::uint64_t seed_, far_home_ = 0;
+  const bool with_inner_;
   store_options how_;
   std::uint64_t ids_ = 0, commits_ = 0, acknowledged_ = 0;
   std::map<std::uint64_t, std::vector<std::uint64_t>> history_;
 };
 
-void crash_everywhere(std::uint64_t seed, int steps, std::uint64_t distance) {
+void crash_everywhere(std::uint64_t seed, int steps, std::uint64_t distance, bool with_inner = false) {
   distance = rvm::testing::scaled_stride(distance);
   std::uint64_t operations = 0;
   {
     sim::disk whole;
-    graph_workload(seed).run(whole, steps, true);
+    graph_workload(seed, with_inner).run(whole, steps, true);
     operations = whole.operations();
   }
   ASSERT_GT(operations, 20u);
   for (std::uint64_t at = 1 + seed % distance; at <= operations; at += distance) {
     sim::disk disk;
     disk.crash_at(at);
-    graph_workload work(seed);
+    graph_workload work(seed, with_inner);
     try {
       work.run(disk, steps);
     } catch (const sim::power_failure&) {
@@ -232,6 +255,9 @@ void crash_everywhere(std::uint64_t seed, int steps, std::uint64_t distance) {
 }  // namespace
 
 TEST(store_crash, at_every_operation) { crash_everywhere(1, 40, 3); }
+
+// [heap.inner.outermost]
+TEST(store_crash, with_inner_transactions) { crash_everywhere(5, 25, 3, true); }
 
 // [heap.zone.headed]
 TEST(headed_zones, hold_at_every_operation) { crash_everywhere(2, 40, 5); }

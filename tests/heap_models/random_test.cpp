@@ -10,7 +10,6 @@
 #include <set>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -19,6 +18,7 @@
 #include <tenure/tenure.hpp>
 
 #include "heap_models/drawn_options.hpp"
+#include "heap_models/random_graph.hpp"
 #include "heap_models/random_model.hpp"
 #include "sim/disk.hpp"
 #include "support/mechanisms.hpp"
@@ -27,55 +27,6 @@
 
 using namespace tenure;
 using namespace tenure::support;
-
-namespace random_test_types {
-
-struct thing {
-  virtual ~thing() = default;
-  [[nodiscard]] virtual std::uint64_t kind() const { return 1; }
-  std::uint64_t number = 0;
-  static constexpr auto persistent = members<&thing::number>{};
-};
-struct node;
-struct special_thing final : thing {
-  [[nodiscard]] std::uint64_t kind() const override { return 2; }
-  node* owner = nullptr;
-  tenure::string text;
-  static constexpr auto persistent = bases<thing>{} + members<&special_thing::owner, &special_thing::text>{};
-};
-
-struct node {
-  std::uint64_t id;
-  node* edges[3];
-  std::optional<node*> maybe;
-  std::variant<std::uint64_t, node*> either;
-  tenure::string name;
-  tenure::vector<node*> row;
-  tenure::map<tenure::string, node*> by_name;
-  tenure::hash_map<std::uint64_t, node*> by_id;
-  tenure::set<tenure::string> words;
-  tenure::ordered_index<std::uint64_t, node*> index;
-  tenure::std_string std_name;
-  tenure::std_vector<node*> std_row;
-  tenure::std_map<std::uint64_t, node*> std_by_id;
-  tenure::std_unordered_map<std::uint64_t, node*> std_hashed;
-  tenure::std_list<node*> list;
-  thing* owned;
-  transient<std::uint64_t> scratch;
-};
-struct blob {
-  char bytes[150000];
-};
-struct graph {
-  tenure::vector<node*> all;
-  tenure::vector<blob*> blobs;
-  tenure::vector<std::uint64_t> numbers;
-};
-struct entry_point {
-  node* to;
-};
-
-}  // namespace random_test_types
 using namespace random_test_types;
 
 namespace {
@@ -83,40 +34,14 @@ namespace {
 using rvm::testing::random_source;
 using rvm::testing::scaled;
 
-std::uint64_t id_of(const node* n) { return n == nullptr ? 0 : n->id; }
-
-model_node seen(const node& n) {
-  model_node m;
-  for (int e = 0; e < 3; ++e) m.edges[e] = id_of(n.edges[e]);
-  if (n.maybe) m.maybe = id_of(*n.maybe);
-  const node* const* to = std::get_if<node*>(&n.either);
-  m.either = {to != nullptr, to != nullptr ? id_of(*to) : std::get<0>(n.either)};
-  m.name.assign(n.name.begin(), n.name.end());
-  m.std_name.assign(n.std_name.begin(), n.std_name.end());
-  for (const node* o : n.row) m.row.push_back(id_of(o));
-  for (const node* o : n.std_row) m.std_row.push_back(id_of(o));
-  for (const node* o : n.list) m.list.push_back(id_of(o));
-  for (const auto& [key, o] : n.by_name) m.by_name[{key.begin(), key.end()}] = id_of(o);
-  for (const auto& [key, o] : n.by_id) m.by_id[key] = id_of(o);
-  for (auto at = n.index.begin(); at != n.index.end(); ++at) m.index[(*at).first] = id_of((*at).second);
-  for (const auto& [key, o] : n.std_by_id) m.std_by_id[key] = id_of(o);
-  for (const auto& [key, o] : n.std_hashed) m.std_hashed[key] = id_of(o);
-  for (const auto& word : n.words) m.words.emplace(word.begin(), word.end());
-  if (n.owned != nullptr) {
-    m.thing_kind = n.owned->kind();
-    m.thing_number = n.owned->number;
-    if (const auto* const special = dynamic_cast<const special_thing*>(n.owned)) {
-      EXPECT_EQ(special->owner, &n);
-      EXPECT_EQ(special->text, std::to_string(n.owned->number) + " is its number, in words that take memory");
-    }
-  }
-  return m;
-}
-
 class random_program {
  public:
-  random_program(std::uint64_t seed, rvm::tracking_mechanism mechanism)
-      : random_(seed), how_(drawn_options(random_, disk_, limits_)), operations_(random_.next() | random_.next()) {
+  // `inner_every`: how often a step is an inner transaction; 0: never.
+  random_program(std::uint64_t seed, rvm::tracking_mechanism mechanism, std::uint64_t inner_every = 0)
+      : inner_every_(inner_every),
+        random_(seed),
+        how_(drawn_options(random_, disk_, limits_)),
+        operations_(random_.next() | random_.next()) {
     how_.mechanism = mechanism;
     verified_every_ = one_of<std::uint64_t>(random_, {1, 8, 64});
     most_steps_ = one_of<std::uint64_t>(random_, {4, 10, 60});
@@ -146,6 +71,9 @@ class random_program {
   // Objects that were garbage, and transactions that were beside their collections.
   [[nodiscard]] std::uint64_t collected() const { return collected_; }
   [[nodiscard]] std::uint64_t beside() const { return beside_; }
+  // Inner transactions that were aborted, and how deep they were.
+  [[nodiscard]] std::uint64_t inner_aborts() const { return inner_aborts_; }
+  [[nodiscard]] std::uint64_t deepest() const { return deepest_; }
 
  private:
   void run_transaction() {
@@ -153,13 +81,41 @@ class random_program {
     std::uint64_t steps = 1 + random_.below(most_steps_);
     before_ = model_;
     floating_before_ = floating_.size();
-    while (steps-- != 0 && !::testing::Test::HasFailure()) {
-      step();
+    take_steps(steps, steps);
+    end(tx);
+    compare();
+  }
+  // At most `most` of those that are left.
+  void take_steps(std::uint64_t most, std::uint64_t& left) {
+    while (most-- != 0 && left != 0 && !::testing::Test::HasFailure()) {
+      --left;
+      if (inner_every_ != 0 && levels_.size() < 6 && random_.one_in(inner_every_))
+        run_inner(left);
+      else
+        step();
       expect_invariants(*store_);
       if (random_.one_in(verified_every_)) expect_sound(*store_);
     }
-    end(tx);
-    compare();
+  }
+
+  // A state of the model for each that is open.
+  void run_inner(std::uint64_t& left) {
+    transaction tx = store_->begin();
+    levels_.push_back({model_, floating_.size()});
+    deepest_ = std::max<std::uint64_t>(deepest_, levels_.size());
+    take_steps(random_.below(12), left);
+    const level ended = std::move(levels_.back());
+    levels_.pop_back();
+    if (random_.one_in(2)) {
+      tx.commit();
+    } else {
+      if (random_.one_in(2)) tx.abort();
+      tx = {};
+      model_ = ended.before;
+      floating_.resize(std::min(floating_.size(), ended.floating));
+      ++inner_aborts_;
+    }
+    if (random_.one_in(4)) compare(found_at::any_time);
   }
 
   // --- Outside of transactions ---
@@ -246,13 +202,14 @@ class random_program {
     }
     tx.commit(mode);
   }
-  void compare() {
+  enum class found_at { commit, any_time };
+  void compare(found_at when = found_at::commit) {
     expect_sound(*store_);
     model found;
     for (const node* n : graph_->all) {
       found.all.push_back(n->id);
       found.nodes.emplace(n->id, seen(*n));
-      EXPECT_TRUE(store_->is_persistent(n)) << n->id;
+      EXPECT_TRUE(when != found_at::commit || store_->is_persistent(n)) << n->id;
     }
     for (const blob* b : graph_->blobs) {
       found.blobs.push_back(b->bytes[0]);
@@ -304,6 +261,7 @@ class random_program {
         attach(floating_.back().get());
         floating_.pop_back();
         floating_before_ = std::min(floating_before_, floating_.size());
+        for (level& each : levels_) each.floating = std::min(each.floating, floating_.size());
         return;
       }
       (void)make_node(!random_.one_in(4));
@@ -573,6 +531,7 @@ class random_program {
       }
   }
 
+  const std::uint64_t inner_every_;
   random_source random_;
   sim::disk disk_;
   rvm::thresholds limits_;
@@ -586,6 +545,12 @@ class random_program {
   std::map<std::uint64_t, model_node> unattached_;  // as they were made
   std::vector<handle<node>> floating_;              // nodes that nothing refers to, made by this process
   std::size_t floating_before_ = 0;
+  struct level {
+    model before;
+    std::size_t floating;
+  };
+  std::vector<level> levels_;  // of inner transactions
+  std::uint64_t inner_aborts_ = 0, deepest_ = 0;
 };
 
 }  // namespace
@@ -608,6 +573,24 @@ TEST_P(store_random, programs_keep_every_invariant) {
     EXPECT_GT(trimmed, 0U);
     EXPECT_GT(collected, 0U);
     EXPECT_GT(beside, 0U);
+  }
+}
+
+// [heap.inner.bytes] [heap.inner.births]
+TEST_P(store_random, inner_transactions_are_undone_without_the_rest) {
+  const std::uint64_t seeds = scaled(compiled_with_barriers ? 12 : 4),
+                      first = 500001 + 1000 * static_cast<std::uint64_t>(GetParam());
+  std::uint64_t aborts = 0, deepest = 0;
+  for (std::uint64_t seed = first; seed < first + seeds && !HasFailure(); ++seed) {
+    random_program program(seed, GetParam(), 2 + seed % 5);
+    SCOPED_TRACE("seed " + std::to_string(seed) + ": " + program.configuration());
+    program.run(60);
+    aborts += program.inner_aborts();
+    deepest = std::max(deepest, program.deepest());
+  }
+  if (seeds >= 4 && !HasFailure()) {
+    EXPECT_GT(aborts, 10U);
+    EXPECT_GT(deepest, 1U);
   }
 }
 

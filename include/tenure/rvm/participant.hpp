@@ -78,7 +78,7 @@ class change_filter {
   // automatic transactions. Appends to `kept` the parts of `page` that are recoverable: in ascending order, disjoint,
   // within the page.
   virtual void recoverable_parts(const memory_range& page, std::vector<memory_range>& kept) = 0;
-  // The same for the parts that an abort puts back to what they were at begin.
+  // The same for the parts that an abort puts back to what they were at begin; that of an inner transaction, too.
   virtual void restorable_parts(const memory_range& page, std::vector<memory_range>& kept) {
     recoverable_parts(page, kept);
   }

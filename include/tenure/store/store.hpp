@@ -92,8 +92,9 @@ class store {
   [[nodiscard]] std::vector<std::string> root_names() const { return default_database().root_names(); }
 
   // Begins a write transaction. Waits for other transactions to end. Throws errc::bad_transaction in a thread that has
-  // a read transaction of this store: that would be an upgrade. Nested calls in one thread join the open transaction.
-  // An abort or an exception in an inner transaction dooms the outer one, whose commit then throws errc::doomed. Throws
+  // a read transaction of this store: that would be an upgrade. In a thread that has an open write transaction of this
+  // store: begins an inner one in it, which can be undone without the rest (transaction.hpp). That compares the pages that the
+  // outer one has changed so far, and copies the changes and what it has made: about a microsecond for 4 KiB. Throws
   // errc::stray_write if something was written since the last transaction. The write has been taken back, and begin()
   // may be called again.
   [[nodiscard]] transaction begin();

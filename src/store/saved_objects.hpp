@@ -1,0 +1,32 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// What an inner transaction must be able to put back, and recoverable memory does not know: the bytes of objects that only the
+// outermost commit makes persistent [heap.inner.bytes].
+#pragma once
+
+#include <cstddef>
+
+#include <tenure/rvm.hpp>
+
+#include "os/cleared_memory.hpp"
+
+namespace tenure {
+
+struct store_state;
+
+// Used by the writer.
+class saved_objects {
+ public:
+  // Copies what the open transaction has made so far, and what else is transient and can be reached from that and from persistent
+  // objects that it has written to. After the transaction's changes were compared (for_each_written_page).
+  void save(const store_state& of);
+  void put_back() const noexcept;
+  // Of which the memory can be used once more in the same transaction.
+  [[nodiscard]] std::size_t capacity() const noexcept { return bytes_.capacity(); }
+
+ private:
+  os::cleared_vector<rvm::memory_range> ranges_;
+  os::cleared_bytes bytes_;  // one after the other
+};
+
+}  // namespace tenure

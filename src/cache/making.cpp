@@ -107,11 +107,11 @@ void store_state::require_destroyable(open_transaction& tx, std::uintptr_t addre
   announce(tx, address, of.size);
 }
 
-void store_state::destroy(open_transaction& tx, std::uintptr_t address) noexcept {
+void store_state::destroy(std::uintptr_t address) noexcept {
   const std::scoped_lock lock(mutex_);
   cached_object* const object = objects_.find_at(address);
   assert(object != nullptr);
-  end_object(&tx, *object);
+  end_object(*object);
 }
 
 bool store_state::destroy_array(open_transaction* tx, std::uintptr_t address) noexcept {
@@ -120,7 +120,7 @@ bool store_state::destroy_array(open_transaction* tx, std::uintptr_t address) no
   cached_object* const object = objects_.find_at(address);
   if (object == nullptr) return false;
   if (object->state == object_state::made) {
-    end_object(tx, *object);
+    end_object(*object);
     return true;
   }
   if (tx == nullptr || !tx->writes || object->state != object_state::stored) return true;
@@ -129,16 +129,17 @@ bool store_state::destroy_array(open_transaction* tx, std::uintptr_t address) no
     return true;
   }
   if (!object->before) keep_value(*tx, *object);
-  end_object(tx, *object);
+  end_object(*object);
   return true;
 }
 
-void store_state::end_object(open_transaction* tx, cached_object& object) noexcept {
+void store_state::end_object(cached_object& object) noexcept {
   if (object.state == object_state::stored) {
     object.state = object_state::destroyed;
     return;
   }
-  if (tx != nullptr) tx->made.erase(&object);
+  if (object.maker != nullptr)
+    object.maker->made.erase(&object);  // another thread's, if that has moved the container here
   databases_.at(object.home)->free.give_back(object.home, object.size);
   objects_.discard_made(object);
 }

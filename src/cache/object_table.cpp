@@ -244,10 +244,11 @@ void object_table::check() const {
       const std::uint64_t word = load_word(at);
       if (w.kind != field_kind::reference || !is_direct(word)) return;
       const cached_object* const target = find_at(word);
-      // [cache.ref.word], [cache.group]
-      require_invariant(target != nullptr || object.before || object.type.program->tolerates_stale || !w.is_checked,
+      // [cache.ref.word], [cache.group]: but for what is being changed or made, which the commit unites
+      const bool is_open = object.before || object.state == object_state::made;
+      require_invariant(target != nullptr || is_open || object.type.program->tolerates_stale || !w.is_checked,
                         "a swizzled reference leads to an object that is in memory");
-      require_invariant(target == nullptr || w.is_checked || object.before || target->leader == object.leader,
+      require_invariant(target == nullptr || w.is_checked || is_open || target->leader == object.leader,
                         "plain pointers stay within a group");
     });
   }

@@ -56,7 +56,7 @@ struct cached_object {
   object_state state = object_state::stored;
   // Of a made object: the transaction that has made it, or nullptr, if it is the array of a container in no stored object;
   // whether the program has made it, and no container; whether the commit that goes on stores it.
-  const open_transaction* maker = nullptr;
+  open_transaction* maker = nullptr;
   bool is_root = false, is_reached = false;
   // A transaction has announced a change: what the object was before, as it was in memory.
   std::unique_ptr<std::byte[]> before;

@@ -36,7 +36,7 @@ class containers_in_caches final : public rvm::store_listener {
 // Containers in objects of caches have their elements there, and so have others while the thread changes a store.
 class arrays_in_caches final : public types::container_memory {
  public:
-  [[nodiscard]] void* allocate(const type& of, std::size_t count, const void* near) override;
+  [[nodiscard]] void* allocate(const type& of, std::size_t count, const void* near, bool is_free) override;
   [[nodiscard]] bool deallocate(void* array) noexcept override;
 } arrays;
 
@@ -60,16 +60,17 @@ void containers_in_caches::store_announced(std::byte* at, std::size_t) noexcept 
     if (tx->writes) tx->of->announce_of_container(*tx, reinterpret_cast<std::uintptr_t>(at));
 }
 
-void* arrays_in_caches::allocate(const type& of, std::size_t count, const void* near) {
+void* arrays_in_caches::allocate(const type& of, std::size_t count, const void* near, bool is_free) {
   const auto address = reinterpret_cast<std::uintptr_t>(near);
   if (const auto store = store_with(address)) return store->make_array(transaction_in(*store), of, count, address);
-  if (is_ending) return nullptr;
+  if (is_ending || !is_free) return nullptr;
   for (const auto& tx : of_this_thread())
     if (tx->writes) return tx->of->make_array(tx.get(), of, count, address);
   return nullptr;
 }
 
 bool arrays_in_caches::deallocate(void* array) noexcept {
+  if (rvm::own_stores::are_made()) return false;  // a prototype's; see detail::allocate
   const auto address = reinterpret_cast<std::uintptr_t>(array);
   const auto store = store_with(address);
   return store != nullptr && store->destroy_array(transaction_in(*store), address);

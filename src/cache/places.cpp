@@ -2,6 +2,7 @@
 #include "cache/places.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 #include <iterator>
 #include <optional>
@@ -73,10 +74,12 @@ std::uint64_t places::take_typed(page_word word) {
 }
 
 std::uint64_t places::take_headed(std::uint64_t size, std::uint64_t alignment) {
-  const auto alike = headed_.find(heap::granules_of(size));
-  if (alignment == granule && alike != headed_.end() && !alike->second.free.empty()) {
-    const std::uint64_t home = alike->second.free.back();
-    alike->second.free.pop_back();
+  const std::uint64_t granules = heap::granules_of(size);
+  for (auto alike = headed_.lower_bound({granules, std::countr_zero(alignment)});
+       alike != headed_.end() && alike->first.first == granules; ++alike) {
+    if (alike->second.empty()) continue;
+    const std::uint64_t home = alike->second.back();
+    alike->second.pop_back();
     return home;
   }
   stretch& in = headed_last_;
@@ -135,7 +138,7 @@ void places::give_back(std::uint64_t home, std::uint64_t size) {
       // The largest object of as many granules must fit, which the block's last place may not allow.
       const std::uint64_t granules = heap::granules_of(std::max<std::uint64_t>(size, 1));
       if (home + granules * granule - sizeof(heap::object_header) <= home_of(block + 1))
-        headed_[granules].free.push_back(home);
+        headed_[{granules, std::countr_zero(home)}].push_back(home);
       return;
     }
     default: {
@@ -176,9 +179,12 @@ std::uint64_t places::take_blocks(std::uint64_t count) {
     if (const auto found = free_->take(count, count); found.blocks != 0) first = found.first;
   };
   look();
-  if (!first && searched_ < search_end_) {
+  // Blocks at the end of the file cost less than a long search, but there is no growth as long as something is free.
+  const bool must_grow = (never_used_ + count) * block_size > of_.segment().size();
+  while (!first && searched_ < search_end_) {
     search();
     look();
+    if (!must_grow) break;
   }
   if (!first) first = take_never_used(count);
   try {

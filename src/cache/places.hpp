@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "cache/stored_database.hpp"
@@ -72,9 +73,10 @@ class places {
 
   stored_database& of_;
   const std::uint64_t typed_from_;
-  std::map<std::uint64_t, use> uses_;        // by the first block
-  std::map<std::uint64_t, stretch> typed_;   // by type and size
-  std::map<std::uint64_t, stretch> headed_;  // by granules; only what was given back
+  std::map<std::uint64_t, use> uses_;       // by the first block
+  std::map<std::uint64_t, stretch> typed_;  // by type and size
+  // What was given back behind headers: by granules, and by the number of zeros at the end of the address.
+  std::map<std::pair<std::uint64_t, int>, std::vector<std::uint64_t>> headed_;
   stretch headed_last_;
   bool is_in_headed_zone_ = false;  // headed_last_: one of format 1, which has no typed pages
   std::uint64_t typed_block_ = 0, typed_pages_ = heap::pages_in_block;  // the last block of typed pages; pages in use

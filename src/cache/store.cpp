@@ -157,9 +157,7 @@ void* store::make_object(std::string_view database, const type& of) {
 void store::require_destroyable(const void* at, const type& of, const std::type_info* dynamic) const {
   state().require_destroyable(open_here("destroy an object"), reinterpret_cast<std::uintptr_t>(at), of, dynamic);
 }
-void store::end_object(void* at) noexcept {
-  state_->destroy(*transaction_in(*state_), reinterpret_cast<std::uintptr_t>(at));
-}
+void store::end_object(void* at) noexcept { state_->destroy(reinterpret_cast<std::uintptr_t>(at)); }
 std::uint64_t store::word_of(const void* at) const { return state().word_of(reinterpret_cast<std::uintptr_t>(at)); }
 
 void store::wait(ticket until) { state().wait(until); }

@@ -73,7 +73,7 @@ class store_state : public std::enable_shared_from_this<store_state> {
   // Throws errc::bad_free if no object that can be destroyed alone starts there. It is announced.
   void require_destroyable(open_transaction& tx, std::uintptr_t address, const type& of, const std::type_info* dynamic);
   // Its destructor has run.
-  void destroy(open_transaction& tx, std::uintptr_t address) noexcept;
+  void destroy(std::uintptr_t address) noexcept;
   // Of a container. Whether there is such an array. The transaction may be nullptr.
   [[nodiscard]] bool destroy_array(open_transaction* tx, std::uintptr_t address) noexcept;
 
@@ -97,7 +97,7 @@ class store_state : public std::enable_shared_from_this<store_state> {
   void require_usable() const;
   [[nodiscard]] open_database& database(std::string_view name);
   [[nodiscard]] void* make(open_transaction* tx, open_database& in, const type& of, std::uint64_t size, bool is_root);
-  void end_object(open_transaction* tx, cached_object& object) noexcept;
+  void end_object(cached_object& object) noexcept;
   void keep_value(open_transaction& tx, cached_object& object);
   void settle(const object_part& part);
   void discard_made(open_transaction& tx) noexcept;

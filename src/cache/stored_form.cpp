@@ -36,7 +36,11 @@ std::vector<std::byte> stored_form(const object_part& part, const std::byte* byt
                     pointer_map::path_of(*object.type.program, offset % object.type.program->size) + ", " + why);
   };
   const auto require_home = [&](std::uint64_t word, std::size_t offset) {
-    if (is_now && databases.at(word) == nullptr)
+    if (!is_now) return word;
+    if (const cached_object* const target = objects.find(word);
+        target != nullptr && target->state == object_state::destroyed && !object.type.program->tolerates_stale)
+      refuse(word, offset, "which the transaction has destroyed: " + target->text());
+    if (databases.at(word) == nullptr)
       refuse(word, offset,
              "where no object of the store is; cache::store::make makes objects, and containers that were made in a "
              "transaction that changes the store have their elements there");

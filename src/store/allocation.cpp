@@ -15,6 +15,7 @@
 
 #include "objects/object_text.hpp"
 #include "os/system_error.hpp"
+#include "regions/announced_stores.hpp"
 #include "rewrite/conversion_memory.hpp"
 #include "store/store_state.hpp"
 #include "types/container_memory.hpp"
@@ -107,6 +108,8 @@ void deallocate_own(void* array) noexcept {
 
 void* allocate(const type& of, std::size_t count, const void* near) {
   if (conversion_memory* const converting = conversion_memory::of_this_thread()) return converting->allocate(of, count);
+  // A prototype of the program's class, made by the library, which may have the mutex of a store in a cache.
+  if (rvm::own_stores::are_made()) return allocate_own(of, count);
   store_state* store = store_at(near);
   database_state* in = nullptr;
   if (store != nullptr)
@@ -114,8 +117,9 @@ void* allocate(const type& of, std::size_t count, const void* near) {
   else {
     store = current_store();
     types::container_memory* const other = types::memory_in_caches.load(std::memory_order_acquire);
-    if (other != nullptr && (store == nullptr || !store->is_writer())) {
-      if (void* const array = other->allocate(of, count, near)) return array;
+    if (other != nullptr) {
+      const bool is_free = store == nullptr || !store->is_writer();
+      if (void* const array = other->allocate(of, count, near, is_free)) return array;
       if (store == nullptr) return allocate_own(of, count);
     }
   }

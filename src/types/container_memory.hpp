@@ -12,8 +12,9 @@ namespace tenure::types {
 
 class container_memory {
  public:
-  // As detail::allocate. nullptr: the container is not in a cache, and the thread changes no store in one.
-  [[nodiscard]] virtual void* allocate(const type& of, std::size_t count, const void* near) = 0;
+  // As detail::allocate. nullptr: the container is not in a cache, and the thread changes no store in one, or `is_free` is
+  // false: it changes a store that is mapped.
+  [[nodiscard]] virtual void* allocate(const type& of, std::size_t count, const void* near, bool is_free) = 0;
   // As detail::deallocate. false: it is not of this one.
   [[nodiscard]] virtual bool deallocate(void* array) noexcept = 0;
 

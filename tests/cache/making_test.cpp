@@ -69,6 +69,13 @@ struct refuses {
   refuses() = default;
 };
 
+// The library makes two of them, to find their vtable.
+struct eager {
+  virtual ~eager() = default;
+  tenure::string name = tenure::string("a name that needs memory from the begin");
+  static constexpr auto persistent = tenure::members<&eager::name>{};
+};
+
 }  // namespace cache_making_types
 using namespace cache_making_types;
 
@@ -530,6 +537,79 @@ TEST_F(cache_making, what_is_gone_leaves_groups_that_stay) {
   EXPECT_EQ((*pinned)->names.size(), 10u);
   opened->check();
   opened->read([&] { EXPECT_EQ(shelves()->names.size(), 10u); });
+}
+
+TEST_F(cache_making, prototypes_of_classes_have_memory_of_the_program) {
+  make_library();
+  open();
+  opened->transact([&] { EXPECT_EQ(opened->make<eager>()->name.size(), 39u); });
+  close();
+}
+
+TEST_F(cache_making, containers_in_objects_grow_while_a_mapped_store_is_changed) {
+  make_library();
+  open();
+  store_options other = small_store();
+  store mapped(dir / "mapped", other);
+  mapped.transact([&] {
+    opened->transact([&] {
+      shelves().change().rows.emplace_back();
+      shelves().change().rows.back().resize(100);
+    });
+    (void)mapped.root<leaf>("leaf");
+  });
+  opened->check();
+  mapped.close();
+  close();
+  look([&](store& again) { EXPECT_EQ(again.root<library>("library").rows[0].size(), 100u); });
+}
+
+TEST_F(cache_making, another_thread_ends_a_container_that_was_moved_to_it) {
+  make_library();
+  open();
+  opened->transact([&] {
+    const ref<leaf> made = opened->make<leaf>();
+    shelves().change().first = made;
+    made.change().text.assign(std::string(100, 'a'));
+    std::thread([text = std::move(made.change().text)] { EXPECT_EQ(text.size(), 100u); }).join();
+  });
+  opened->check();
+  EXPECT_EQ(opened->stats().made_objects, 1u);
+  close();
+  look([&](store& mapped) { EXPECT_TRUE(mapped.root<library>("library").first->text.empty()); });
+}
+
+TEST_F(cache_making, a_commit_refuses_refs_to_what_was_destroyed_that_nobody_has_followed) {
+  make_library();
+  for (const auto how_many : {cache::concurrency::one_writer, cache::concurrency::object_locks}) {
+    open({.transactions = how_many});
+    opened->transact([&] { shelves().change().first = opened->make<leaf>(); });
+    close();
+    open({.transactions = how_many});
+    expect_error(errc::cannot_persist, {"has destroyed"}, [&] {
+      opened->transact([&] {
+        const cache::identity<leaf> first = shelves()->first;
+        shelves().change().items.push_back(first.get());
+        opened->destroy(first.get());
+      });
+    });
+    opened->check();
+    close();
+  }
+}
+
+TEST_F(cache_making, invariants_hold_while_something_is_being_made) {
+  make_library();
+  open();
+  tenure::vector<tenure::string> own;
+  auto tx = opened->begin();
+  opened->make<leaf>().change().text.assign(std::string(100, 'a'));
+  own.emplace_back(std::string(100, 'b'));
+  opened->check();
+  tx.commit();
+  opened->check();
+  own = {};
+  opened->check();
 }
 
 }  // namespace

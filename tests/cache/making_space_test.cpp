@@ -1,0 +1,97 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// What is free in a database is used again by a cache.
+#include <cstdint>
+#include <filesystem>
+#include <utility>
+
+#include "cache/cached_graph.hpp"
+
+using namespace tenure;
+using namespace tenure::support;
+using tenure::cache::ref;
+
+namespace cache_space_types {
+
+struct alignas(64) broad_line {
+  std::uint64_t words[8];
+};
+struct alignas(64) broad_page {
+  std::uint64_t words[1000];
+};
+struct shelf_of_wide {
+  ref<broad_page> one;
+  tenure::vector<broad_line> many;
+  tenure::vector<tenure::vector<std::uint32_t>> rows;
+};
+
+}  // namespace cache_space_types
+using namespace cache_space_types;
+
+namespace {
+
+class cache_making_space : public cached_store {
+ protected:
+  // Of which no word in memory keeps anything.
+  static std::uint64_t garbage_in(store& mapped) {
+    collection_options which;
+    which.roots = program_roots::handles;
+    return mapped.collect(which).garbage;
+  }
+  std::uint64_t file_size() const { return std::filesystem::file_size(path + "/main.db"); }
+};
+
+// As their arrays are, of which each has a place with a header.
+TEST_F(cache_making_space, places_of_aligned_objects_are_used_again) {
+  make([](store& s) { (void)s.root<shelf_of_wide>("shelf"); });
+  open();
+  const auto replace = [&] {
+    opened->transact(
+        [&] {
+          shelf_of_wide& all = opened->root<shelf_of_wide>("shelf").change();
+          if (all.one) opened->destroy(all.one);
+          all.one = opened->make<broad_page>();
+          tenure::vector<broad_line> fresh;
+          fresh.resize(20);
+          all.many = std::move(fresh);
+        },
+        cache::commit_mode::lazy);
+  };
+  replace();
+  const std::uint64_t before = file_size();
+  for (int n = 0; n < 1000; ++n) replace();
+  EXPECT_EQ(file_size(), before);
+  close();
+  look([&](store& mapped) { EXPECT_EQ(garbage_in(mapped), 0u); });
+}
+
+// What is free lies behind more blocks than are looked at when one is needed.
+TEST_F(cache_making_space, nothing_grows_as_long_as_blocks_are_free) {
+  make([](store& s) { (void)s.root<shelf_of_wide>("shelf"); });
+  open();
+  opened->transact([&] {
+    shelf_of_wide& all = opened->root<shelf_of_wide>("shelf").change();
+    for (int n = 0; n < 10; ++n) {
+      all.rows.emplace_back();
+      all.rows.back().resize(400'000);
+    }
+  });
+  close();
+  const auto replace = [&] {
+    open();
+    opened->transact([&] {
+      shelf_of_wide& all = opened->root<shelf_of_wide>("shelf").change();
+      all.rows.pop_back();
+      all.rows.emplace_back();
+      all.rows.back().resize(400'000);
+    });
+    close();
+  };
+  for (int n = 0; n < 10; ++n) replace();
+  const std::uint64_t before = file_size();
+  for (int n = 0; n < 10; ++n) replace();
+  EXPECT_EQ(file_size(), before);
+  look([&](store& mapped) { EXPECT_EQ(garbage_in(mapped), 0u); });
+}
+
+}  // namespace

@@ -35,6 +35,8 @@ void* store_state::make(open_transaction* tx, open_database& in, const type& of,
     if (tx != nullptr) tx->made.insert(&object);
     objects_.add(std::move(made));
     object_table::hold(object);
+    if (is_root && locks_objects_)
+      (void)object_locks::try_acquire(*tx, object, lock_mode::exclusive);  // nobody has one
     return object.bytes;
   } catch (...) {
     if (tx != nullptr && !made.empty()) tx->made.erase(&made.back());

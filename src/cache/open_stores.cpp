@@ -63,7 +63,8 @@ void containers_in_caches::store_announced(std::byte* at, std::size_t) noexcept 
 void* arrays_in_caches::allocate(const type& of, std::size_t count, const void* near, bool is_free) {
   const auto address = reinterpret_cast<std::uintptr_t>(near);
   if (const auto store = store_with(address)) return store->make_array(transaction_in(*store), of, count, address);
-  if (is_ending || !is_free) return nullptr;
+  // Standard containers do not say where they are, and do not announce what they change [cache.containers.standard].
+  if (is_ending || !is_free || near == nullptr) return nullptr;
   for (const auto& tx : of_this_thread())
     if (tx->writes) return tx->of->make_array(tx.get(), of, count, address);
   return nullptr;

@@ -171,6 +171,20 @@ void places::begin_search() {
     never_used_ = (never_used_ / blocks_in_zone + 1) * blocks_in_zone;
   if (never_used_ % blocks_in_zone < bookkeeping_blocks)
     never_used_ = never_used_ / blocks_in_zone * blocks_in_zone + bookkeeping_blocks;
+  if (h.blocks_end != 0) continue_last_block(h.blocks_end - 1);
+}
+
+// Behind the objects with headers that an earlier opening has left: otherwise each opening would begin a block.
+void places::continue_last_block(std::uint64_t block) {
+  if (block % blocks_in_zone < bookkeeping_blocks) return;
+  const auto& r = of_.record(block);
+  if (!heap::has_blocks(r.zone) || r.entry.kind != block_kind::small) return;
+  const std::uint64_t last = r.starts.find_last(heap::granules_in_block - 1);
+  if (last == heap::start_bits::none) return;
+  const stored_database::stored_object object = of_.find(home_of(block) + last * granule);
+  if (!object || object.at + object.size > home_of(block + 1)) return;
+  begin_headed(block);
+  headed_last_.next = object.at + object.size;
 }
 
 std::uint64_t places::take_blocks(std::uint64_t count) {

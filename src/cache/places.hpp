@@ -66,6 +66,7 @@ class places {
   [[nodiscard]] std::uint64_t take_blocks(std::uint64_t count);
   [[nodiscard]] std::uint64_t take_never_used(std::uint64_t count);
   void begin_search();
+  void continue_last_block(std::uint64_t block);
   void search();
   [[nodiscard]] bool is_taken(std::uint64_t block) const;
   [[nodiscard]] std::uint64_t block_of(std::uint64_t home) const { return (home - of_.home()) / heap::block_size; }

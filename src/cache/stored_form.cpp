@@ -48,10 +48,7 @@ std::vector<std::byte> stored_form(const object_part& part, const std::byte* byt
   };
   const auto home_of = [&](std::uint64_t word, std::size_t offset) {
     const cached_object* const target = objects.find_at(word);
-    if (target == nullptr) {  // of a slot behind the last element, as it was stored, or of what is gone
-      if (object.type.program->tolerates_stale && databases.at(word) == nullptr) return std::uint64_t{0};
-      return require_home(word, offset);
-    }
+    if (target == nullptr) return require_home(word, offset);  // of a slot behind the last element, as it was stored
     if (is_now && target->state == object_state::destroyed) {
       if (object.type.program->tolerates_stale) return target->home + (word - target->at());
       refuse(word, offset, "which the transaction has destroyed: " + target->text());

@@ -94,4 +94,18 @@ TEST_F(cache_making_space, nothing_grows_as_long_as_blocks_are_free) {
   look([&](store& mapped) { EXPECT_EQ(garbage_in(mapped), 0u); });
 }
 
+TEST_F(cache_making_space, the_last_block_goes_on_to_be_filled) {
+  make([](store& s) { (void)s.root<shelf_of_wide>("shelf"); });
+  how.tune.typed_from = 4096;
+  std::uint64_t first = 0, last = 0;
+  for (std::uint64_t n = 0; n < 200; ++n) {
+    open();
+    opened->transact([&] { last = opened->make<std::uint32_t>().home(); });
+    if (n == 0) first = last;
+    close();
+  }
+  EXPECT_EQ(last - first, 199u * 16);
+  look([&](store& mapped) { EXPECT_EQ(garbage_in(mapped), 200u); });
+}
+
 }  // namespace

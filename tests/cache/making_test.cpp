@@ -60,6 +60,11 @@ struct alignas(64) broad {
 struct big {
   std::uint64_t words[3000];
 };
+using tenure_text = std::basic_string<char, std::char_traits<char>, tenure::allocator<char>>;
+struct standard_rows {
+  std::vector<std::uint64_t, tenure::allocator<std::uint64_t>> numbers;
+  std::vector<tenure_text, tenure::allocator<tenure_text>> texts;
+};
 struct refuses {
   std::uint64_t number = 0;
   tenure::string text;
@@ -609,6 +614,61 @@ TEST_F(cache_making, invariants_hold_while_something_is_being_made) {
   tx.commit();
   opened->check();
   own = {};
+  opened->check();
+}
+
+TEST_F(cache_making, standard_containers_do_not_grow) {
+  make([](store& s) {
+    auto& all = s.root<standard_rows>("rows");
+    s.transact([&] {
+      all.numbers.assign(2, 1);
+      all.numbers.shrink_to_fit();
+      all.texts.emplace_back("one");
+    });
+  });
+  open();
+  {
+    auto tx = opened->begin();
+    auto& all = opened->root<standard_rows>("rows").change();
+    std::vector<std::uint64_t, tenure::allocator<std::uint64_t>> before = std::move(all.numbers);
+    all.numbers = std::vector<std::uint64_t, tenure::allocator<std::uint64_t>>(5, 7);
+    expect_error(errc::cannot_persist, {"no object of the store"}, [&] { tx.commit(); });
+    std::swap(all.numbers, before);
+    tx.abort();
+  }
+  {  // nor do their elements
+    auto tx = opened->begin();
+    const auto all = opened->root<standard_rows>("rows");
+    auto& text = cache::change(all->texts[0]);
+    const auto before = text;
+    text = tenure_text(100, 'x');
+    expect_error(errc::cannot_persist, {"no object of the store"}, [&] { tx.commit(); });
+    text = tenure_text();
+    text.shrink_to_fit();
+    tx.abort();
+  }
+  close();
+  look([&](store& mapped) {
+    const auto& all = mapped.root<standard_rows>("rows");
+    EXPECT_EQ(all.numbers.size(), 2u);
+    EXPECT_EQ(all.texts[0], "one");
+  });
+}
+
+// Whoever knows its identity waits until it is stored, or gone.
+TEST_F(cache_making, what_is_made_is_locked) {
+  make_library();
+  open({.transactions = cache::concurrency::object_locks});
+  auto tx = opened->begin();
+  const cache::identity<leaf> made = opened->make<leaf>();
+  made.get().change().number = 5;
+  std::thread other([&] {
+    const auto reading = opened->begin_read();
+    expect_error(errc::damaged, {"where no object is"}, [&] { (void)made.get()->number; });
+  });
+  while (opened->stats().lock_waits == 0) std::this_thread::yield();
+  tx.abort();
+  other.join();
   opened->check();
 }
 

@@ -1,6 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
 // Objects that are made and destroyed in a cache, and containers that grow there.
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -662,11 +663,13 @@ TEST_F(cache_making, what_is_made_is_locked) {
   auto tx = opened->begin();
   const cache::identity<leaf> made = opened->make<leaf>();
   made.get().change().number = 5;
+  std::atomic<bool> has_read{false};
   std::thread other([&] {
     const auto reading = opened->begin_read();
     expect_error(errc::damaged, {"where no object is"}, [&] { (void)made.get()->number; });
+    has_read = true;
   });
-  while (opened->stats().lock_waits == 0) std::this_thread::yield();
+  while (!has_read && opened->stats().lock_waits == 0) std::this_thread::yield();
   tx.abort();
   other.join();
   opened->check();

@@ -1,106 +1,27 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Objects that are made and destroyed in a cache, and containers that grow there.
+// Objects that are made and destroyed in a cache.
+#include <array>
 #include <atomic>
 #include <cstdint>
-#include <filesystem>
 #include <memory>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "cache/cached_graph.hpp"
+#include "cache/made_library.hpp"
 
 using namespace tenure;
 using namespace tenure::support;
-using namespace cache_test_types;
-using tenure::cache::ref;
-
-namespace cache_making_types {
-
-struct leaf {
-  std::uint64_t number = 0;
-  ref<leaf> next;
-  tenure::string text;
-};
-struct library {
-  ref<leaf> first;
-  tenure::vector<ref<leaf>> items;
-  tenure::map<std::uint64_t, ref<leaf>> by_number;
-  tenure::hash_map<std::uint64_t, tenure::string> names;
-  tenure::vector<tenure::vector<std::uint32_t>> rows;
-  ref<leaf> odd;
-};
-// No mapped store has seen these.
-struct inner {
-  std::uint32_t a, b;
-};
-struct outline {
-  virtual ~outline() = default;
-  [[nodiscard]] virtual std::uint64_t corners() const = 0;
-  std::uint64_t id = 0;
-  static constexpr auto persistent = tenure::members<&outline::id>{};
-};
-struct triangle : outline {
-  [[nodiscard]] std::uint64_t corners() const override { return 3; }
-  inner parts[2]{};
-  tenure::transient<std::uint64_t> scratch;
-  static constexpr auto persistent = tenure::bases<outline>{} + tenure::members<&triangle::parts, &triangle::scratch>{};
-};
-struct keeper {
-  ref<outline> one;
-  tenure::vector<ref<triangle>> all;
-};
-struct shelf_root {
-  ref<keeper> held;
-};
-struct alignas(64) broad {
-  std::uint64_t words[8];
-};
-struct big {
-  std::uint64_t words[3000];
-};
-using tenure_text = std::basic_string<char, std::char_traits<char>, tenure::allocator<char>>;
-struct standard_rows {
-  std::vector<std::uint64_t, tenure::allocator<std::uint64_t>> numbers;
-  std::vector<tenure_text, tenure::allocator<tenure_text>> texts;
-};
-struct refuses {
-  std::uint64_t number = 0;
-  tenure::string text;
-  explicit refuses(bool yes) : text("long enough to need memory of its own") {
-    if (yes) throw std::runtime_error("no");
-  }
-  refuses() = default;
-};
-
-// The library makes two of them, to find their vtable.
-struct eager {
-  virtual ~eager() = default;
-  tenure::string name = tenure::string("a name that needs memory from the begin");
-  static constexpr auto persistent = tenure::members<&eager::name>{};
-};
-
-}  // namespace cache_making_types
 using namespace cache_making_types;
+using tenure::cache::ref;
 
 namespace {
 
-class cache_making : public cached_store {
- protected:
-  // Of which no word in memory keeps anything.
-  static std::uint64_t garbage_in(store& mapped) {
-    collection_options which;
-    which.roots = program_roots::handles;
-    return mapped.collect(which).garbage;
-  }
-  void make_library() {
-    make([](store& s) { (void)s.root<library>("library"); });
-  }
-  ref<library> shelves() { return opened->root<library>("library"); }
-  std::uint64_t file_size() const { return std::filesystem::file_size(path + "/main.db"); }
-};
+class cache_making : public making_in_cache {};
 
 TEST_F(cache_making, objects_and_containers_are_found_by_the_object_heap) {
   make_library();
@@ -358,45 +279,6 @@ TEST_F(cache_making, objects_of_all_sizes) {
   look([&](store& mapped) { EXPECT_EQ(garbage_in(mapped), 0u); });
 }
 
-TEST_F(cache_making, containers_of_the_program_may_be_moved_into_objects) {
-  make_library();
-  open();
-  tenure::vector<std::uint32_t> outlives;
-  opened->transact([&] {
-    library& all = shelves().change();
-    tenure::vector<std::uint32_t> row;
-    for (std::uint32_t n = 0; n < 1000; ++n) row.push_back(n);
-    outlives = row;
-    all.rows.push_back(std::move(row));
-  });
-  {
-    auto tx = opened->begin();
-    shelves().change().rows.push_back(outlives);
-    tx.abort();
-  }
-  for (std::uint32_t n = 0; n < 1000; ++n) ASSERT_EQ(outlives[n], n);
-  opened->check();
-  opened->transact([&] { shelves().change().rows.push_back(std::move(outlives)); });
-  // Outside of a transaction, memory is the program's own.
-  tenure::string mine(std::string(100, 'm'));
-  {
-    auto tx = opened->begin();
-    auto& names = shelves().change().names;
-    names.emplace(1, std::move(mine));
-    expect_error(errc::cannot_persist, {"no object of the store"}, [&] { tx.commit(); });
-    mine = std::move(names.find(1)->second);  // an abort would not give it back
-    tx.abort();
-  }
-  EXPECT_EQ(mine, tenure::string(std::string(100, 'm')));
-  close();
-  look([&](store& mapped) {
-    const library& all = mapped.root<library>("library");
-    ASSERT_EQ(all.rows.size(), 2u);
-    for (std::uint32_t n = 0; n < 1000; ++n) ASSERT_EQ(all.rows[0][n] + all.rows[1][n], 2 * n);
-    EXPECT_EQ(garbage_in(mapped), 0u);
-  });
-}
-
 TEST_F(cache_making, misuse_is_refused) {
   make_library();
   open();
@@ -526,65 +408,6 @@ TEST_F(cache_making, an_object_is_no_larger_than_a_zone) {
   look([&](store& mapped) { EXPECT_TRUE(mapped.root<library>("library").rows.empty()); });
 }
 
-// The group of the root is never evicted, and each change of the map takes a member out of it.
-TEST_F(cache_making, what_is_gone_leaves_groups_that_stay) {
-  make_library();
-  open({.object_bytes = 100 << 10});
-  const auto pinned = opened->read([&] { return std::make_unique<cache::pin<library>>(shelves()); });
-  for (std::uint64_t n = 0; n < 2000; ++n)
-    opened->transact(
-        [&] {
-          library& all = shelves().change();
-          all.names.emplace(n, tenure::string(std::string(60, 'n')));
-          if (n >= 10) all.names.erase(n - 10);
-        },
-        cache::commit_mode::lazy);
-  EXPECT_LT(opened->stats().objects, 40u);
-  EXPECT_EQ((*pinned)->names.size(), 10u);
-  opened->check();
-  opened->read([&] { EXPECT_EQ(shelves()->names.size(), 10u); });
-}
-
-TEST_F(cache_making, prototypes_of_classes_have_memory_of_the_program) {
-  make_library();
-  open();
-  opened->transact([&] { EXPECT_EQ(opened->make<eager>()->name.size(), 39u); });
-  close();
-}
-
-TEST_F(cache_making, containers_in_objects_grow_while_a_mapped_store_is_changed) {
-  make_library();
-  open();
-  store_options other = small_store();
-  store mapped(dir / "mapped", other);
-  mapped.transact([&] {
-    opened->transact([&] {
-      shelves().change().rows.emplace_back();
-      shelves().change().rows.back().resize(100);
-    });
-    (void)mapped.root<leaf>("leaf");
-  });
-  opened->check();
-  mapped.close();
-  close();
-  look([&](store& again) { EXPECT_EQ(again.root<library>("library").rows[0].size(), 100u); });
-}
-
-TEST_F(cache_making, another_thread_ends_a_container_that_was_moved_to_it) {
-  make_library();
-  open();
-  opened->transact([&] {
-    const ref<leaf> made = opened->make<leaf>();
-    shelves().change().first = made;
-    made.change().text.assign(std::string(100, 'a'));
-    std::thread([text = std::move(made.change().text)] { EXPECT_EQ(text.size(), 100u); }).join();
-  });
-  opened->check();
-  EXPECT_EQ(opened->stats().made_objects, 1u);
-  close();
-  look([&](store& mapped) { EXPECT_TRUE(mapped.root<library>("library").first->text.empty()); });
-}
-
 TEST_F(cache_making, a_commit_refuses_refs_to_what_was_destroyed_that_nobody_has_followed) {
   make_library();
   for (const auto how_many : {cache::concurrency::one_writer, cache::concurrency::object_locks}) {
@@ -616,44 +439,6 @@ TEST_F(cache_making, invariants_hold_while_something_is_being_made) {
   opened->check();
   own = {};
   opened->check();
-}
-
-TEST_F(cache_making, standard_containers_do_not_grow) {
-  make([](store& s) {
-    auto& all = s.root<standard_rows>("rows");
-    s.transact([&] {
-      all.numbers.assign(2, 1);
-      all.numbers.shrink_to_fit();
-      all.texts.emplace_back("one");
-    });
-  });
-  open();
-  {
-    auto tx = opened->begin();
-    auto& all = opened->root<standard_rows>("rows").change();
-    std::vector<std::uint64_t, tenure::allocator<std::uint64_t>> before = std::move(all.numbers);
-    all.numbers = std::vector<std::uint64_t, tenure::allocator<std::uint64_t>>(5, 7);
-    expect_error(errc::cannot_persist, {"no object of the store"}, [&] { tx.commit(); });
-    std::swap(all.numbers, before);
-    tx.abort();
-  }
-  {  // nor do their elements
-    auto tx = opened->begin();
-    const auto all = opened->root<standard_rows>("rows");
-    auto& text = cache::change(all->texts[0]);
-    const auto before = text;
-    text = tenure_text(100, 'x');
-    expect_error(errc::cannot_persist, {"no object of the store"}, [&] { tx.commit(); });
-    text = tenure_text();
-    text.shrink_to_fit();
-    tx.abort();
-  }
-  close();
-  look([&](store& mapped) {
-    const auto& all = mapped.root<standard_rows>("rows");
-    EXPECT_EQ(all.numbers.size(), 2u);
-    EXPECT_EQ(all.texts[0], "one");
-  });
 }
 
 // Whoever knows its identity waits until it is stored, or gone.

@@ -4,7 +4,7 @@
 MODEL = "cache_test */cache_model.*:cache_limits.*"
 LOCKS = "cache_test cache_locks.*"
 MISUSE = "cache_test cache_misuse.*"
-MAKING = "cache_test cache_making.*"
+MAKING = "cache_test cache_making.*:cache_making_containers.*"
 MAKING_MODEL = "heap_models_test cache_making_model.*"
 
 CACHE_MUTATIONS = [

@@ -41,8 +41,8 @@ class edited_pages {
   // Calls f(offset of the page, what it was, what it is) for each page.
   template <class F>
   void for_each(F&& f) const {
-    for (const auto& [number, page] : pages_)
-      f(number * page_length, std::span<const std::byte>(page->was), std::span<const std::byte>(page->now));
+    for (const auto& [number, copy] : pages_)
+      f(number * page_length, std::span<const std::byte>(copy->was), std::span<const std::byte>(copy->now));
   }
 
  private:

@@ -58,7 +58,6 @@ class loader {
   struct load {
     std::list<cached_object> made;
     std::unordered_map<std::uint64_t, cached_object*> by_home;
-    std::vector<cached_object*> to_follow;
     std::vector<std::vector<plain_pointer>> pointers;  // for each of `made`, in the order of its words
     std::uint64_t cost = 0;
   };

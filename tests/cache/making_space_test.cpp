@@ -2,10 +2,9 @@
 //
 // What is free in a database is used again by a cache.
 #include <cstdint>
-#include <filesystem>
 #include <utility>
 
-#include "cache/cached_graph.hpp"
+#include "cache/made_library.hpp"
 
 using namespace tenure;
 using namespace tenure::support;
@@ -30,16 +29,7 @@ using namespace cache_space_types;
 
 namespace {
 
-class cache_making_space : public cached_store {
- protected:
-  // Of which no word in memory keeps anything.
-  static std::uint64_t garbage_in(store& mapped) {
-    collection_options which;
-    which.roots = program_roots::handles;
-    return mapped.collect(which).garbage;
-  }
-  std::uint64_t file_size() const { return std::filesystem::file_size(path + "/main.db"); }
-};
+class cache_making_space : public making_in_cache {};
 
 // As their arrays are, of which each has a place with a header.
 TEST_F(cache_making_space, places_of_aligned_objects_are_used_again) {

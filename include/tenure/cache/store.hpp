@@ -107,8 +107,8 @@ class store {
   }
   // Makes an object in a transaction of this thread that changes the store: T(args...), or T{args...}. Its address in the store is
   // its own from now on. The commit stores it, whether something leads to it or not (what nothing leads to is garbage, which
-  // collections of tenure::store take); an abort takes it back. Containers in it get memory of the store, as do all that are used
-  // in such a transaction. Throws errc::bad_transaction, errc::read_only; errc::cache_full; errc::out_of_memory if the database is
+  // collections of tenure::store take); an abort takes it back. The library's containers in it get memory of the store, as do all
+  // that are used in such a transaction. Throws errc::bad_transaction, errc::read_only; errc::cache_full; errc::out_of_memory if the database is
   // full; errc::schema_mismatch if T is stored with another layout; errc::bad_type if T's layout is not known exactly.
   template <class T, class... Arguments>
   ref<T> make(Arguments&&... arguments) {

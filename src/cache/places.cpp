@@ -29,7 +29,7 @@ std::uint64_t class_of(page_word word) { return std::uint64_t{word.type()} << 12
 }  // namespace
 
 std::uint64_t places::take(const heap::new_object& what) {
-  if (!free_) begin_search();
+  begin();
   const std::uint64_t alignment = std::max(what.alignment, granule), size = std::max<std::uint64_t>(what.size, 1);
   if (size + alignment > heap::largest_small) return take_large(size, alignment);
   if (what.may_be_typed && page_word::suits(what.size, what.alignment)) {
@@ -152,7 +152,7 @@ void places::give_back(std::uint64_t home, std::uint64_t size) {
 // Blocks that have got new objects of this process stay what they are, also when they become empty; so do those that others
 // were destroyed in.
 void places::add(const freed& what) {
-  if (!free_) begin_search();
+  assert(free_);
   if (!is_taken(block_of(what.home))) uses_.emplace(block_of(what.home), what.was);
   if (what.was.kind == block_kind::large && what.was.blocks > blocks_in_zone - bookkeeping_blocks)
     return;  // of several zones: left to the object heap
@@ -161,7 +161,8 @@ void places::add(const freed& what) {
 
 // --- Blocks ----------------------------------------------------------------------------------------------------------------
 
-void places::begin_search() {
+void places::begin() {
+  if (free_) return;
   const heap::database_header h = of_.header();
   free_.emplace(of_.blocks());
   search_end_ = never_used_ = h.blocks_end;

@@ -43,6 +43,8 @@ class places {
 
   // Nothing was stored there.
   void give_back(std::uint64_t home, std::uint64_t size);
+  // Looks at the end of what is stored: before a commit destroys something there, whose place would be counted twice.
+  void begin();
   // A commit has destroyed the object that was stored there. `was`: what was stored of its block before.
   struct freed {
     std::uint64_t home, size;
@@ -65,7 +67,6 @@ class places {
   // Blocks of one zone, with space on the disk.
   [[nodiscard]] std::uint64_t take_blocks(std::uint64_t count);
   [[nodiscard]] std::uint64_t take_never_used(std::uint64_t count);
-  void begin_search();
   void continue_last_block(std::uint64_t block);
   void search();
   [[nodiscard]] bool is_taken(std::uint64_t block) const;

@@ -1,8 +1,10 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
 // What is free in a database is used again by a cache.
+#include <algorithm>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "cache/made_library.hpp"
 
@@ -96,6 +98,35 @@ TEST_F(cache_making_space, the_last_block_goes_on_to_be_filled) {
   }
   EXPECT_LT(last - first, 200u * 32);  // descriptions of types among them
   look([&](store& mapped) { EXPECT_EQ(garbage_in(mapped), 200u); });
+}
+
+// Its place is then both at the end of the block that goes on to be filled, and free.
+TEST_F(cache_making_space, what_lay_last_is_destroyed_first) {
+  make([](store& s) { (void)s.root<shelf_of_wide>("shelf"); });
+  how.tune.typed_from = 4096;
+  const auto add_row = [&] {
+    auto& rows = opened->root<shelf_of_wide>("shelf").change().rows;
+    rows.emplace_back();
+    rows.back().resize(5, static_cast<std::uint32_t>(rows.size()));
+  };
+  open();
+  opened->transact([&] { opened->root<shelf_of_wide>("shelf").change().rows.reserve(10); });
+  opened->transact(add_row);  // and what describes it
+  opened->transact(add_row);
+  close();
+  open();
+  opened->transact([&] { opened->root<shelf_of_wide>("shelf").change().rows.pop_back(); });
+  opened->transact([&] {
+    for (int n = 0; n < 4; ++n) add_row();
+  });
+  close();
+  look([&](store& mapped) {
+    const auto& rows = mapped.root<shelf_of_wide>("shelf").rows;
+    ASSERT_EQ(rows.size(), 5u);
+    for (std::uint32_t n = 0; n < 5; ++n)
+      EXPECT_TRUE(std::ranges::equal(rows[n], std::vector<std::uint32_t>(5, n + 1))) << n;
+    EXPECT_EQ(garbage_in(mapped), 0u);
+  });
 }
 
 }  // namespace

@@ -57,6 +57,7 @@ enum class errc {
   bad_weak_reference,  // a weak reference leads to no object of its own
   cache_full,          // an object cache has no room beside the objects that must stay
   deadlock,            // the transaction would have waited in a circle: abort it, and run it again
+  in_doubt,            // a prepared transaction waits for its outcome: commit or abort it first
 };
 
 [[nodiscard]] const std::error_category& category() noexcept;

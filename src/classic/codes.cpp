@@ -56,7 +56,8 @@ rvm_return_t code_of(errc what) {
     case errc::not_stopped:
     case errc::bad_weak_reference:
     case errc::cache_full:
-    case errc::deadlock: return RVM_EINTERNAL;
+    case errc::deadlock:
+    case errc::in_doubt: return RVM_EINTERNAL;
   }
   return RVM_EINTERNAL;
 }

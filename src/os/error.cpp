@@ -53,6 +53,7 @@ const char* text_of(errc code) {
     case errc::bad_weak_reference: return "a weak reference leads to no object of its own";
     case errc::cache_full: return "an object cache has no room beside the objects that must stay";
     case errc::deadlock: return "the transaction would have waited in a circle";
+    case errc::in_doubt: return "a prepared transaction waits for its outcome";
     case errc::no_history: return "a part of the past that is not there";
     case errc::bad_type: return "what a class says about itself does not fit it";
   }

@@ -61,19 +61,16 @@ std::uint64_t log_writer::capture(guard& lock, commit_source& source, commit_mod
     const commit_image image = source.prepare(mode == commit_mode::no_flush);
     std::uint64_t number = next_number_ - (open_ ? 0 : 1);  // the batch before: an empty commit joins it
     if (!image.is_empty()) {
-      const std::uint64_t needed = batch::bound(image, log_.block(), pool_.group_length());
-      // A commit that was accepted has space in the log's files, so a full disk never stops the log. What does not fit is
-      // refused before [rvm.log.space].
-      const std::uint64_t length = log_.length();
-      if (needed > length) {
-        std::uint64_t payload = 0;
-        for (const auto& value : image.values) payload += value.length;
+      try {
+        require_not_prepared(lock, image);
+      } catch (...) {
         source.undo_prepare();
-        grow(lock, needed, payload);  // releases the lock, so everything is checked again
-        continue;
+        throw;
       }
+      if (!has_space(lock, source, image)) continue;  // everything is checked again
+      const std::uint64_t needed = batch::bound(image, log_.block(), pool_.group_length());
       const std::uint64_t limit =
-          std::max<std::uint64_t>(std::min({largest_batch_, log_.capacity() / 4, length / 2}), 4096);
+          std::max<std::uint64_t>(std::min({largest_batch_, log_.capacity() / 4, log_.length() / 2}), 4096);
       if (open_ && open_->bytes() + needed > limit) seal_full(lock);
       if (!open_) open_ = std::make_unique<batch>(next_number_, pool_);
       const std::uint64_t before = open_->bytes();
@@ -89,9 +86,66 @@ std::uint64_t log_writer::capture(guard& lock, commit_source& source, commit_mod
       if (!image.runs.empty()) queue_.mask_until(image.id, number);
       if (open_->bytes() >= limit) seal_full(lock);
     }
+    if (image.id == prepared_) prepared_ = 0;
     source.captured();
     return number;
   }
+}
+
+// A commit that was accepted has space in the log's files, so a full disk never stops the log. What does not fit is refused
+// before [rvm.log.space].
+bool log_writer::has_space(guard& lock, commit_source& source, const commit_image& image) {
+  const std::uint64_t needed = batch::bound(image, log_.block(), pool_.group_length());
+  if (needed <= log_.length()) return true;
+  std::uint64_t payload = 0;
+  for (const auto& value : image.values) payload += value.length;
+  source.undo_prepare();
+  grow(lock, needed, payload);
+  return false;
+}
+
+// [rvm.prepared.alone]
+void log_writer::require_not_prepared(const guard&, const commit_image& image) const {
+  if (prepared_ == 0 || prepared_ == image.id) return;
+  throw error(errc::in_doubt, log_.path() + ": transaction " + std::to_string(prepared_) +
+                                  " is prepared, and nothing else can be committed before its outcome: commit or abort it, "
+                                  "and then commit this one again");
+}
+
+bool log_writer::prepare(commit_source& source, std::string_view global_id, prepared_file& into) {
+  guard lock(mutex_);
+  std::vector<std::byte> bytes;
+  for (;;) {
+    require_usable(lock);
+    const commit_image image = source.prepare(false);
+    try {
+      require_not_prepared(lock, image);
+      bytes = into.encode(image, global_id);
+    } catch (...) {
+      source.undo_prepare();
+      throw;
+    }
+    if (!image.is_empty() && !has_space(lock, source, image)) continue;
+    source.undo_prepare();
+    if (image.is_empty()) return false;
+    prepared_ = image.id;
+    break;
+  }
+  try {
+    wait_until_durable(lock, open_ ? open_->number() : next_number_ - 1);
+    if (lock.owns_lock()) lock.unlock();
+    into.write(std::move(bytes), log_.window().tail);
+  } catch (...) {
+    if (!lock.owns_lock()) lock.lock();
+    prepared_ = 0;
+    throw;
+  }
+  return true;
+}
+
+void log_writer::give_up_prepared() {
+  const guard lock(mutex_);
+  prepared_ = 0;
 }
 
 ticket log_writer::last_commit() const {

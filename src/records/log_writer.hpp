@@ -14,6 +14,7 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <string_view>
 #include <thread>
 
 #include <tenure/rvm/commit.hpp>
@@ -23,6 +24,7 @@
 #include "records/batch.hpp"
 #include "records/commit_gathering.hpp"
 #include "records/page_queue.hpp"
+#include "records/prepared_file.hpp"
 #include "records/thresholds.hpp"
 
 namespace tenure::rvm {
@@ -55,6 +57,10 @@ class log_writer {
   ticket commit(commit_source& source, commit_mode mode);
   // Commits without waiting: on return the order is fixed and the values are captured.
   ticket capture(commit_source& source, commit_mode mode);
+  // Writes what the source would commit into the file, durably, after all that was committed before. Until it commits, or gives
+  // up, no other source can commit anything: errc::in_doubt. Returns false if there is nothing to commit.
+  bool prepare(commit_source& source, std::string_view global_id, prepared_file& into);
+  void give_up_prepared();
   [[nodiscard]] ticket last_commit() const;
   void wait(ticket until);
   [[nodiscard]] bool is_durable(ticket until) const;
@@ -86,6 +92,9 @@ class log_writer {
   void wait_until_durable(guard& lock, std::uint64_t number);
   void wait_for_spool(guard& lock);
   std::uint64_t capture(guard& lock, commit_source& source, commit_mode mode);
+  void require_not_prepared(const guard&, const commit_image& image) const;
+  // Whether the log's files have space for it. If not, the source's work is undone, and they grow, without the lock.
+  bool has_space(guard& lock, commit_source& source, const commit_image& image);
   class role;
   void end_turn(const guard& lock) noexcept;
   // Writes the oldest batch. The caller has the writer's role. Returns false if there is none, or if writing failed.
@@ -115,6 +124,7 @@ class log_writer {
   std::deque<std::unique_ptr<batch>> sealed_;
   bool writing_ = false, stopping_ = false;
   std::uint64_t next_number_ = 1;  // number of the next batch
+  std::uint64_t prepared_ = 0;     // id of the transaction that is prepared; 0: none
   std::atomic<std::uint64_t> durable_{0};
   std::uint64_t spooled_ = 0, spool_limit_;
   commit_gathering waiting_;

@@ -126,6 +126,7 @@ statistics memory::stats() const { return require(state_).stats(); }
 std::uint64_t memory::stray_writes() const { return require(state_).stray_writes(); }
 log_totals memory::totals() const { return require(state_).totals(); }
 const recovery_report& memory::recovery() const { return require(state_).report(); }
+const std::optional<prepared_transaction>& memory::in_doubt() const { return require(state_).in_doubt(); }
 const std::string& memory::log_path() const { return require(state_).of().path(); }
 tuning memory::tune() const { return require(state_).tune(); }
 void memory::set_tuning(const tuning& how) { require(state_).set_tuning(how); }

@@ -18,6 +18,7 @@
 #include "log/local_log.hpp"
 #include "records/archive_writer.hpp"
 #include "records/log_writer.hpp"
+#include "records/prepared_file.hpp"
 #include "records/thresholds.hpp"
 #include "regions/opening.hpp"
 #include "regions/region_mapper.hpp"
@@ -31,6 +32,9 @@ namespace tenure::rvm {
 [[nodiscard]] std::unique_ptr<log_files> make_new_log(os::disk& disk, const std::string& path, const log_options& how,
                                                       const progress_callback& progress);
 
+// prepared.cpp
+[[nodiscard]] outcome outcome_of(const options& how, const std::string& log_path, const prepared_transaction& what);
+
 class memory_state final : public truncation_host {
  public:
   memory_state(const std::string& path, const options& how);
@@ -42,6 +46,7 @@ class memory_state final : public truncation_host {
   [[nodiscard]] os::disk& disk() const { return disk_; }
   [[nodiscard]] region_mapper& mapper() { return *mapper_; }
   [[nodiscard]] const recovery_report& report() const { return report_; }
+  [[nodiscard]] const std::optional<prepared_transaction>& in_doubt() const { return in_doubt_; }
 
   [[nodiscard]] transaction_state& begin(restore_mode mode) { return writable().transactions.begin(mode); }
   [[nodiscard]] transaction_state& begin_automatic() { return writable().transactions.begin_automatic(); }
@@ -97,6 +102,7 @@ class memory_state final : public truncation_host {
   void open_log();
   [[nodiscard]] std::unique_ptr<log_files> create_log_with_member();
   [[nodiscard]] writing& writable();
+  void redo_prepared(const prepared_contents& found);
   void change_list(const std::function<void(manifest&)>& change);
   // Stops all threads and unmaps. Nothing is written afterwards.
   void stop() noexcept;
@@ -109,12 +115,14 @@ class memory_state final : public truncation_host {
   opening opening_;
   os::disk& disk_;
   const thresholds limits_;
-  const error not_restored_;  // made in advance, because memory may be short later
+  const error not_restored_, still_prepared_;  // made in advance, because memory may be short later
 
   counters count_;
   recovery_report report_;
   total_slots totals_at_open_{};
   std::optional<local_log> log_;
+  std::optional<prepared_file> prepared_;
+  std::optional<prepared_transaction> in_doubt_;
   std::optional<archive_writer> archive_;
   std::optional<segment_table> segments_;
   region_table regions_;

@@ -80,6 +80,14 @@ void transaction::abort() {
   state_ = nullptr;
 }
 
+void transaction::prepare(std::string_view global_id) { require_open(state_).prepare(global_id); }
+bool transaction::is_prepared() const { return require_open(state_).is_prepared(); }
+
+void transaction::leave_in_doubt() {
+  require_open(state_).leave_in_doubt();
+  state_ = nullptr;
+}
+
 void transaction::hold(const void* address, std::size_t length) {
   require_open(state_).hold(static_cast<std::byte*>(const_cast<void*>(address)), length);
 }

@@ -75,13 +75,17 @@ void automatic_transaction::discard_changes() noexcept {
   forget_bulk();
 }
 
-ticket automatic_transaction::log(commit_mode mode) {
-  const auto& parts = owner().parts();
+void automatic_transaction::find_what_to_log() {
   if (captured_)
     throw error(errc::outcome_unknown, name() +
                                            " was committed, and then the log could not be written; "
                                            "close this memory and open it again to find out what survived");
   if (!collected_) collect();
+}
+
+ticket automatic_transaction::log(commit_mode mode) {
+  const auto& parts = owner().parts();
+  find_what_to_log();
   for (const bulk_write& b : bulk()) {
     region_tracker* const tracker = b.in->tracker.get();
     if (tracker == nullptr) continue;

@@ -22,6 +22,9 @@ class automatic_transaction final : public transaction_state {
  private:
   void set_tracked_range(region_state& in, std::byte* from, std::size_t length) override;
   void require_pages_may_change() const override;
+  [[nodiscard]] bool declares_everything() const override { return false; }
+  void find_what_to_log() override;
+  void forget_found() noexcept override { forget(); }
   ticket log(commit_mode mode) override;
   void logging_failed() noexcept override;
   void logged(ticket at, commit_mode mode) override;

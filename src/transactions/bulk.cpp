@@ -37,6 +37,7 @@ bool transaction_state::is_bulk_logged() {
 }
 
 void transaction_state::require_bulk(const region_state& in, std::size_t offset, std::uint64_t length) const {
+  require_may_change();
   if (preparing_)
     throw error(errc::bad_transaction, name() +
                                            ": a participant cannot write in bulk while the transaction is being "

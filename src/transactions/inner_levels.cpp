@@ -16,6 +16,8 @@ std::shared_ptr<inner_level> transaction_state::begin_inner() {
                     " was begun no_restore: old values are not kept, and an inner transaction could "
                     "not be undone; begin it with restore_mode::restore");
   require_not_doomed();
+  if (is_prepared_)
+    throw error(errc::bad_transaction, name() + ": is prepared, and cannot change anything more; commit or abort it");
   auto level = std::make_shared<inner_level>(inner_level{this});
   os::reserve_one_more(levels_);
   begin_tracked_level();

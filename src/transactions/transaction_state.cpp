@@ -53,6 +53,8 @@ bool transaction_state::is_declared(const std::byte* from, std::size_t length) c
 }
 
 void transaction_state::set_range(std::byte* from, std::size_t length) {
+  if (!may_change_) [[unlikely]]
+    require_may_change();
   __builtin_prefetch(from, 1);  // saves 25 ns of 0.4 µs when accounts are chosen at random
 
   region_state& in = region_of(from, length);
@@ -155,6 +157,7 @@ void transaction_state::put_back_old_values(std::size_t kept) noexcept {
 
 void transaction_state::change(const std::shared_ptr<paged_state>& in, std::uint64_t offset, os::const_bytes from) {
   require_pages_may_change();
+  require_may_change();
   in->require(offset, from.size());
   ++ranges_declared_;
   bytes_declared_ += from.size();
@@ -229,6 +232,7 @@ ticket transaction_state::commit(commit_mode mode) {
     logging_failed();
     throw;
   }
+  if (is_prepared_) end_prepared(!values_.empty() || !bulk_runs_.empty());
   logged(done, mode);
   for (const auto& in : paged_.segments())
     if (in->keeps_too_many()) owner_.parts().truncation.request_truncation();
@@ -246,6 +250,7 @@ void transaction_state::abort() {
                     "abort");
   undo_prepare();  // needed if a commit failed after its values were captured
   restore();
+  if (is_prepared_) end_prepared(false);
   commit_scope scope(*this);
   for (participant* p : participants_) p->aborted(scope);
   ++owner_.parts().count.aborts;
@@ -282,7 +287,7 @@ commit_image transaction_state::prepare(bool lazy) {
   os::clear_all_of(values_);
   for (const declared& d : ranges_)
     values_.push_back({d.in->in, d.in->offset + static_cast<std::uint64_t>(d.from - d.in->base), d.from, d.length});
-  if (!bulk_.empty() && is_bulk_logged()) add_bulk_values();
+  if (!bulk_.empty() && (is_for_file_ || is_bulk_logged())) add_bulk_values();
   try {
     paged_.prepare(values_);
   } catch (...) {
@@ -351,7 +356,8 @@ void transaction_state::reset() {
   last_region_ = nullptr;
   participants_.clear();
   prepared_ = 0;
-  preparing_ = false;
+  preparing_ = is_prepared_ = false;
+  may_change_ = true;
   undo_before_prepare_ = saved_before_prepare_ = not_prepared;
   os::clear_all_of(values_);
   bulk_runs_.clear();

@@ -79,6 +79,10 @@ class transaction_state : public commit_source {
   // As abort_inner(). If memory is too short for it, the transaction can only be aborted from now on.
   void drop_inner(const inner_level& level) noexcept;
   ticket commit(commit_mode mode);
+  // prepared.cpp
+  void prepare(std::string_view global_id);
+  [[nodiscard]] bool is_prepared() const { return is_prepared_; }
+  void leave_in_doubt();
   void abort();
   // Ends the transaction: aborts it, or, if it was begun with no_restore, leaves its changes in memory.
   void drop() noexcept;
@@ -131,6 +135,11 @@ class transaction_state : public commit_source {
   virtual void require_pages_may_change() const {}
   // Passes the transaction to the log's writer. Returns when its values are captured, or later.
   virtual ticket log(commit_mode mode) = 0;
+  // Finds what log() would log, and forgets it again behind the second call.
+  virtual void find_what_to_log() {}
+  virtual void forget_found() noexcept {}
+  // Whether all declarations are the program's. Layers above declare for automatic transactions, while they commit.
+  [[nodiscard]] virtual bool declares_everything() const = 0;
   // log(), or a step before it, has failed: nothing is captured.
   virtual void logging_failed() noexcept = 0;
   // log() has not failed. Returns when the transaction is as durable as `mode` requires.
@@ -183,6 +192,9 @@ class transaction_state : public commit_source {
   void write_bulk_to_segments();
   void add_bulk_values();
   void drop_references() noexcept;
+  void require_may_change() const;
+  // The outcome is known; `logged`: and it is in the log.
+  void end_prepared(bool logged) noexcept;
   void require_innermost(const inner_level& level, const char* to) const;
   void require_no_inner() const;
   void require_not_doomed() const;
@@ -217,6 +229,9 @@ class transaction_state : public commit_source {
   std::vector<participant*> participants_;
   std::size_t prepared_ = 0;  // number of participants for which prepare() has run
   bool preparing_ = false;    // the participants' prepare() is running
+  bool is_for_file_ = false;  // what prepare() decides goes into the file of a prepared transaction
+  bool is_prepared_ = false;
+  bool may_change_ = true;
   // The lengths of the undo lists before prepare(), until the values are captured or given up.
   std::size_t undo_before_prepare_ = not_prepared, saved_before_prepare_ = not_prepared;
   os::cleared_vector<new_value> values_;  // while committing
@@ -240,6 +255,7 @@ class explicit_transaction final : public transaction_state {
 
  private:
   void set_tracked_range(region_state& in, std::byte* from, std::size_t length) override;
+  [[nodiscard]] bool declares_everything() const override { return true; }
   ticket log(commit_mode mode) override;
   void logging_failed() noexcept override {}
   void logged(ticket, commit_mode) override {}

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include <tenure/rvm/map_options.hpp>
 #include <tenure/rvm/options.hpp>
 #include <tenure/rvm/paged_segment.hpp>
+#include <tenure/rvm/prepared.hpp>
 #include <tenure/rvm/region.hpp>
 #include <tenure/rvm/segment_options.hpp>
 #include <tenure/rvm/statistics.hpp>
@@ -134,6 +136,8 @@ class memory {
   [[nodiscard]] std::uint64_t stray_writes() const;
   [[nodiscard]] log_totals totals() const;
   [[nodiscard]] const recovery_report& recovery() const;
+  // Of a memory that only reads: the transaction that was prepared when it was opened, of which it shows nothing.
+  [[nodiscard]] const std::optional<prepared_transaction>& in_doubt() const;
   [[nodiscard]] const std::string& log_path() const;
   [[nodiscard]] tuning tune() const;
   void set_tuning(const tuning& how);

@@ -9,6 +9,7 @@
 
 #include <tenure/callback.hpp>
 #include <tenure/rvm/log_options.hpp>
+#include <tenure/rvm/prepared.hpp>
 #include <tenure/rvm/segment_options.hpp>
 
 namespace tenure::os {
@@ -78,6 +79,10 @@ struct options {
   // Set: the history is kept. What is truncated while it is not set makes a gap in the archive, which readers name.
   std::optional<archive_options> archive = {};
   progress_callback on_progress = {};
+  // Says the outcome of a transaction that is prepared when the memory is opened for writing (transaction::prepare); it is
+  // committed or aborted before anything else happens. What it throws, the opening throws, and the transaction stays prepared.
+  // Not set: errc::in_doubt.
+  callback<outcome(const prepared_transaction&)> in_doubt = {};
   // Sees every stray write that is found (docs/caveats.md says which are not), first. Not set: those that are found late
   // make begin_automatic() throw errc::stray_write.
   callback<void(const stray_write&)> on_stray_write = {};

@@ -139,6 +139,19 @@ class transaction {
   // Puts the old values back. errc::cannot_abort for no_restore.
   void abort();
 
+  // The first phase of a two-phase commit [RVM §8]: makes durable what the transaction would log, and all commits before it, and
+  // keeps the transaction open. It can still be committed and aborted, and nothing else. Until then no other transaction of
+  // the memory can commit: errc::in_doubt. If the process ends before, the memory cannot be opened for writing until its outcome is
+  // said (options::in_doubt; `tenure resolve`). `global_id` names the transaction to whoever decides: 1 to 255 printable
+  // bytes (errc::bad_option). Memory must not be written until the transaction has ended: the outcome would depend on whether
+  // the process has survived. Where an error is thrown, nothing is prepared, and the transaction is open as before;
+  // errc::cannot_abort for no_restore.
+  void prepare(std::string_view global_id);
+  [[nodiscard]] bool is_prepared() const;
+  // For a participant that cannot learn the outcome: ends the transaction here, in memory as abort() does, and leaves it prepared.
+  // The memory cannot be used any more (errc::in_doubt): close it, and open it again when the outcome is known.
+  void leave_in_doubt();
+
   [[nodiscard]] bool is_open() const noexcept { return state_ != nullptr; }
   [[nodiscard]] std::uint64_t id() const;
   // A name that the log's history shows: at most 255 bytes of it are kept.

@@ -1,0 +1,60 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// The first phase of a two-phase commit: what the transaction would log goes into a file, and the transaction stays open as it
+// is. Its commit finds the values again, as any other commit does. So a program that runs on has the second phase for the price
+// of a commit; one that does not has the file [rvm.prepared.file].
+#include "transactions/transaction_state.hpp"
+#include "transactions/transaction_table.hpp"
+
+namespace tenure::rvm {
+
+void transaction_state::prepare(std::string_view global_id) {
+  require_no_inner();
+  if (mode_ == restore_mode::no_restore)
+    throw error(errc::cannot_abort,
+                name() + " was begun no_restore, and could not be undone if its outcome is an abort; begin it with "
+                         "restore_mode::restore");
+  if (is_prepared_) throw error(errc::bad_transaction, name() + ": is prepared already; commit or abort it");
+  try {
+    is_for_file_ = true;
+    find_what_to_log();
+    (void)owner_.parts().writer.prepare(*this, global_id, owner_.parts().prepared);
+  } catch (...) {
+    is_for_file_ = false;
+    forget_found();
+    throw;
+  }
+  is_for_file_ = false;
+  forget_found();
+  is_prepared_ = true;
+  may_change_ = !declares_everything();
+}
+
+void transaction_state::require_may_change() const {
+  if (!may_change_ && !preparing_)
+    throw error(errc::bad_transaction, name() + ": is prepared, and cannot change anything more; commit or abort it");
+}
+
+void transaction_state::end_prepared(bool logged) noexcept {
+  is_prepared_ = false;
+  may_change_ = true;
+  const auto& parts = owner_.parts();
+  parts.writer.give_up_prepared();
+  // Where the log has failed, the file may be all that is left of the transaction.
+  if (logged || parts.writer.has_failed()) return;
+  try {
+    parts.prepared.remove();
+  } catch (...) {
+    parts.writer.fail(parts.still_prepared);
+  }
+}
+
+void transaction_state::leave_in_doubt() {
+  if (!is_prepared_) throw error(errc::bad_transaction, name() + ": is not prepared, so there is no doubt; abort it");
+  owner_.parts().writer.fail(error(errc::in_doubt, owner_.parts().of.path() +
+                                                       ": a prepared transaction was left in doubt; close this memory, "
+                                                       "and open it again when the outcome is known"));
+  abort();
+}
+
+}  // namespace tenure::rvm

@@ -53,7 +53,9 @@ class commit_changes {
   };
   // Of a database in which objects are made or destroyed.
   struct book {
-    explicit book(open_database& of) : in(of), pages(of.stored), records(of.stored, pages), types(of) { in.free.begin(); }
+    explicit book(open_database& of) : in(of), pages(of.stored), records(of.stored, pages), types(of) {
+      in.free.begin();
+    }
     open_database& in;
     edited_pages pages;
     bookkeeping records;

@@ -107,9 +107,10 @@ bool log_writer::has_space(guard& lock, commit_source& source, const commit_imag
 // [rvm.prepared.alone]
 void log_writer::require_not_prepared(const guard&, const commit_image& image) const {
   if (prepared_ == 0 || prepared_ == image.id) return;
-  throw error(errc::in_doubt, log_.path() + ": transaction " + std::to_string(prepared_) +
-                                  " is prepared, and nothing else can be committed before its outcome: commit or abort it, "
-                                  "and then commit this one again");
+  throw error(errc::in_doubt,
+              log_.path() + ": transaction " + std::to_string(prepared_) +
+                  " is prepared, and nothing else can be committed before its outcome: commit or abort it, "
+                  "and then commit this one again");
 }
 
 bool log_writer::prepare(commit_source& source, std::string_view global_id, prepared_file& into) {

@@ -121,8 +121,7 @@ std::vector<std::byte> prepared_file::encode(const commit_image& of, std::string
   put_bytes(bytes, std::as_bytes(std::span(global_id)));
   put_bytes(bytes, std::as_bytes(std::span(of.label)));
   for (const segment* s : segments) {
-    put(bytes, prepared_segment{s->id(), s->is_raw() ? 1U : 0U,
-                                static_cast<std::uint32_t>(s->logged_path().size())});
+    put(bytes, prepared_segment{s->id(), s->is_raw() ? 1U : 0U, static_cast<std::uint32_t>(s->logged_path().size())});
     put_bytes(bytes, std::as_bytes(std::span(s->logged_path())));
   }
   for (const new_value& v : of.values) {

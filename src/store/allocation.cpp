@@ -38,7 +38,7 @@ void constructed(database_state& in, const type& of, void* object) noexcept {
 void unmake_object(database_state& in, void* object) noexcept { in.birth->discard(reinterpret_cast<address>(object)); }
 
 void* require_object(store_state& in, const void* object, const type& of, const std::type_info* dynamic) {
-  in.require_transaction("destroy an object");
+  in.require_changeable("destroy an object");
   const database_state* const d = in.databases->at(object);
   const found_object found = d != nullptr ? d->find(object) : found_object{};
   const auto refuse = [&](const std::string& why) {

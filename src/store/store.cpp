@@ -308,6 +308,7 @@ void store_state::require_usable() const {
 void store_state::require_writable() const {
   require_usable();
   if (read_only) throw error(errc::read_only, directory + ": was opened for reading");
+  if (is_writer()) require_changeable("change the store");
 }
 
 void store_state::close() {
@@ -526,6 +527,7 @@ rvm::backup_report store::backup(const std::string& to, const rvm::backup_option
 }
 
 const rvm::recovery_report& store::recovery() const { return state_->memory->recovery(); }
+const std::optional<rvm::prepared_transaction>& store::in_doubt() const { return state_->memory->in_doubt(); }
 const std::string& store::directory() const { return state_->directory; }
 
 }  // namespace tenure

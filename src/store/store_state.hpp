@@ -38,6 +38,8 @@ struct store_state final : rvm::participant {
   void require_writable() const;
   // Throws unless this thread is the writer.
   void require_transaction(const char* what) const;
+  // And that its transaction may change something: it is not prepared.
+  void require_changeable(const char* what) const;
   [[nodiscard]] bool is_writer() const { return access.is_writer(); }
   [[nodiscard]] heap::maker maker() const { return is_writer() ? heap::maker::writer : heap::maker::other; }
 
@@ -62,7 +64,10 @@ struct store_state final : rvm::participant {
   enum class access_after { released, kept };
   ticket finish(access_after then);
   void reopen();
-  void abort();
+  // The first phase of two: the transaction can only commit and abort from now on.
+  void prepare_commit(std::string_view global_id);
+  enum class doubt { none, stays };  // stays: of one that is prepared, after the process, too
+  void abort(doubt after = doubt::none);
   // Forgets what belongs to the transaction that has just ended.
   void ended() noexcept;
 
@@ -125,6 +130,7 @@ struct store_state final : rvm::participant {
   // Used by the writer.
   store_state* outer = nullptr;  // the store in which the thread has begun another transaction before
   rvm::transaction tx;
+  bool prepared = false;
   std::string label;
   std::vector<inner_level> levels;  // of inner transactions that are open
   saved_objects spare;              // memory of one that has ended in the open transaction
@@ -137,6 +143,9 @@ struct store_state final : rvm::participant {
 
   mutable std::mutex statistics_mutex;
   store_statistics counts;
+
+ private:
+  struct ending;
 };
 
 // Converts a closed store to the program's types (evolve.hpp). Throws as compact(); errc::schema_mismatch if it cannot.

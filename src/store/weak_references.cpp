@@ -29,7 +29,7 @@ weak_references::located weak_references::find(const void* at) const {
 
 weak_references::located weak_references::require_target(void* target) const {
   of_.require_writable();
-  of_.require_transaction("make a weak reference");
+  of_.require_changeable("make a weak reference");
   const auto refuse = [&](const std::string& why) {
     throw error(errc::bad_weak_reference, "no weak reference to " + os::hexadecimal(target) + ": " + why);
   };
@@ -320,7 +320,7 @@ void finalization_list::post(finalization_entry& of) {
 void* finalization_list::take() {
   if (first_ == nullptr) return nullptr;
   const store_state& store = store_of(this);
-  store.require_transaction("take a message of a finalization queue");
+  store.require_changeable("take a message of a finalization queue");
   while (finalization_entry* const taken = first_) {
     void* const object = taken->object;
     unlink(*taken);

@@ -53,47 +53,68 @@ ticket store_state::commit() {
   return finish(access_after::released);
 }
 
+// What a commit has on its way to the log.
+struct store_state::ending {
+  explicit ending(store_state& from) : of(from), work(*from.databases, from.tx, from.hidden) {}
+  // Declares what is to be logged.
+  void begin();
+  // Then everything is as before begin().
+  void take_back() noexcept;
+
+  store_state& of;
+  stabilizer work;
+  std::optional<copying_stabilizer> copying;
+  collector::gate_lock gate;
+};
+
+void store_state::ending::begin() {
+  rvm::transaction& tx = of.tx;
+  of.weak.clear_destroyed();
+  std::span<const rvm::memory_range> changes = tx.collect_changes();
+  if (of.how.stabilize == stabilization::copying && !of.stays_in_place && copying.emplace(of).find(tx)) {
+    tx.discard_changes();
+    copying->copy();
+    changes = tx.collect_changes();
+  }
+  gate = of.collection.pass_gate();
+  if (gate) of.collection.note_overwritten(tx, changes);
+  work.trace(changes);
+  if (copying) copying->traced();
+  of.weak.clear_left_behind(work.cells());
+  work.write();
+  if (gate) of.collection.note_written(tx, changes);
+  if (!of.label.empty()) tx.label(of.label);
+}
+
+void store_state::ending::take_back() noexcept {
+  of.hidden.put_back();
+  of.tx.discard_changes();
+  work.undo();
+  if (copying) copying->failed();
+  of.weak.commit_failed();
+}
+
 ticket store_state::finish(access_after then) {
   assert(is_writer());
   require_no_inner("commit");
-  stabilizer work(*databases, tx, hidden);
-  std::optional<copying_stabilizer> copying;
+  ending end(*this);
   ticket done;
-  collector::gate_lock gate;
   try {
-    weak.clear_destroyed();
-    std::span<const rvm::memory_range> changes = tx.collect_changes();
-    if (how.stabilize == stabilization::copying && !stays_in_place && copying.emplace(*this).find(tx)) {
-      tx.discard_changes();
-      copying->copy();
-      changes = tx.collect_changes();
-    }
-    gate = collection.pass_gate();
-    if (gate) collection.note_overwritten(tx, changes);
-    work.trace(changes);
-    if (copying) copying->traced();
-    weak.clear_left_behind(work.cells());
-    work.write();
-    if (gate) collection.note_written(tx, changes);
-    if (!label.empty()) tx.label(label);
+    end.begin();
     done = tx.commit(rvm::commit_mode::no_flush);
   } catch (...) {
-    hidden.put_back();
-    tx.discard_changes();
-    work.undo();
-    if (copying) copying->failed();
-    weak.commit_failed();
+    end.take_back();
     throw;
   }
   {
     const std::scoped_lock lock(statistics_mutex);
-    work.committed(counts);
+    end.work.committed(counts);
     ++counts.commits;
   }
-  if (copying) copying->committed();
-  weak.committed(work.cells());
-  if (gate) gate.unlock();
-  collection.made(work.bytes());
+  if (end.copying) end.copying->committed();
+  weak.committed(end.work.cells());
+  if (end.gate) end.gate.unlock();
+  collection.made(end.work.bytes());
   ended();
   // Who goes on may yet use what it has made.
   if (then == access_after::released) collect_young();
@@ -105,10 +126,29 @@ ticket store_state::finish(access_after then) {
   return done;
 }
 
-void store_state::abort() {
+// [heap.prepared] What was found is forgotten again. The commit finds it a second time, as after a commit that failed.
+void store_state::prepare_commit(std::string_view global_id) {
+  require_changeable("be prepared");
+  require_no_inner("be prepared");
+  ending end(*this);
+  try {
+    end.begin();
+    tx.prepare(global_id);
+  } catch (...) {
+    end.take_back();
+    throw;
+  }
+  end.take_back();
+  prepared = true;
+}
+
+void store_state::abort(doubt after) {
   require_transaction("abort");
   collection.note_abort(tx);
-  tx.abort();
+  if (after == doubt::stays)
+    tx.leave_in_doubt();
+  else
+    tx.abort();
   end_levels();
   for (const auto& d : *databases) {
     if (d->birth) d->birth->abort();
@@ -135,7 +175,7 @@ void store_state::check_in_debug_builds() const {
 void store_state::ended() noexcept {
   label.clear();
   spare = {};
-  doomed = stays_in_place = false;
+  doomed = stays_in_place = prepared = false;
   weak.ended();
   for (const auto& d : *databases) {
     d->names->committed();
@@ -150,6 +190,13 @@ void store_state::require_transaction(const char* what) const {
   if (!is_writer())
     throw error(errc::bad_transaction, directory + ": cannot " + what +
                                            ": this thread has no open write transaction; begin one with store.begin()");
+}
+
+void store_state::require_changeable(const char* what) const {
+  require_transaction(what);
+  if (prepared)
+    throw error(errc::bad_transaction,
+                directory + ": cannot " + what + ": the transaction is prepared; it can only commit and abort");
 }
 
 // --- The public class ---------------------------------------------------------------------------------------------------
@@ -216,6 +263,17 @@ void transaction::abort() {
   forget();
 }
 
+void transaction::prepare(std::string_view global_id) { require_outermost("be prepared").prepare_commit(global_id); }
+
+void transaction::leave_in_doubt() {
+  store_state& s = require_outermost("be left in doubt");
+  if (!s.prepared)
+    throw error(errc::bad_transaction,
+                s.directory + ": the transaction is not prepared, so there is no doubt; abort it");
+  s.abort(store_state::doubt::stays);
+  forget();
+}
+
 ticket transaction::checkpoint(commit_mode mode) {
   store_state& s = require_outermost("make a checkpoint");
   const ticket done = s.finish(store_state::access_after::kept);
@@ -236,13 +294,13 @@ ticket transaction::chain(commit_mode mode) {
 
 void transaction::label(std::string_view name) {
   store_state& s = require_open();
-  s.require_transaction("label");
+  s.require_changeable("label the transaction");
   s.label = name;
 }
 
 void transaction::touch(void* address, std::size_t length) {
   store_state& s = require_open();
-  s.require_transaction("touch memory");
+  s.require_changeable("touch memory");
   s.tx.touch(address, length);
 }
 

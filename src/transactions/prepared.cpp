@@ -12,8 +12,9 @@ void transaction_state::prepare(std::string_view global_id) {
   require_no_inner();
   if (mode_ == restore_mode::no_restore)
     throw error(errc::cannot_abort,
-                name() + " was begun no_restore, and could not be undone if its outcome is an abort; begin it with "
-                         "restore_mode::restore");
+                name() +
+                    " was begun no_restore, and could not be undone if its outcome is an abort; begin it with "
+                    "restore_mode::restore");
   if (is_prepared_) throw error(errc::bad_transaction, name() + ": is prepared already; commit or abort it");
   try {
     is_for_file_ = true;

@@ -31,7 +31,7 @@ class transaction_table final : public region_users {
     prepared_file& prepared;
     const error& not_restored;    // set if an abort could not put everything back
     const error& still_prepared;  // set if the file of a prepared transaction that was aborted is still there
-    bool archived;              // data that is written in bulk must go through the log
+    bool archived;                // data that is written in bulk must go through the log
   };
   explicit transaction_table(const memory_parts& parts) : parts_(parts) {}
 

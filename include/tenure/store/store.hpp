@@ -178,6 +178,8 @@ class store {
   [[nodiscard]] store_statistics stats() const;
   // What the opening has recovered.
   [[nodiscard]] const rvm::recovery_report& recovery() const;
+  // Of a store that is open for reading: its transaction that is prepared, of which nothing can be seen (transaction::prepare).
+  [[nodiscard]] const std::optional<rvm::prepared_transaction>& in_doubt() const;
   // The absolute path of its directory.
   [[nodiscard]] const std::string& directory() const;
 

@@ -60,6 +60,15 @@ class transaction {
   // then. Transient objects that are older than the outermost transaction, and that nothing in the store led to then, keep what
   // was written to them. std::bad_alloc: memory is too short to undo an inner one; nothing was changed.
   void abort();
+  // The first phase of a two-phase commit: what commit() would do is durable when it returns, but not visible. The transaction
+  // stays open, and can only commit and abort: everything else throws errc::bad_transaction, and objects must not be written.
+  // If the process ends before that, the store can only be read until the outcome is said: store_options::memory.in_doubt,
+  // resolve(), `tenure resolve`. Throws what commit() throws, and errc::bad_option for a `global_id` that has not 1 to 255
+  // printable bytes; then nothing is prepared. See transact_all.hpp for a coordinator.
+  void prepare(std::string_view global_id);
+  // For one that is prepared, and cannot learn its outcome: ends it here as abort() does, and leaves it prepared. Then the
+  // store must be closed, and opened again when the outcome is known (errc::in_doubt).
+  void leave_in_doubt();
   // Commits, and stays open. No other thread gets in between. Throws errc::bad_transaction in an inner transaction, or if
   // one is open. If it is durable and throws because the log failed, the transaction is open and the store cannot be used.
   ticket checkpoint(commit_mode mode = commit_mode::durable);
@@ -67,6 +76,8 @@ class transaction {
   ticket chain(commit_mode mode = commit_mode::durable);
   // False also for an inner one that has ended with the outer one.
   [[nodiscard]] bool is_open() const noexcept { return state_ != nullptr && (level_ == nullptr || *level_); }
+  // Whether it was begun in another one of the same store.
+  [[nodiscard]] bool is_inner() const noexcept { return level_ != nullptr; }
   // A name that the log's history shows (`tenure log history`). If there are several calls, the last one counts.
   void label(std::string_view name);
   // Announces that `length` bytes are about to be written. This saves the traps. It also lets the kernel write there:

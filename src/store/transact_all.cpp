@@ -1,0 +1,177 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// The coordinator of transactions over several stores. What it has committed is an ordinary object of its store: for each
+// participant, the number of the last transaction of both that has committed [heap.prepared.outcomes].
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdint>
+#include <functional>
+#include <numeric>
+#include <string_view>
+
+#include <tenure/error.hpp>
+#include <tenure/store/transact_all.hpp>
+#include <tenure/vector.hpp>
+
+#include "objects/format.hpp"
+
+namespace tenure {
+
+namespace detail {
+
+using store_identity = std::array<std::uint8_t, 16>;
+
+struct stored_outcome {
+  store_identity participant;
+  std::uint64_t last;  // what was committed; one that is in doubt has this number, or the next one
+};
+struct stored_outcomes {
+  tenure::vector<stored_outcome> all;
+
+  [[nodiscard]] std::uint64_t last_of(const store_identity& participant) const {
+    const auto found = std::ranges::find(all, participant, &stored_outcome::participant);
+    return found == all.end() ? 0 : found->last;
+  }
+  void committed(const store_identity& participant, std::uint64_t number) {
+    const auto found = std::ranges::find(all, participant, &stored_outcome::participant);
+    if (found == all.end())
+      all.push_back({participant, number});
+    else
+      all[static_cast<std::size_t>(found - all.begin())].last = number;
+  }
+};
+
+namespace {
+
+constexpr std::string_view root_name = "tenure.outcomes";
+constexpr std::string_view prefix = "tenure:";
+
+const store_identity& identity_of(const store& of) {
+  return reinterpret_cast<const heap::database_header*>(of.default_database().home())->store_id;
+}
+
+std::string text_of(const store_identity& id) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string text;
+  for (const std::uint8_t byte : id) {
+    text += digits[byte >> 4];
+    text += digits[byte & 15];
+  }
+  return text;
+}
+
+// "tenure:COORDINATOR:PARTICIPANT:NUMBER"
+std::string global_id(const store& coordinator, const store_identity& participant, std::uint64_t number) {
+  return std::string(prefix) + text_of(identity_of(coordinator)) + ":" + text_of(participant) + ":" +
+         std::to_string(number);
+}
+
+rvm::outcome outcome_in(const store& coordinator, const rvm::prepared_transaction& what) {
+  const auto refuse = [&](const std::string& why) {
+    return error(errc::in_doubt, coordinator.directory() + ": the transaction \"" + what.global_id + "\" " + why);
+  };
+  const std::string of = std::string(prefix) + text_of(identity_of(coordinator)) + ":";
+  const std::string_view id = what.global_id;
+  constexpr std::size_t participant_length = 2 * sizeof(store_identity);
+  if (!id.starts_with(of) || id.size() <= of.size() + participant_length)
+    throw refuse("is in doubt, and this store does not coordinate it; give its coordinator");
+  store_identity participant{};
+  for (std::size_t n = 0; n < participant.size(); ++n)
+    (void)std::from_chars(id.data() + of.size() + 2 * n, id.data() + of.size() + 2 * n + 2, participant[n], 16);
+  std::uint64_t number = 0;
+  (void)std::from_chars(id.data() + of.size() + participant_length + 1, id.data() + id.size(), number);
+  const auto reading = coordinator.begin_read();
+  const auto* const outcomes = coordinator.find_root<stored_outcomes>(root_name);
+  const std::uint64_t last = outcomes == nullptr ? 0 : outcomes->last_of(participant);
+  if (last > number)
+    throw refuse(
+        "is in doubt in an older copy of the participant, which has gone on since; use the right one, or say the "
+        "outcome "
+        "with `tenure resolve`");
+  return last == number ? rvm::outcome::committed : rvm::outcome::aborted;
+}
+
+}  // namespace
+
+all_transactions::all_transactions(std::span<store* const> stores)
+    : stores_(stores.begin(), stores.end()), transactions_(stores.size()) {
+  std::vector<std::size_t> order(stores.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::sort(order, std::less<>{}, [&](std::size_t n) { return stores_[n]; });
+  for (std::size_t n = 1; n < order.size(); ++n)
+    if (stores_[order[n]] == stores_[order[n - 1]])
+      throw error(errc::bad_option, stores_[order[n]]->directory() + ": is given twice to transact_all");
+  for (const std::size_t n : order) {
+    transactions_[n] = stores_[n]->begin();
+    if (transactions_[n].is_inner())
+      throw error(errc::bad_transaction, stores_[n]->directory() +
+                                             ": this thread has an open transaction, and transact_all commits durably; "
+                                             "end it first");
+  }
+}
+
+void all_transactions::commit() {
+  store& coordinator = *stores_[0];
+  std::vector<std::string> ids;
+  auto& outcomes = coordinator.root<stored_outcomes>(root_name);
+  for (std::size_t n = 1; n < stores_.size(); ++n) {
+    const store_identity& participant = identity_of(*stores_[n]);
+    const std::uint64_t number = outcomes.last_of(participant) + 1;
+    outcomes.committed(participant, number);
+    ids.push_back(global_id(coordinator, participant, number));
+  }
+  for (std::size_t n = 1; n < stores_.size(); ++n) transactions_[n].prepare(ids[n - 1]);
+  const ticket outcome = transactions_[0].commit(commit_mode::lazy);
+  std::size_t n = 0;
+  try {
+    coordinator.wait(outcome);
+    for (n = 1; n < stores_.size(); ++n) transactions_[n].commit(commit_mode::lazy);
+  } catch (...) {
+    leave_in_doubt(n);
+    throw;
+  }
+}
+
+// All that is not committed yet; those before `from` are.
+void all_transactions::leave_in_doubt(std::size_t from) noexcept {
+  for (std::size_t n = std::max<std::size_t>(from, 1); n < stores_.size(); ++n) try {
+      transactions_[n].leave_in_doubt();
+    } catch (...) {  // its log has failed already, and it stays prepared
+    }
+}
+
+}  // namespace detail
+
+callback<rvm::outcome(const rvm::prepared_transaction&)> outcomes_of(store& coordinator) {
+  return [&coordinator](const rvm::prepared_transaction& what) { return detail::outcome_in(coordinator, what); };
+}
+
+namespace {
+
+bool resolve_with(const std::string& directory, const callback<rvm::outcome(const rvm::prepared_transaction&)>& says) {
+  bool was_in_doubt = false;
+  rvm::options how;
+  how.mode = rvm::open_mode::open;
+  how.in_doubt = [&](const rvm::prepared_transaction& what) {
+    was_in_doubt = true;
+    return says(what);
+  };
+  rvm::memory(directory + "/log", how).close();
+  return was_in_doubt;
+}
+
+}  // namespace
+
+bool resolve(const std::string& directory, const std::string& coordinator_directory) {
+  store_options how;
+  how.mode = rvm::open_mode::open;
+  store coordinator(coordinator_directory, how);
+  return resolve_with(directory, outcomes_of(coordinator));
+}
+
+bool resolve(const std::string& directory, rvm::outcome said) {
+  return resolve_with(directory, [said](const rvm::prepared_transaction&) { return said; });
+}
+
+}  // namespace tenure

@@ -27,7 +27,10 @@ log_writer::log_writer(durable_log& log, log_space& space, page_queue& queue, co
       pool_(limits.group, limits.buffers_kept),
       spool_limit_(spool_limit),
       interrupted_(errc::outcome_unknown,
-                   "writing the log was interrupted; close this memory and open it again to learn what survived") {
+                   "writing the log was interrupted; close this memory and open it again to learn what survived"),
+      still_there_(errc::outcome_unknown, log.path() +
+                                              ": a transaction could not be prepared, but the file that says it is "
+                                              "prepared could not be removed; close this memory and open it again") {
   if (background) thread_ = std::thread([this] { run(); });
 }
 
@@ -86,7 +89,7 @@ std::uint64_t log_writer::capture(guard& lock, commit_source& source, commit_mod
       if (!image.runs.empty()) queue_.mask_until(image.id, number);
       if (open_->bytes() >= limit) seal_full(lock);
     }
-    if (image.id == prepared_) prepared_ = 0;
+    if (image.id == prepared_ && !image.is_empty()) prepared_ = 0;
     source.captured();
     return number;
   }
@@ -126,22 +129,46 @@ bool log_writer::prepare(commit_source& source, std::string_view global_id, prep
       source.undo_prepare();
       throw;
     }
-    if (!image.is_empty() && !has_space(lock, source, image)) continue;
+    const bool is_empty = image.is_empty();
+    if (!is_empty && !has_space(lock, source, image)) continue;
     source.undo_prepare();
-    if (image.is_empty()) return false;
+    const std::uint64_t before = open_ ? open_->number() : next_number_ - 1;
+    if (is_empty) {
+      wait_until_durable(lock, before);
+      return false;
+    }
     prepared_ = image.id;
-    break;
-  }
-  try {
-    wait_until_durable(lock, open_ ? open_->number() : next_number_ - 1);
+    try {
+      wait_until_durable(lock, before);
+    } catch (...) {
+      if (!lock.owns_lock()) lock.lock();
+      prepared_ = 0;
+      throw;
+    }
     if (lock.owns_lock()) lock.unlock();
-    into.write(std::move(bytes), log_.window().tail);
-  } catch (...) {
-    if (!lock.owns_lock()) lock.lock();
-    prepared_ = 0;
-    throw;
+    try {
+      into.write(std::move(bytes), log_.window().tail);
+    } catch (...) {
+      discard(lock, into);
+      throw;
+    }
+    return true;
   }
-  return true;
+}
+
+// Of a file that could not be written, or not be synced: the disk may have it all the same [rvm.prepared.none].
+void log_writer::discard(guard& lock, prepared_file& written) {
+  bool is_gone = true;
+  try {
+    written.remove();
+  } catch (...) {
+    is_gone = false;
+  }
+  lock.lock();
+  prepared_ = 0;
+  if (is_gone) return;
+  note_failure(lock, still_there_);
+  throw error(still_there_);
 }
 
 void log_writer::give_up_prepared() {

@@ -58,8 +58,10 @@ class log_writer {
   // Commits without waiting: on return the order is fixed and the values are captured.
   ticket capture(commit_source& source, commit_mode mode);
   // Writes what the source would commit into the file, durably, after all that was committed before. Until it commits, or gives
-  // up, no other source can commit anything: errc::in_doubt. Returns false if there is nothing to commit.
+  // up, no other source can commit anything: errc::in_doubt. Returns false if there is nothing to commit; what was committed
+  // before is durable all the same.
   bool prepare(commit_source& source, std::string_view global_id, prepared_file& into);
+  // Of a source that prepare() has returned true for, and that has committed nothing. The file is gone.
   void give_up_prepared();
   [[nodiscard]] ticket last_commit() const;
   void wait(ticket until);
@@ -95,6 +97,7 @@ class log_writer {
   void require_not_prepared(const guard&, const commit_image& image) const;
   // Whether the log's files have space for it. If not, the source's work is undone, and they grow, without the lock.
   bool has_space(guard& lock, commit_source& source, const commit_image& image);
+  void discard(guard& lock, prepared_file& written);
   class role;
   void end_turn(const guard& lock) noexcept;
   // Writes the oldest batch. The caller has the writer's role. Returns false if there is none, or if writing failed.
@@ -128,7 +131,7 @@ class log_writer {
   std::atomic<std::uint64_t> durable_{0};
   std::uint64_t spooled_ = 0, spool_limit_;
   commit_gathering waiting_;
-  const error interrupted_;  // made in advance, because memory may be short later
+  const error interrupted_, still_there_;  // made in advance, because memory may be short later
   std::optional<error> failure_;
   std::atomic<bool> failed_{false};  // whether failure_ is set
 

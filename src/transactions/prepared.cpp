@@ -3,6 +3,8 @@
 // The first phase of a two-phase commit: what the transaction would log goes into a file, and the transaction stays open as it
 // is. Its commit finds the values again, as any other commit does. So a program that runs on has the second phase for the price
 // of a commit; one that does not has the file [rvm.prepared.file].
+#include <utility>
+
 #include "transactions/transaction_state.hpp"
 #include "transactions/transaction_table.hpp"
 
@@ -19,7 +21,7 @@ void transaction_state::prepare(std::string_view global_id) {
   try {
     is_for_file_ = true;
     find_what_to_log();
-    (void)owner_.parts().writer.prepare(*this, global_id, owner_.parts().prepared);
+    has_file_ = owner_.parts().writer.prepare(*this, global_id, owner_.parts().prepared);
   } catch (...) {
     is_for_file_ = false;
     forget_found();
@@ -39,15 +41,16 @@ void transaction_state::require_may_change() const {
 void transaction_state::end_prepared(bool logged) noexcept {
   is_prepared_ = false;
   may_change_ = true;
+  // Otherwise the file may be another one's by now.
+  if (!std::exchange(has_file_, false) || logged) return;
   const auto& parts = owner_.parts();
-  parts.writer.give_up_prepared();
   // Where the log has failed, the file may be all that is left of the transaction.
-  if (logged || parts.writer.has_failed()) return;
-  try {
-    parts.prepared.remove();
-  } catch (...) {
-    parts.writer.fail(parts.still_prepared);
-  }
+  if (!parts.writer.has_failed()) try {
+      parts.prepared.remove();
+    } catch (...) {
+      parts.writer.fail(parts.still_prepared);
+    }
+  parts.writer.give_up_prepared();
 }
 
 void transaction_state::leave_in_doubt() {

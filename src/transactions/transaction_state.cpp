@@ -356,7 +356,7 @@ void transaction_state::reset() {
   last_region_ = nullptr;
   participants_.clear();
   prepared_ = 0;
-  preparing_ = is_prepared_ = false;
+  preparing_ = is_prepared_ = has_file_ = false;
   may_change_ = true;
   undo_before_prepare_ = saved_before_prepare_ = not_prepared;
   os::clear_all_of(values_);

@@ -288,6 +288,98 @@ TEST_F(prepared, a_heap_takes_part) {
   EXPECT_EQ(heap.stats().objects, 1u);
 }
 
+// [rvm.prepared.none] The disk has all of the file, although the sync has failed.
+TEST_F(prepared, what_could_not_be_prepared_is_not_in_doubt) {
+  put(*m, r, 0, "before");
+  for (const bool is_new : {true, false}) {
+    if (!is_new) {
+      transaction earlier = m->begin();
+      write(earlier, 0, "before");
+      earlier.prepare("earlier");
+      earlier.commit();
+    }
+    transaction tx = m->begin();
+    write(tx, 0, "first");
+    disk->inject({.kind = sim::operation::sync, .path = "prepared", .error = EIO});
+    expect_error(std::errc::io_error, {"/log.prepared"}, [&] { tx.prepare("one"); });
+    tx.abort();
+    disks.push_back(std::exchange(disk, disk->crash(1, sim::policy::keep_all)));
+    m.reset();
+    open(small_log());
+    EXPECT_EQ(get(r, 0, 6), "before");
+  }
+  transaction earlier = m->begin();
+  write(earlier, 0, "before");
+  earlier.prepare("earlier");
+  earlier.commit();
+  transaction tx = m->begin();
+  write(tx, 0, "first");
+  disk->inject({.kind = sim::operation::sync, .path = "prepared", .error = EIO});
+  disk->inject({.kind = sim::operation::remove, .path = "prepared", .error = EIO});
+  expect_error(errc::outcome_unknown, {"/log", "could not be removed", "open it again"}, [&] { tx.prepare("one"); });
+  tx.abort();
+  expect_error(errc::outcome_unknown, {"could not be removed"}, [&] { (void)m->begin(); });
+  m.reset();
+  open(outcome::aborted);
+  EXPECT_EQ(get(r, 0, 6), "before");
+}
+
+// Its commit is lost otherwise, with nothing that says so.
+TEST_F(prepared, an_empty_one_makes_durable_what_was_committed_before) {
+  for (const bool commits : {true, false}) {
+    transaction tx = m->begin();
+    write(tx, 0, commits ? "first" : "other");
+    tx.prepare("one");
+    tx.commit(commit_mode::no_flush);
+    transaction nothing = m->begin();
+    nothing.prepare("nothing");
+    if (commits)
+      nothing.commit(commit_mode::no_flush);
+    else
+      nothing.abort();
+    crash();
+    open(small_log());
+    EXPECT_EQ(get(r, 0, 5), commits ? "first" : "other");
+  }
+}
+
+TEST_F(prepared, the_file_of_another_one_stays) {
+  for (const bool commits : {true, false}) {
+    transaction nothing = m->begin(), tx = m->begin(), other = m->begin();
+    nothing.prepare("nothing");
+    write(tx, 0, "first");
+    write(other, 100, "other");
+    tx.prepare("one");
+    if (commits)
+      nothing.commit();
+    else
+      nothing.abort();
+    expect_error(errc::in_doubt, {"prepared"}, [&] { other.commit(); });
+    crash();
+    open(outcome::committed);
+    EXPECT_EQ(get(r, 0, 5), "first");
+  }
+}
+
+// Otherwise the file that is removed could be that of the next one.
+TEST_F(prepared, nothing_else_is_prepared_before_the_file_is_gone) {
+  transaction tx = m->begin(), other = m->begin();
+  write(tx, 0, "first");
+  write(other, 100, "other");
+  tx.prepare("one");
+  int removals = 0;
+  disk->on_operation([&](const sim::trace_entry& done) {
+    if (done.kind != sim::operation::remove) return;
+    ++removals;
+    expect_error(errc::in_doubt, {"prepared"}, [&] { other.prepare("two"); });
+  });
+  tx.abort();
+  EXPECT_EQ(removals, 1);
+  disk->on_operation({});
+  other.prepare("two");
+  EXPECT_TRUE(disk->exists("/log.prepared"));
+}
+
 // --- Files that are not right ---
 
 TEST_F(prepared, files_of_others_and_damaged_ones) {

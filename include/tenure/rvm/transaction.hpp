@@ -145,7 +145,8 @@ class transaction {
   // said (options::in_doubt; `tenure resolve`). `global_id` names the transaction to whoever decides: 1 to 255 printable
   // bytes (errc::bad_option). Memory must not be written until the transaction has ended: the outcome would depend on whether
   // the process has survived. Where an error is thrown, nothing is prepared, and the transaction is open as before;
-  // errc::cannot_abort for no_restore.
+  // errc::cannot_abort for no_restore. But after errc::outcome_unknown the transaction may be found in doubt: it can only be
+  // aborted, and so must be what its coordinator says; then this memory must be closed.
   void prepare(std::string_view global_id);
   [[nodiscard]] bool is_prepared() const;
   // For a participant that cannot learn the outcome: ends the transaction here, in memory as abort() does, and leaves it prepared.

@@ -89,8 +89,8 @@ bool decode(const prepared_header& h, prepared_contents& into) {
 
 }  // namespace
 
-prepared_file::prepared_file(os::disk& disk, const readable_log& log)
-    : disk_(disk), log_(log), path_(log.path() + ".prepared") {}
+prepared_file::prepared_file(os::disk& disk, const readable_log& log, unsigned permissions)
+    : disk_(disk), log_(log), path_(log.path() + ".prepared"), permissions_(permissions) {}
 
 std::vector<std::byte> prepared_file::encode(const commit_image& of, std::string_view global_id) const {
   if (global_id.empty() || global_id.size() > longest_global_id ||
@@ -142,7 +142,7 @@ void prepared_file::write(std::vector<std::byte> bytes, lsn tail) {
   h.checksum = checksum_of(bytes);
   std::memcpy(bytes.data(), &h, sizeof h);
   const bool is_new = !disk_.exists(path_);
-  const auto file = is_new ? disk_.create(path_, 0600) : disk_.open(path_, os::access::read_write);
+  const auto file = is_new ? disk_.create(path_, permissions_) : disk_.open(path_, os::access::read_write);
   file->write_at(0, bytes);
   file->sync();
   if (is_new) disk_.sync_directory_of(path_);

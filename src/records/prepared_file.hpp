@@ -81,7 +81,7 @@ struct prepared_contents {
 
 class prepared_file {
  public:
-  prepared_file(os::disk& disk, const readable_log& log);
+  prepared_file(os::disk& disk, const readable_log& log, unsigned permissions);
 
   // The bytes of a file, but for the log's end and the checksum. errc::bad_option: the id is too long, or cannot be printed.
   [[nodiscard]] std::vector<std::byte> encode(const commit_image& of, std::string_view global_id) const;
@@ -97,6 +97,7 @@ class prepared_file {
   os::disk& disk_;
   const readable_log& log_;
   const std::string path_;
+  const unsigned permissions_;  // those of the log: whoever may read it must see that something is in doubt
 };
 
 }  // namespace tenure::rvm

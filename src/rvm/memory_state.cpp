@@ -77,7 +77,7 @@ void memory_state::open_log() {
     log_.emplace(disk_, path, std::move(made), count_);
   else
     log_.emplace(disk_, path, access, count_, how_.copied);
-  prepared_.emplace(disk_, *log_);
+  prepared_.emplace(disk_, *log_, log_->status().permissions);
   const auto make_mapper = [&] {
     const manifest status = log_->status();
     totals_at_open_ = status.totals;

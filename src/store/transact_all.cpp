@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <numeric>
 #include <string_view>
@@ -89,6 +90,10 @@ rvm::outcome outcome_in(const store& coordinator, const rvm::prepared_transactio
         "is in doubt in an older copy of the participant, which has gone on since; use the right one, or say the "
         "outcome "
         "with `tenure resolve`");
+  if (last + 1 < number)
+    throw refuse(
+        "is in doubt, and this store is an older copy, which lacks its outcome; give the right one, or say the outcome "
+        "with `tenure resolve`");
   return last == number ? rvm::outcome::committed : rvm::outcome::aborted;
 }
 
@@ -121,24 +126,52 @@ void all_transactions::commit() {
     outcomes.committed(participant, number);
     ids.push_back(global_id(coordinator, participant, number));
   }
+  // Were it in doubt itself, as a participant of another transaction, two stores could wait for each other's outcome
+  // [heap.prepared.order].
+  coordinator.flush();
   for (std::size_t n = 1; n < stores_.size(); ++n) transactions_[n].prepare(ids[n - 1]);
   const ticket outcome = transactions_[0].commit(commit_mode::lazy);
-  std::size_t n = 0;
   try {
     coordinator.wait(outcome);
-    for (n = 1; n < stores_.size(); ++n) transactions_[n].commit(commit_mode::lazy);
+  } catch (const error& e) {
+    for (std::size_t n = 1; n < stores_.size(); ++n) leave_in_doubt(n);
+    throw error(errc::outcome_unknown,
+                coordinator.directory() +
+                    ": the outcome could not be written, so the other stores are in doubt; close "
+                    "all of them and open them again, this one first: " +
+                    e.what());
   } catch (...) {
-    leave_in_doubt(n);
+    for (std::size_t n = 1; n < stores_.size(); ++n) leave_in_doubt(n);
     throw;
   }
+  commit_participants();
 }
 
-// All that is not committed yet; those before `from` are.
-void all_transactions::leave_in_doubt(std::size_t from) noexcept {
-  for (std::size_t n = std::max<std::size_t>(from, 1); n < stores_.size(); ++n) try {
-      transactions_[n].leave_in_doubt();
-    } catch (...) {  // its log has failed already, and it stays prepared
+// Each for itself: it is decided.
+void all_transactions::commit_participants() {
+  std::exception_ptr failure;
+  std::string which;
+  for (std::size_t n = 1; n < stores_.size(); ++n) try {
+      transactions_[n].commit(commit_mode::lazy);
+    } catch (...) {
+      if (!failure) failure = std::current_exception();
+      leave_in_doubt(n);
+      which += (which.empty() ? "" : ", ") + stores_[n]->directory();
     }
+  if (failure) try {
+      std::rethrow_exception(failure);
+    } catch (const std::exception& e) {
+      throw error(errc::outcome_unknown,
+                  which + ": the transaction is committed, but is in doubt here; close this store " +
+                      "and open it again, with outcomes_of(" + stores_[0]->directory() + "): " + e.what());
+    }
+}
+
+void all_transactions::leave_in_doubt(std::size_t which) noexcept {
+  try {
+    transactions_[which].leave_in_doubt();
+  } catch (...) {  // its log has failed already, and it stays prepared
+  }
 }
 
 }  // namespace detail

@@ -46,7 +46,8 @@ class all_transactions {
   void commit();
 
  private:
-  void leave_in_doubt(std::size_t from) noexcept;
+  void commit_participants();
+  void leave_in_doubt(std::size_t which) noexcept;
   std::vector<store*> stores_;
   std::vector<transaction> transactions_;
 };
@@ -55,11 +56,12 @@ class all_transactions {
 
 // transact_all(coordinator, others..., f): runs f() in a write transaction of each of these stores, and commits all of them,
 // durably; aborts all and rethrows if f throws, or if one of them cannot commit. errc::bad_option: a store occurs twice;
-// errc::bad_transaction: the thread has a transaction of one of them already. Costs one sync for each store but the last, whose
-// commit becomes durable with its next one: until then it can be found in doubt.
+// errc::bad_transaction: the thread has a transaction of one of them already. Costs one sync for each store: of the coordinator,
+// and of what is prepared. The commits of the others become durable with their next ones: until then they can be found in doubt.
 //
-// If the coordinator's log fails while the outcome is written, errc::outcome_unknown is thrown, and the others are left in doubt:
-// all of these stores must be closed, and opened again, the coordinator first.
+// Only with errc::outcome_unknown it may be committed. If the coordinator's log fails while the outcome is written, the others are
+// left in doubt: all of these stores must be closed, and opened again, the coordinator first. If a participant cannot commit
+// what was decided, it alone is left in doubt, the message names it, and it must be closed, and opened again.
 template <class... Rest>
 void transact_all(store& coordinator, Rest&&... rest) {
   static_assert(sizeof...(Rest) >= 2, "give the stores, and then what to do");

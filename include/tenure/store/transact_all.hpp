@@ -17,7 +17,6 @@
 #include <array>
 #include <cstddef>
 #include <span>
-#include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -73,11 +72,6 @@ void transact_all(store& coordinator, Rest&&... rest) {
   std::get<others>(all)();
   open.commit();
 }
-
-// Ends what a process has left prepared in a store that is closed: by what the coordinator knows, or as the operator says. Does
-// nothing if nothing is in doubt. Returns whether something was.
-bool resolve(const std::string& directory, const std::string& coordinator_directory);
-bool resolve(const std::string& directory, rvm::outcome said);
 
 #pragma GCC visibility pop
 

@@ -86,7 +86,7 @@ std::uint64_t log_writer::capture(guard& lock, commit_source& source, commit_mod
       if (!image.runs.empty()) queue_.mask_until(image.id, number);
       if (open_->bytes() >= limit) seal_full(lock);
     }
-    if (image.id == prepared_) prepared_ = 0;
+    if (image.id == prepared_ && !image.is_empty()) prepared_ = 0;
     source.captured();
     return number;
   }
@@ -144,9 +144,9 @@ bool log_writer::prepare(commit_source& source, std::string_view global_id, prep
   return true;
 }
 
-void log_writer::give_up_prepared() {
+void log_writer::give_up_prepared(std::uint64_t transaction) {
   const guard lock(mutex_);
-  prepared_ = 0;
+  if (prepared_ == transaction) prepared_ = 0;
 }
 
 ticket log_writer::last_commit() const {

@@ -60,7 +60,7 @@ class log_writer {
   // Writes what the source would commit into the file, durably, after all that was committed before. Until it commits, or gives
   // up, no other source can commit anything: errc::in_doubt. Returns false if there is nothing to commit.
   bool prepare(commit_source& source, std::string_view global_id, prepared_file& into);
-  void give_up_prepared();
+  void give_up_prepared(std::uint64_t transaction);
   [[nodiscard]] ticket last_commit() const;
   void wait(ticket until);
   [[nodiscard]] bool is_durable(ticket until) const;

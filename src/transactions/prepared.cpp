@@ -39,15 +39,15 @@ void transaction_state::require_may_change() const {
 void transaction_state::end_prepared(bool logged) noexcept {
   is_prepared_ = false;
   may_change_ = true;
+  if (logged) return;  // and others may have prepared theirs since
   const auto& parts = owner_.parts();
-  parts.writer.give_up_prepared();
   // Where the log has failed, the file may be all that is left of the transaction.
-  if (logged || parts.writer.has_failed()) return;
-  try {
-    parts.prepared.remove();
-  } catch (...) {
-    parts.writer.fail(parts.still_prepared);
-  }
+  if (!parts.writer.has_failed()) try {
+      parts.prepared.remove();
+    } catch (...) {
+      parts.writer.fail(parts.still_prepared);
+    }
+  parts.writer.give_up_prepared(id());
 }
 
 void transaction_state::leave_in_doubt() {

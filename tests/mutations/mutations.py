@@ -12,11 +12,12 @@ from collection_mutations import COLLECTION_MUTATIONS
 from container_mutations import CONTAINER_MUTATIONS
 from heap_mutations import HEAP_MUTATIONS
 from pobj_mutations import POBJ_MUTATIONS
+from prepared_mutations import PREPARED_MUTATIONS
 from rewrite_mutations import REWRITE_MUTATIONS
 
 CRASH = "crashing.after_every_operation:crashing.inside_every_operation"
 
-MUTATIONS = BARRIER_MUTATIONS + CACHE_MUTATIONS + COLLECTION_MUTATIONS + CONTAINER_MUTATIONS + HEAP_MUTATIONS + POBJ_MUTATIONS + REWRITE_MUTATIONS + [
+MUTATIONS = BARRIER_MUTATIONS + CACHE_MUTATIONS + COLLECTION_MUTATIONS + CONTAINER_MUTATIONS + HEAP_MUTATIONS + POBJ_MUTATIONS + PREPARED_MUTATIONS + REWRITE_MUTATIONS + [
     # --- Reading in advance ---
     ("streams_only_upwards", "regions/read_streams.cpp",
      [("found |= begin(first + from - 1, -1);", "")],
@@ -305,7 +306,7 @@ MUTATIONS = BARRIER_MUTATIONS + CACHE_MUTATIONS + COLLECTION_MUTATIONS + CONTAIN
      [("if (!of.contains(at)) values_.push_back", "values_.push_back")],
      "bulk.*:crashing.with_drawn_limits", "the log has a byte twice"),
     ("commits_longer_than_the_log", "records/log_writer.cpp",
-     [("if (needed > length) {", "if (needed > log_.capacity()) {")],
+     [("if (needed <= log_.length()) return true;", "if (needed <= log_.capacity()) return true;")],
      "clear.*:full_disk.*", "a full disk stops the log"),
     ("raw_segments_not_listed", "segments/segment.cpp",
      [("if (raw_ && of.find_raw(logged_path_) != nullptr) return;", "if (raw_) return;")],

@@ -29,6 +29,7 @@
 #include "progress_line.hpp"
 #include "reference_command.hpp"
 #include "repair_command.hpp"
+#include "resolve_command.hpp"
 #include "rewrite_command.hpp"
 #include "schema_command.hpp"
 #include "store_command.hpp"
@@ -303,6 +304,16 @@ int main(int argc, char** argv) try {
   const auto adopt = app.subcommand("adopt", "Check a copy that was made while a store was in use, and go on with it");
   adopt.option("PATH", path, "The store's directory, or a log; nobody may have it open").required();
   adopt.flag("--json", as_json, "Write JSON");
+  tools::wanted_outcome decided;
+  const auto resolve = app.subcommand("resolve", "Show or end a transaction that a process has left prepared");
+  resolve.option("PATH", path, "The store's directory, or a log; nobody may have it open").required();
+  const auto says_commit = resolve.flag("--commit", decided.commit, "Commit it");
+  const auto says_abort = resolve.flag("--abort", decided.abort, "Abort it").excludes(says_commit);
+  resolve.option("--coordinator", decided.coordinator, "Ask this store, which was the first one of transact_all")
+      .value_name("DIR")
+      .excludes(says_commit)
+      .excludes(says_abort);
+  resolve.flag("--json", as_json, "Write JSON");
 
   // Its thread ends before anything that it may use.
   tools::progress_line progress(os::is_terminal(stderr) ? stderr : nullptr, std::chrono::steady_clock::now, "tenure");
@@ -370,6 +381,7 @@ int main(int argc, char** argv) try {
     if (exported.chosen()) return tools::export_schema(absolute, out);
     if (schema_diff.chosen()) return tools::show_schema_difference(absolute, os::absolute_path(other), as_json, out);
     if (schema_check.chosen()) return tools::check_schema(absolute, os::absolute_path(other), as_json, out);
+    if (resolve.chosen()) return tools::resolve_prepared(absolute, decided, as_json, out);
     if (adopt.chosen()) return tools::adopt_copy(absolute, as_json, out, &progress);
     if (space.chosen()) return tools::show_space(absolute, as_json, out, &progress);
     if (gc.chosen()) return tools::collect_store(absolute, dry_run, archive, as_json, out, &progress);

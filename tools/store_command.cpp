@@ -59,7 +59,8 @@ int show_store(const std::string& directory, bool as_json, std::FILE* out) {
              {"size", log.size},
              {"used", log.used},
              {"recovery_needed", log.recovery_needed},
-             {"transactions", log.transactions}}},
+             {"transactions", log.transactions},
+             {"in_doubt", log.in_doubt.empty() ? json() : json(log.in_doubt)}}},
            {"databases", json::array()}};
     for (const database_facts& d : databases)
       j["databases"].push_back({{"name", d.name},
@@ -86,6 +87,9 @@ int show_store(const std::string& directory, bool as_json, std::FILE* out) {
              log.recovery_needed
                  ? fmt::format("not closed: opening it will recover; {} transactions wait in the log", log.transactions)
                  : "closed cleanly");
+  if (!log.in_doubt.empty())
+    fmt::print(out, "in doubt       {}: it can only be read until `tenure resolve`, or a program, says the outcome\n",
+               quoted(log.in_doubt));
   for (const database_facts& d : databases) {
     fmt::print(out, "\ndatabase       {}\n", d.name);
     fmt::print(out, "  file         {}, {}\n", d.file, size_text(d.length));

@@ -113,6 +113,7 @@ log_facts surveyed_store::log() const {
   facts.size = log->length();
   facts.used = found.tail - found.head;
   facts.recovery_needed = recovery.needed || log->status().clean == 0;
+  if (state_->memory->in_doubt()) facts.in_doubt = state_->memory->in_doubt()->global_id;
   return facts;
 }
 

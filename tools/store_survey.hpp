@@ -24,6 +24,7 @@ struct log_facts {
   std::uint64_t size = 0, used = 0;  // bytes for records, and how many of them are live
   bool recovery_needed = false;      // opening it for writing will recover
   std::uint64_t transactions = 0;    // that were replayed
+  std::string in_doubt;              // global id of a transaction that is prepared
 };
 
 struct database_facts {

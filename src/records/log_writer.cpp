@@ -171,9 +171,9 @@ void log_writer::discard(guard& lock, prepared_file& written) {
   throw error(still_there_);
 }
 
-void log_writer::give_up_prepared() {
+void log_writer::give_up_prepared(std::uint64_t transaction) {
   const guard lock(mutex_);
-  prepared_ = 0;
+  if (prepared_ == transaction) prepared_ = 0;
 }
 
 ticket log_writer::last_commit() const {

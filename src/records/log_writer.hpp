@@ -61,8 +61,8 @@ class log_writer {
   // up, no other source can commit anything: errc::in_doubt. Returns false if there is nothing to commit; what was committed
   // before is durable all the same.
   bool prepare(commit_source& source, std::string_view global_id, prepared_file& into);
-  // Of a source that prepare() has returned true for, and that has committed nothing. The file is gone.
-  void give_up_prepared();
+  // Of a transaction that has committed nothing. Its file is gone.
+  void give_up_prepared(std::uint64_t transaction);
   [[nodiscard]] ticket last_commit() const;
   void wait(ticket until);
   [[nodiscard]] bool is_durable(ticket until) const;

@@ -141,14 +141,33 @@ void prepared_file::write(std::vector<std::byte> bytes, lsn tail) {
   std::memcpy(bytes.data(), &h, sizeof h);
   h.checksum = checksum_of(bytes);
   std::memcpy(bytes.data(), &h, sizeof h);
-  const bool is_new = !disk_.exists(path_);
-  const auto file = is_new ? disk_.create(path_, permissions_) : disk_.open(path_, os::access::read_write);
-  file->write_at(0, bytes);
-  file->sync();
+  try {
+    if (bytes.size() > ready_) {
+      make_ready(bytes);
+    } else {
+      const os::const_bytes all = bytes;
+      file_->write_durably_at(0, {&all, 1});
+    }
+  } catch (...) {
+    ready_ = 0;
+    file_.reset();
+    throw;
+  }
+}
+
+void prepared_file::make_ready(std::vector<std::byte>& bytes) {
+  const bool is_new = file_ == nullptr && !disk_.exists(path_);
+  if (file_ == nullptr) file_ = is_new ? disk_.create(path_, permissions_) : disk_.open(path_, os::access::read_write);
+  bytes.resize(round_up(bytes.size(), 4096));
+  file_->write_at(0, bytes);
+  file_->sync();
   if (is_new) disk_.sync_directory_of(path_);
+  ready_ = bytes.size();
 }
 
 void prepared_file::remove() {
+  ready_ = 0;
+  file_.reset();
   if (!disk_.exists(path_)) return;
   disk_.remove(path_);
   disk_.sync_directory_of(path_);

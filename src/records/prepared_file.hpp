@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -79,6 +80,7 @@ struct prepared_contents {
   std::vector<std::byte> file;
 };
 
+// One user at a time: whoever is prepared.
 class prepared_file {
  public:
   prepared_file(os::disk& disk, const readable_log& log, unsigned permissions);
@@ -94,10 +96,17 @@ class prepared_file {
   [[nodiscard]] std::optional<prepared_contents> read(lsn tail) const;
 
  private:
+  // Writes them to a file that may be new, or too short.
+  void make_ready(std::vector<std::byte>& bytes);
+
   os::disk& disk_;
   const readable_log& log_;
   const std::string path_;
   const unsigned permissions_;  // those of the log: whoever may read it must see that something is in doubt
+  // The file that was written to last, and as much of it as can be overwritten without a change to its metadata. With a file that
+  // was opened anew each time, and synced, a transaction over two stores took 2.7 to 5 times as long as a durable commit.
+  std::unique_ptr<os::file> file_;
+  std::uint64_t ready_ = 0;
 };
 
 }  // namespace tenure::rvm

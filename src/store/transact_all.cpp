@@ -180,31 +180,4 @@ callback<rvm::outcome(const rvm::prepared_transaction&)> outcomes_of(store& coor
   return [&coordinator](const rvm::prepared_transaction& what) { return detail::outcome_in(coordinator, what); };
 }
 
-namespace {
-
-bool resolve_with(const std::string& directory, const callback<rvm::outcome(const rvm::prepared_transaction&)>& says) {
-  bool was_in_doubt = false;
-  rvm::options how;
-  how.mode = rvm::open_mode::open;
-  how.in_doubt = [&](const rvm::prepared_transaction& what) {
-    was_in_doubt = true;
-    return says(what);
-  };
-  rvm::memory(directory + "/log", how).close();
-  return was_in_doubt;
-}
-
-}  // namespace
-
-bool resolve(const std::string& directory, const std::string& coordinator_directory) {
-  store_options how;
-  how.mode = rvm::open_mode::open;
-  store coordinator(coordinator_directory, how);
-  return resolve_with(directory, outcomes_of(coordinator));
-}
-
-bool resolve(const std::string& directory, rvm::outcome said) {
-  return resolve_with(directory, [said](const rvm::prepared_transaction&) { return said; });
-}
-
 }  // namespace tenure

@@ -41,7 +41,7 @@ void transaction_state::require_may_change() const {
 void transaction_state::end_prepared(bool logged) noexcept {
   is_prepared_ = false;
   may_change_ = true;
-  // Otherwise the file may be another one's by now.
+  // Otherwise the file may be that of another one by now.
   if (!std::exchange(has_file_, false) || logged) return;
   const auto& parts = owner_.parts();
   // Where the log has failed, the file may be all that is left of the transaction.
@@ -50,7 +50,7 @@ void transaction_state::end_prepared(bool logged) noexcept {
     } catch (...) {
       parts.writer.fail(parts.still_prepared);
     }
-  parts.writer.give_up_prepared();
+  parts.writer.give_up_prepared(id());
 }
 
 void transaction_state::leave_in_doubt() {

@@ -214,6 +214,109 @@ TEST(transact_all, asks_the_right_coordinator) {
                sim::power_failure);
 }
 
+// Its last commit was lazy, and the coordinator's number of it is that of the next transaction already.
+TEST(transact_all, a_participant_without_changes) {
+  party a(1), b(2);
+  a.open();
+  b.open();
+  for (std::uint64_t n = 1; n <= 3; ++n) {
+    transact_all(*a.of, *b.of, [&] {
+      a.add(2 * n - 1);
+      b.add(n);
+    });
+    transact_all(*a.of, *b.of, [&] { a.add(2 * n); });
+    b.die();
+    b.open(&*a.of);
+    a.expect_right(2 * n);
+    b.expect_right(n);
+  }
+}
+
+// [heap.prepared.order] The machine of both loses its power when the second one decides.
+TEST(transact_all, coordinators_of_each_other) {
+  int interrupted = 0;
+  for (std::uint64_t off = 1; off <= 8; ++off) {
+    party a(1), b(2);
+    a.open();
+    b.open();
+    const auto add = [&](std::uint64_t number) {
+      a.add(number);
+      b.add(number);
+    };
+    transact_all(*a.of, *b.of, [&] { add(1); });
+    b.disk->crash_at(b.disk->operations() + off);
+    try {
+      transact_all(*b.of, *a.of, [&] { add(2); });
+    } catch (const sim::power_failure&) {
+      ++interrupted;
+    }
+    a.die();
+    b.die();
+    party* first = &b;
+    try {
+      b.open();
+    } catch (const error& e) {
+      EXPECT_EQ(e.code(), errc::in_doubt) << e.what();
+      first = &a;
+      a.open();
+    }
+    (first == &a ? b : a).open(&*first->of);
+    const std::uint64_t commits = a.book().commits;
+    a.expect_right(commits);
+    b.expect_right(commits);
+  }
+  EXPECT_GE(interrupted, 2);
+}
+
+TEST(transact_all, what_is_decided_is_committed_where_it_can_be) {
+  party a(1), b(2), c(4);
+  b.how.tune.bulk = 0;  // its commit writes to the database at once
+  a.open();
+  b.open();
+  c.open();
+  const auto add = [&](std::uint64_t number) {
+    for (party* const each : {&a, &b, &c}) each->add(number);
+  };
+  transact_all(*a.of, *b.of, *c.of, [&] { add(1); });
+  b.disk->inject({.kind = sim::operation::write, .path = ".db", .error = ENOSPC});
+  expect_error(errc::outcome_unknown, {"/store", "is committed", "in doubt here", "No space"},
+               [&] { transact_all(*a.of, *b.of, *c.of, [&] { add(2); }); });
+  a.expect_right(2);
+  c.expect_right(2);
+  expect_error(errc::in_doubt, {"open it again"}, [&] { (void)b.of->begin(); });
+  b.of.reset();
+  b.open(&*a.of);
+  transact_all(*a.of, *b.of, *c.of, [&] { add(3); });
+  for (party* const each : {&a, &b, &c}) each->expect_right(3);
+}
+
+TEST(transact_all, older_copies) {
+  party a(1), b(2);
+  a.open();
+  b.open();
+  const auto add = [&](std::uint64_t number) {
+    a.add(number);
+    b.add(number);
+  };
+  transact_all(*a.of, *b.of, [&] { add(1); });
+  auto first_a = a.disk->crash(1, sim::policy::drop_all), first_b = b.disk->crash(1, sim::policy::drop_all);
+  transact_all(*a.of, *b.of, [&] { add(2); });
+  transact_all(*a.of, *b.of, [&] { add(3); });
+  a.die();
+  b.die();
+  std::swap(a.disk, first_a);
+  a.open();
+  expect_error(errc::in_doubt, {"this store is an older copy", "tenure resolve"}, [&] { b.open(&*a.of); });
+  a.of.reset();
+  std::swap(a.disk, first_a);
+  a.open();
+  std::swap(b.disk, first_b);
+  expect_error(errc::in_doubt, {"an older copy of the participant", "tenure resolve"}, [&] { b.open(&*a.of); });
+  std::swap(b.disk, first_b);
+  b.open(&*a.of);
+  b.expect_right(3);
+}
+
 TEST(transact_all, threads_take_turns) {
   party a(1), b(2);
   a.open();

@@ -12,11 +12,12 @@ from collection_mutations import COLLECTION_MUTATIONS
 from container_mutations import CONTAINER_MUTATIONS
 from heap_mutations import HEAP_MUTATIONS
 from pobj_mutations import POBJ_MUTATIONS
+from prepared_mutations import PREPARED_MUTATIONS
 from rewrite_mutations import REWRITE_MUTATIONS
 
 CRASH = "crashing.after_every_operation:crashing.inside_every_operation"
 
-MUTATIONS = BARRIER_MUTATIONS + CACHE_MUTATIONS + COLLECTION_MUTATIONS + CONTAINER_MUTATIONS + HEAP_MUTATIONS + POBJ_MUTATIONS + REWRITE_MUTATIONS + [
+MUTATIONS = BARRIER_MUTATIONS + CACHE_MUTATIONS + COLLECTION_MUTATIONS + CONTAINER_MUTATIONS + HEAP_MUTATIONS + POBJ_MUTATIONS + PREPARED_MUTATIONS + REWRITE_MUTATIONS + [
     # --- Reading in advance ---
     ("streams_only_upwards", "regions/read_streams.cpp",
      [("found |= begin(first + from - 1, -1);", "")],

@@ -391,6 +391,9 @@ TEST_F(prepared, files_of_others_and_damaged_ones) {
   {
     const auto file = disk->open("/log.prepared", os::access::read_only);
     right.resize(file->read_at(0, right));
+    prepared_header h;
+    std::memcpy(&h, right.data(), sizeof h);
+    right.resize(static_cast<std::size_t>(h.length));
   }
   const auto with = [&](std::vector<std::byte> bytes) {
     const auto file = disk->open("/log.prepared", os::access::read_write);

@@ -17,7 +17,6 @@
 #include <array>
 #include <cstddef>
 #include <span>
-#include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -56,8 +55,9 @@ class all_transactions {
 
 // transact_all(coordinator, others..., f): runs f() in a write transaction of each of these stores, and commits all of them,
 // durably; aborts all and rethrows if f throws, or if one of them cannot commit. errc::bad_option: a store occurs twice;
-// errc::bad_transaction: the thread has a transaction of one of them already. Costs one sync for each store: of the coordinator,
-// and of what is prepared. The commits of the others become durable with their next ones: until then they can be found in doubt.
+// errc::bad_transaction: the thread has a transaction of one of them already. Costs one sync for the
+// coordinator, and one or two for each other store: its commit becomes durable with its next one, which waits for that first.
+// Until then it can be found in doubt.
 //
 // Only with errc::outcome_unknown it may be committed. If the coordinator's log fails while the outcome is written, the others are
 // left in doubt: all of these stores must be closed, and opened again, the coordinator first. If a participant cannot commit
@@ -67,19 +67,13 @@ void transact_all(store& coordinator, Rest&&... rest) {
   static_assert(sizeof...(Rest) >= 2, "give the stores, and then what to do");
   constexpr std::size_t others = sizeof...(Rest) - 1;
   const std::tuple<Rest&&...> all(std::forward<Rest>(rest)...);
-  const auto stores = [&]<std::size_t... N>(std::index_sequence<N...>) {
+  const auto with = [&]<std::size_t... N>(std::index_sequence<N...>) {
     return std::array<store*, others + 1>{&coordinator, &std::get<N>(all)...};
-  }
-  (std::make_index_sequence<others>());
-  detail::all_transactions open(stores);
+  };
+  detail::all_transactions open(with(std::make_index_sequence<others>()));
   std::get<others>(all)();
   open.commit();
 }
-
-// Ends what a process has left prepared in a store that is closed: by what the coordinator knows, or as the operator says. Does
-// nothing if nothing is in doubt. Returns whether something was.
-bool resolve(const std::string& directory, const std::string& coordinator_directory);
-bool resolve(const std::string& directory, rvm::outcome said);
 
 #pragma GCC visibility pop
 

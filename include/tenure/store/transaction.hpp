@@ -62,8 +62,8 @@ class transaction {
   void abort();
   // The first phase of a two-phase commit: what commit() would do is durable when it returns, but not visible. The transaction
   // stays open, and can only commit and abort: everything else throws errc::bad_transaction, and objects must not be written.
-  // If the process ends before that, the store can only be read until the outcome is said: store_options::memory.in_doubt,
-  // resolve(), `tenure resolve`. Throws what commit() throws, and errc::bad_option for a `global_id` that has not 1 to 255
+  // If the process ends before that, the store can only be read until the outcome is said: store_options::memory.in_doubt, or
+  // `tenure resolve`. Throws what commit() throws, and errc::bad_option for a `global_id` that has not 1 to 255
   // printable bytes; then nothing is prepared. See transact_all.hpp for a coordinator.
   void prepare(std::string_view global_id);
   // For one that is prepared, and cannot learn its outcome: ends it here as abort() does, and leaves it prepared. Then the

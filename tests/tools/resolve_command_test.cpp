@@ -1,0 +1,101 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// tenure resolve, and what tenure info says of a store in doubt.
+#include "resolve_command.hpp"
+
+#include <cstdint>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include <tenure/tenure.hpp>
+#include <tenure/transact_all.hpp>
+
+#include "log_command.hpp"
+#include "store_command.hpp"
+#include "support/child_process.hpp"
+#include "support/expect_error.hpp"
+#include "support/temp_dir.hpp"
+#include "support/test_store.hpp"
+#include "tools/shown.hpp"
+
+namespace resolve_types {
+struct tally {
+  std::uint64_t number = 0;
+};
+}  // namespace resolve_types
+
+namespace tenure::tools {
+namespace {
+
+using resolve_types::tally;
+using support::expect_error;
+
+class resolve_command : public ::testing::Test {
+ protected:
+  // A process ends before the second store's commit is durable.
+  void leave_in_doubt() {
+    support::run_and_die([&] {
+      store a(first, support::small_store()), b(second, support::small_store());
+      for (int n = 0; n < 2; ++n)
+        transact_all(a, b, [&] {
+          ++a.root<tally>("tally").number;
+          ++b.root<tally>("tally").number;
+        });
+      support::die();
+    });
+  }
+  std::uint64_t number_in(const std::string& path) {
+    store_options how = support::small_store();
+    how.mode = rvm::open_mode::read_only;
+    store s(path, how);
+    return s.find_root<tally>("tally")->number;
+  }
+  shown run(const wanted_outcome& wanted, bool as_json = false) {
+    return tools::show([&](std::FILE* out) { return resolve_prepared(second, wanted, as_json, out); });
+  }
+  support::temp_dir dir;
+  const std::string first = dir / "first", second = dir / "second";
+};
+
+TEST_F(resolve_command, asks_the_coordinator) {
+  leave_in_doubt();
+  const shown info = tools::show([&](std::FILE* out) { return show_store(second, false, out); });
+  EXPECT_TRUE(info.has("in doubt")) << info.text;
+  EXPECT_TRUE(info.has("tenure:")) << info.text;
+  EXPECT_EQ(tools::show([&](std::FILE* out) { return show_store(first, true, out); }).parsed()["log"]["in_doubt"],
+            nullptr);
+  const shown only_shown = run({});
+  EXPECT_EQ(only_shown.exit_code, exit_ok);
+  EXPECT_TRUE(only_shown.has("--coordinator")) << only_shown.text;
+  EXPECT_EQ(number_in(second), 1u);
+  expect_error(errc::in_doubt, {"does not coordinate"}, [&] { (void)run({.coordinator = second}); });
+  const shown ended = run({.coordinator = first});
+  EXPECT_TRUE(ended.has("committed")) << ended.text;
+  EXPECT_EQ(number_in(first), 2u);
+  EXPECT_EQ(number_in(second), 2u);
+  EXPECT_TRUE(run({.coordinator = first}).has("nothing is in doubt"));
+  store b(second, support::small_store());
+}
+
+TEST_F(resolve_command, does_as_the_operator_says) {
+  leave_in_doubt();
+  const nlohmann::json before = run({}, true).parsed();
+  EXPECT_TRUE(before["in_doubt"]["global_id"].get<std::string>().starts_with("tenure:")) << before;
+  EXPECT_GT(before["in_doubt"]["bytes"], 0);
+  EXPECT_EQ(before["outcome"], nullptr);
+  const nlohmann::json aborted = run({.abort = true}, true).parsed();
+  EXPECT_EQ(aborted["outcome"], "aborted");
+  EXPECT_EQ(number_in(second), 1u);
+  EXPECT_EQ(run({.abort = true}, true).parsed()["in_doubt"], nullptr);
+  leave_in_doubt();
+  EXPECT_TRUE(tools::show([&](std::FILE* out) {
+                return resolve_prepared(second + "/log", {.commit = true}, false, out);
+              }).has("committed"));
+  EXPECT_EQ(number_in(second), 3u);
+}
+
+}  // namespace
+}  // namespace tenure::tools

@@ -288,7 +288,7 @@ TEST_F(prepared, a_heap_takes_part) {
   EXPECT_EQ(heap.stats().objects, 1u);
 }
 
-// [rvm.prepared.none] The disk has all of the file, although the sync has failed.
+// [rvm.prepared.none] The disk has all of the file, although it could not be synced.
 TEST_F(prepared, what_could_not_be_prepared_is_not_in_doubt) {
   put(*m, r, 0, "before");
   for (const bool is_new : {true, false}) {
@@ -300,7 +300,10 @@ TEST_F(prepared, what_could_not_be_prepared_is_not_in_doubt) {
     }
     transaction tx = m->begin();
     write(tx, 0, "first");
-    disk->inject({.kind = sim::operation::sync, .path = "prepared", .error = EIO});
+    disk->inject({.kind = is_new ? sim::operation::sync : sim::operation::durable_write,
+                  .path = "prepared",
+                  .error = EIO,
+                  .bytes = page});
     expect_error(std::errc::io_error, {"/log.prepared"}, [&] { tx.prepare("one"); });
     tx.abort();
     disks.push_back(std::exchange(disk, disk->crash(1, sim::policy::keep_all)));
@@ -314,7 +317,7 @@ TEST_F(prepared, what_could_not_be_prepared_is_not_in_doubt) {
   earlier.commit();
   transaction tx = m->begin();
   write(tx, 0, "first");
-  disk->inject({.kind = sim::operation::sync, .path = "prepared", .error = EIO});
+  disk->inject({.kind = sim::operation::durable_write, .path = "prepared", .error = EIO, .bytes = page});
   disk->inject({.kind = sim::operation::remove, .path = "prepared", .error = EIO});
   expect_error(errc::outcome_unknown, {"/log", "could not be removed", "open it again"}, [&] { tx.prepare("one"); });
   tx.abort();

@@ -279,8 +279,12 @@ TEST(transact_all, what_is_decided_is_committed_where_it_can_be) {
   };
   transact_all(*a.of, *b.of, *c.of, [&] { add(1); });
   b.disk->inject({.kind = sim::operation::write, .path = ".db", .error = ENOSPC});
-  expect_error(errc::outcome_unknown, {"/store", "is committed", "in doubt here", "No space"},
-               [&] { transact_all(*a.of, *b.of, *c.of, [&] { add(2); }); });
+  expect_error(errc::outcome_unknown, {"/store", "is committed", "in doubt here", "No space"}, [&] {
+    transact_all(*a.of, *b.of, *c.of, [&] {
+      add(2);
+      b.book().first->text = std::string(100000, 'b');
+    });
+  });
   a.expect_right(2);
   c.expect_right(2);
   expect_error(errc::in_doubt, {"open it again"}, [&] { (void)b.of->begin(); });

@@ -26,6 +26,8 @@ void put(std::vector<std::byte>& to, const T& from) {
   put_bytes(to, std::as_bytes(std::span{&from, 1}));
 }
 
+std::string path_of(const std::string& log_path) { return log_path + ".prepared"; }
+
 std::uint32_t checksum_of(std::vector<std::byte>& file) {
   constexpr std::size_t at = offsetof(prepared_header, checksum);
   std::uint32_t stored;
@@ -34,6 +36,17 @@ std::uint32_t checksum_of(std::vector<std::byte>& file) {
   const std::uint32_t computed = crc32c(file);
   std::memcpy(&file[at], &stored, sizeof stored);
   return computed;
+}
+
+// And computes the checksum.
+template <class F>
+void change_header(std::vector<std::byte>& file, F&& change) {
+  prepared_header h;
+  std::memcpy(&h, file.data(), sizeof h);
+  change(h);
+  std::memcpy(file.data(), &h, sizeof h);
+  h.checksum = checksum_of(file);
+  std::memcpy(file.data(), &h, sizeof h);
 }
 
 // Takes one thing after the other. Nothing: the bytes end before.
@@ -90,7 +103,7 @@ bool decode(const prepared_header& h, prepared_contents& into) {
 }  // namespace
 
 prepared_file::prepared_file(os::disk& disk, const readable_log& log, unsigned permissions)
-    : disk_(disk), log_(log), path_(log.path() + ".prepared"), permissions_(permissions) {}
+    : disk_(disk), log_(log), path_(path_of(log.path())), permissions_(permissions) {}
 
 std::vector<std::byte> prepared_file::encode(const commit_image& of, std::string_view global_id) const {
   if (global_id.empty() || global_id.size() > longest_global_id ||
@@ -134,13 +147,10 @@ std::vector<std::byte> prepared_file::encode(const commit_image& of, std::string
 }
 
 void prepared_file::write(std::vector<std::byte> bytes, lsn tail) {
-  prepared_header h;
-  std::memcpy(&h, bytes.data(), sizeof h);
-  h.tail = tail;
-  h.length = bytes.size();
-  std::memcpy(bytes.data(), &h, sizeof h);
-  h.checksum = checksum_of(bytes);
-  std::memcpy(bytes.data(), &h, sizeof h);
+  change_header(bytes, [&](prepared_header& h) {
+    h.tail = tail;
+    h.length = bytes.size();
+  });
   try {
     if (bytes.size() > ready_) {
       make_ready(bytes);
@@ -163,6 +173,16 @@ void prepared_file::make_ready(std::vector<std::byte>& bytes) {
   file_->sync();
   if (is_new) disk_.sync_directory_of(path_);
   ready_ = bytes.size();
+}
+
+void prepared_file::copy(const prepared_contents& found, const std::string& log_path, const identity& log_id) const {
+  std::vector<std::byte> bytes = found.file;
+  change_header(bytes, [&](prepared_header& h) { h.log_id = log_id; });
+  const std::string path = path_of(log_path);
+  const auto file = disk_.create(path, permissions_);
+  file->write_at(0, bytes);
+  file->sync();
+  disk_.sync_directory_of(path);
 }
 
 void prepared_file::remove() {

@@ -89,6 +89,8 @@ class prepared_file {
   [[nodiscard]] std::vector<std::byte> encode(const commit_image& of, std::string_view global_id) const;
   // The log ends at `tail`, and has all earlier commits durably. Durable on return.
   void write(std::vector<std::byte> bytes, lsn tail);
+  // Makes the file of another log, which ends where this one does. Durable on return.
+  void copy(const prepared_contents& found, const std::string& log_path, const identity& log_id) const;
   // Durable on return. Does nothing if there is none.
   void remove();
   // Nothing: there is none, or writing it was interrupted, or its outcome is in the log, which ends at `tail`. errc::wrong_log: it

@@ -15,6 +15,7 @@
 #include "os/process.hpp"
 #include "os/virtual_memory.hpp"
 #include "records/log_reader.hpp"
+#include "records/prepared_file.hpp"
 #include "replay/backup_note.hpp"
 #include "replay/closed_log.hpp"
 #include "replay/copied_segment.hpp"
@@ -276,7 +277,19 @@ class restoring {
     report_.time = plan.time();
     report_.label = plan.label();
     report_.left_out = plan.left_out();
+    keep_in_doubt(plan.tail());
     make_closed_log(disk_, to_, made_, own_id_, plan.tail(), opened);
+  }
+
+  // What is prepared where the original ends: whoever decides takes it for granted [rvm.restore.in-doubt].
+  void keep_in_doubt(lsn tail) const {
+    if (!original_ || tail != original_->to()) return;
+    const prepared_file beside(disk_, original_->files(), made_.permissions);
+    try {
+      if (const auto found = beside.read(tail)) beside.copy(*found, to_, own_id_);
+    } catch (const error& e) {  // it was prepared after what is restored, or belongs to another log
+      if (e.code() != errc::wrong_log) throw;
+    }
   }
 
   os::disk& disk_;

@@ -14,6 +14,7 @@
 
 #include <tenure/recoverable_heap.hpp>
 #include <tenure/rvm.hpp>
+#include <tenure/rvm/backup.hpp>
 
 #include "log/checksum.hpp"
 #include "records/prepared_file.hpp"
@@ -381,6 +382,35 @@ TEST_F(prepared, nothing_else_is_prepared_before_the_file_is_gone) {
   disk->on_operation({});
   other.prepare("two");
   EXPECT_TRUE(disk->exists("/log.prepared"));
+}
+
+// [rvm.restore.in-doubt]
+TEST_F(prepared, a_restore_to_the_end_of_the_log_keeps_it) {
+  put(*m, r, 0, "before");
+  m->backup("/backup");
+  put(*m, r, 100, "later");
+  transaction tx = m->begin();
+  write(tx, 0, "raised");
+  tx.prepare("payroll/17");
+  const auto restored = [&](const std::string& to) {
+    restore("/backup", to, {.log = "/log", .disk = disk.get()});
+    asked.clear();
+    options how = small_log(disk.get());
+    how.in_doubt = [this](const prepared_transaction& what) {
+      asked.push_back(what);
+      return outcome::committed;
+    };
+    memory again(to + "/log", how);
+    const region in = again.map(to + "/segment");
+    EXPECT_EQ(get(in, 100, 5), "later");
+    return get(in, 0, 6);
+  };
+  EXPECT_EQ(restored("/restored"), "raised");
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_EQ(asked[0].global_id, "payroll/17");
+  tx.commit();
+  EXPECT_EQ(restored("/after"), "raised");
+  EXPECT_TRUE(asked.empty());
 }
 
 // --- Files that are not right ---

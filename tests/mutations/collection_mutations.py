@@ -137,10 +137,10 @@ COLLECTION_MUTATIONS = [
 
     # --- Quarantine ---
     ("free_blocks_not_held", "objects/birth.cpp",
-     [("if (blocks == 1 && held_.contains(first)) return;", "")],
+     [("if (length == 1 && held_.contains(from)) return;", "")],
      QUARANTINE, "new objects lie at once where one was taken"),
     ("blocks_of_large_objects_not_held", "objects/birth.cpp",
-     [("if (!held_large_.contains(b)) free_.add(b, next - b);", "free_.add(b, next - b);")],
+     [("if (!held_large_.contains(b)) f(b, next - b);", "f(b, next - b);")],
      QUARANTINE, "the same, where a large one was"),
     ("ends_of_large_objects_not_held", "objects/birth.cpp",
      [("return last == first / blocks_in_zone ? end : map_.end_of_zone(last);", "(void)last; return end;")],

@@ -58,7 +58,8 @@ class transaction {
   // written to them. Of an inner transaction: gives persistent objects, and all that the outer one has made or made reachable,
   // the values that they had when the inner one began. Roots, the label, and what the inner one has destroyed are as they were
   // then. Transient objects that are older than the outermost transaction, and that nothing in the store led to then, keep what
-  // was written to them. std::bad_alloc: memory is too short to undo an inner one; nothing was changed.
+  // was written to them. std::bad_alloc: memory is too short to undo an inner one; nothing was changed, but that
+  // those in it may have been aborted.
   void abort();
   // Commits, and stays open. No other thread gets in between. Throws errc::bad_transaction in an inner transaction, or if
   // one is open. If it is durable and throws because the log failed, the transaction is open and the store cannot be used.

@@ -1,6 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// What inner transactions leave behind: nothing that grows with their number.
+// What inner transactions leave behind, and what they leave alone.
 #include <cstdint>
 #include <stdexcept>
 
@@ -18,6 +18,7 @@ namespace inner_remains_types {
 
 struct item {
   std::uint64_t number;
+  item* next;
 };
 struct shelf {
   tenure::vector<item*> all;
@@ -81,4 +82,25 @@ TEST_F(remains_of_inner_transactions, weak_references_to_destroyed_objects_are_f
   });
   EXPECT_EQ(h->weak_ones[0].lock(), nullptr);
   EXPECT_FALSE(is_led_to(gone));
+}
+
+// Another thread may have them.
+TEST_F(remains_of_inner_transactions, what_only_destroyed_objects_lead_to_keeps_what_was_written) {
+  s().transact([&] { h->all = {s().make<item>()}; });
+  const handle<item> by_an_array = s().make<item>(), by_a_new_one = s().make<item>(), by_an_old_one = s().make<item>();
+  s().transact([&] {
+    h->all.resize(1000, by_an_array.get());
+    h->all.resize(1);
+    h->all.shrink_to_fit();
+    item* const made = s().make<item>();
+    made->next = by_a_new_one.get();
+    s().destroy(made);
+    h->all[0]->next = by_an_old_one.get();
+    s().destroy(h->all[0]);
+    h->all.clear();
+    aborted([&] {
+      for (const auto& each : {by_an_array, by_a_new_one, by_an_old_one}) each->number = 1;
+    });
+    for (const auto& each : {by_an_array, by_a_new_one, by_an_old_one}) EXPECT_EQ(each->number, 1U);
+  });
 }

@@ -472,6 +472,15 @@ bool birth::release_if_empty(transient_block& y) {
   return true;
 }
 
+bool birth::try_release(transient_block& y) noexcept {
+  try {
+    release_if_empty(y);
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
 void birth::drop(transient_block& y) {
   assert(y.touched == 0 && !y.has_promoted && y.cursors == 0 && all_.contains(&y));
   if (!map_.holds_persistent(y.first))
@@ -489,12 +498,19 @@ void birth::drop(transient_block& y) {
 void birth::begin() {
   const std::scoped_lock lock(whole_);
   assert(!in_transaction_ && touched_.empty() && levels_.empty());
-  in_transaction_ = true;
   area_at_begin_ = transaction_area_;
+  in_transaction_ = true;
+  std::erase_if(unreleased_, [&](transient_block* y) { return try_release(*y); });
+  touched_ = std::exchange(unreleased_, {});
+  for (transient_block* const y : touched_) {
+    y->starts_at_begin = y->starts;
+    y->pages_at_begin = y->pages;
+    y->touched = level();
+  }
   for (transient_block* const y : std::exchange(compared_, std::exchange(emptied_, {}))) drop(*y);
 }
 
-void birth::abort() {
+void birth::abort() noexcept {
   const std::scoped_lock lock(whole_);
   assert(levels_.empty());
   in_transaction_ = false;
@@ -502,14 +518,15 @@ void birth::abort() {
   // memory behind that position is no longer zero. Each block that the area has had since begin() is either the
   // transaction's or was there before, never both [heap.blocks.once].
   restore_cursors(0);
-  const std::vector<transient_block*> touched = std::exchange(touched_, {});
+  std::vector<transient_block*> touched = std::exchange(touched_, {});
   for (transient_block* y : touched) {
     y->starts = y->starts_at_begin;
     y->pages = y->pages_at_begin;
     y->touched = 0;
   }
   restore_area(std::exchange(area_at_begin_, {}));
-  for (transient_block* y : touched) release_if_empty(*y);
+  std::erase_if(touched, [&](transient_block* y) { return try_release(*y); });
+  unreleased_ = std::move(touched);
 }
 
 // What cannot be given back for want of memory is used next.

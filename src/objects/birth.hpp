@@ -68,7 +68,7 @@ class birth {
 
   // Called by the write transaction.
   void begin();
-  void abort();
+  void abort() noexcept;
   // All promoted objects are in the stored bookkeeping now, and the transient objects in `retired` are gone. `freed`:
   // blocks from which a persistent object was removed.
   void committed(const address_set& retired, const std::vector<std::uint64_t>& freed);
@@ -293,6 +293,8 @@ class birth {
   void forget(address object);
   // Returns whether the block is gone.
   bool release_if_empty(transient_block& y);
+  // The same. Returns false if memory is too short: it is to be tried again.
+  [[nodiscard]] bool try_release(transient_block& y) noexcept;
   void drop(transient_block& y);
   // Nothing is transient in the block any more, or its persistent objects have become fewer: it may be used again.
   void offer(std::uint64_t block);
@@ -311,6 +313,8 @@ class birth {
   area transaction_area_, other_area_, area_at_begin_;
   bool in_transaction_ = false;
   std::vector<transient_block*> touched_, promoted_;
+  // The last transaction was aborted, and memory was too short to give these back. They are the next one's. Empty while one is open.
+  std::vector<transient_block*> unreleased_;
   // Of inner transactions: what there was when each began. What has changed since is listed here if an outer level has changed it
   // before; otherwise it still was what it was at begin().
   struct inner_level {

@@ -5,7 +5,6 @@
 // when the level began [heap.inner.births].
 #include <algorithm>
 #include <cassert>
-#include <new>
 #include <utility>
 
 #include "objects/birth.hpp"
@@ -76,23 +75,15 @@ void birth::abort_level() noexcept {
     (*y)->starts = (*y)->starts_at_begin;
     (*y)->pages = (*y)->pages_at_begin;
   }
-  const auto stays = [&](transient_block* y) {
-    if (map_.holds_persistent(y->first)) return true;
-    y->touched = 0;
-    try {
-      release_if_empty(*y);
-      return false;
-    } catch (const std::bad_alloc&) {
-      return true;
+  const auto gone = [&](transient_block* y) {
+    if (!map_.holds_persistent(y->first)) {
+      y->touched = 0;
+      if (try_release(*y)) return true;
     }
+    y->touched = outer;
+    return false;
   };
-  touched_.erase(std::remove_if(first, touched_.end(),
-                                [&](transient_block* y) {
-                                  if (!stays(y)) return true;
-                                  y->touched = outer;
-                                  return false;
-                                }),
-                 touched_.end());
+  touched_.erase(std::remove_if(first, touched_.end(), gone), touched_.end());
 }
 
 void birth::forget_in_levels(transient_block& in, const start_bits& gone) {

@@ -1,9 +1,11 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Memory runs out when an inner transaction begins or ends: it fails, nothing has changed, and the process goes on.
+// Memory runs out when an inner transaction begins or ends: it fails, nothing has changed, and the process goes on. The abort of the
+// outermost one does not fail.
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
@@ -138,4 +140,31 @@ TEST_F(inner_in_short_memory, that_cannot_be_undone_doom_the_outer_one_and_lose_
       expect_invariants(s());
       ASSERT_EQ(now(), before);
     }
+}
+
+using short_memory_of_a_store = inner_in_short_memory;
+
+// More free runs of blocks than there is memory for are taken, and given back.
+TEST_F(short_memory_of_a_store, aborts_give_everything_back_in_the_end) {
+  s().transact([&] {
+    h->large.clear();
+    for (int n = 0; n < 100; ++n) h->large.push_back(s().make<large_item>());
+  });
+  s().transact([&] {
+    for (std::size_t n = 0; n < 100; n += 2) s().destroy(std::exchange(h->large[n], nullptr));
+  });
+  const auto fill_holes = [&] {
+    for (std::size_t n = 0; n < 100; n += 2) h->large[n] = s().make<large_item>();
+  };
+  std::uint64_t size = 0;
+  for (long long allocations = 0; allocations < 40; ++allocations) {
+    transaction outer = s().begin();
+    fill_holes();
+    ASSERT_TRUE(succeeds_with(allocations, [&] { outer.abort(); }));
+    EXPECT_EQ(h->large[0], nullptr);
+    if (allocations == 0) size = std::filesystem::file_size(path + "/main.db");
+  }
+  s().transact(fill_holes);
+  EXPECT_EQ(std::filesystem::file_size(path + "/main.db"), size);
+  reopen();
 }

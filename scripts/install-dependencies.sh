@@ -12,7 +12,7 @@ set -euo pipefail
 
 build=(cmake ninja-build g++ pkg-config libisal-dev libzstd-dev libfmt-dev libcli11-dev nlohmann-json3-dev)
 package=(dpkg-dev)
-test=(ccache libgtest-dev libdw-dev gdb valgrind python3 clang clang-format clang-tidy libclang-rt-14-dev libgc-dev)
+test=(ccache libgtest-dev libdw-dev gdb valgrind python3 clang clang-format clang-tidy libclang-rt-14-dev libgc-dev postgresql)
 bench=(valgrind libgc-dev liblmdb-dev libsqlite3-dev librocksdb-dev libwiredtiger-dev libpmemobj-dev libboost-dev python3-matplotlib)
 
 optional=

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include <tenure/error.hpp>
@@ -242,6 +243,7 @@ bool birth::next_block(area& in, bool inside) {
   if (!take_ahead(in, block)) return false;
   in.within =
       &make_transient_block(block.first, 1, block_kind::small, block.zeroed ? memory::never_used : memory::reused);
+  if (inside) touch(*in.within);
   in.is_zeroed = block.zeroed;
   in.next = map_.start_of(block.first);
   in.limit = in.next + block_size;
@@ -280,6 +282,7 @@ bool birth::take_sparse_block(area& in) {
     if (in.holes.empty()) continue;
     in.is_zeroed = false;
     in.within = &make_transient_block(block, 1, block_kind::small, memory::reused);
+    touch(*in.within);
     std::ranges::reverse(in.holes);
     return next_hole(in);
   }
@@ -352,21 +355,37 @@ void birth::give_back(run& which) {
   which = {};
 }
 
+namespace {
+
+// Calls f(first, blocks) for each part in one zone. Nothing else was in use in the zones into which a large object continued.
+template <class F>
+void for_each_zone(const block_map& map, std::uint64_t first, std::uint64_t blocks, F&& f) {
+  const std::uint64_t end = first + blocks, zone = first / blocks_in_zone;
+  if ((end - 1) / blocks_in_zone == zone) return f(first, blocks);
+  for (std::uint64_t z = zone + 1; z * blocks_in_zone < end; ++z)
+    f(z * blocks_in_zone + bookkeeping_blocks, map.end_of_zone(z) - z * blocks_in_zone - bookkeeping_blocks);
+  f(first, (zone + 1) * blocks_in_zone - first);
+}
+
+}  // namespace
+
+// All or nothing, if memory is too short.
 void birth::give_back(std::uint64_t first, std::uint64_t blocks) {
-  // Nothing else was in use in the zones into which a large object continued.
-  const std::uint64_t end = first + blocks;
   assert(blocks != 0 && first % blocks_in_zone >= bookkeeping_blocks);
-  if (const std::uint64_t zone = first / blocks_in_zone; (end - 1) / blocks_in_zone != zone) {
-    for (std::uint64_t z = zone + 1; z * blocks_in_zone < end; ++z)
-      give_back(z * blocks_in_zone + bookkeeping_blocks, map_.end_of_zone(z) - z * blocks_in_zone - bookkeeping_blocks);
-    blocks = (zone + 1) * blocks_in_zone - first;
-  }
-  if (blocks == 1 && held_.contains(first)) return;
-  for (std::uint64_t b = first; b < first + blocks;) {
-    const std::uint64_t next = held_large_.end_of_run(b, first + blocks);
-    if (!held_large_.contains(b)) free_.add(b, next - b);
-    b = next;
-  }
+  const auto for_each_run = [&](auto&& f) {
+    for_each_zone(map_, first, blocks, [&](std::uint64_t from, std::uint64_t length) {
+      if (length == 1 && held_.contains(from)) return;
+      for (std::uint64_t b = from; b < from + length;) {
+        const std::uint64_t next = held_large_.end_of_run(b, from + length);
+        if (!held_large_.contains(b)) f(b, next - b);
+        b = next;
+      }
+    });
+  };
+  std::size_t runs = 0;
+  for_each_run([&](std::uint64_t, std::uint64_t) { ++runs; });
+  free_.make_room(runs);
+  for_each_run([&](std::uint64_t from, std::uint64_t length) { free_.add(from, length); });
 }
 
 // The bookkeeping of a zone into which an object continued would lie in the object.
@@ -445,12 +464,21 @@ bool birth::release_if_empty(transient_block& y) {
     if (&y == in->within || &y == in->typed) return false;
   if (y.lane != 0 && &y == lanes_[y.lane - 1].in.typed) return false;
   if (y.is_shared && map_.holds_persistent(y.first)) {
-    y.is_emptied = true;
     emptied_.push_back(&y);
+    y.is_emptied = true;
     return false;
   }
   drop(y);
   return true;
+}
+
+bool birth::try_release(transient_block& y) noexcept {
+  try {
+    release_if_empty(y);
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
 }
 
 void birth::drop(transient_block& y) {
@@ -459,6 +487,7 @@ void birth::drop(transient_block& y) {
     give_back(y.first, y.span);
   else
     offer(y.first);
+  // Nothing fails from here on.
   map_.set_transient_block(y.first, y.span, nullptr);
   all_.erase(&y);
   reused_.erase(&y);
@@ -469,12 +498,19 @@ void birth::drop(transient_block& y) {
 void birth::begin() {
   const std::scoped_lock lock(whole_);
   assert(!in_transaction_ && touched_.empty() && levels_.empty());
-  in_transaction_ = true;
   area_at_begin_ = transaction_area_;
+  in_transaction_ = true;
+  std::erase_if(unreleased_, [&](transient_block* y) { return try_release(*y); });
+  touched_ = std::exchange(unreleased_, {});
+  for (transient_block* const y : touched_) {
+    y->starts_at_begin = y->starts;
+    y->pages_at_begin = y->pages;
+    y->touched = level();
+  }
   for (transient_block* const y : std::exchange(compared_, std::exchange(emptied_, {}))) drop(*y);
 }
 
-void birth::abort() {
+void birth::abort() noexcept {
   const std::scoped_lock lock(whole_);
   assert(levels_.empty());
   in_transaction_ = false;
@@ -483,28 +519,29 @@ void birth::abort() {
   // transaction's or was there before, never both [heap.blocks.once].
   restore_cursors(0);
   std::vector<transient_block*> touched = std::exchange(touched_, {});
-  for (const auto& [last, before] : {std::pair(transaction_area_.within, area_at_begin_.within),
-                                     std::pair(transaction_area_.typed, area_at_begin_.typed)})
-    if (last != nullptr && last != before && last->touched == 0) touched.push_back(last);
   for (transient_block* y : touched) {
-    if (y->touched != 0) {
-      y->starts = y->starts_at_begin;
-      y->pages = y->pages_at_begin;
-    }
+    y->starts = y->starts_at_begin;
+    y->pages = y->pages_at_begin;
     y->touched = 0;
   }
   restore_area(std::exchange(area_at_begin_, {}));
-  for (transient_block* y : touched) release_if_empty(*y);
+  std::erase_if(touched, [&](transient_block* y) { return try_release(*y); });
+  unreleased_ = std::move(touched);
 }
 
-void birth::restore_area(area before) {
-  give_back(transaction_area_.ahead);
-  give_back(transaction_area_.spare);
-  const std::uint64_t wanted = transaction_area_.wanted;
+// What cannot be given back for want of memory is used next.
+void birth::restore_area(area before) noexcept {
+  for (run* const left : {&transaction_area_.ahead, &transaction_area_.spare}) {
+    try {
+      give_back(*left);
+    } catch (const std::bad_alloc&) {
+    }
+  }
+  before.ahead = transaction_area_.ahead;
+  before.spare = transaction_area_.spare;
+  before.wanted = transaction_area_.wanted;
+  before.is_zeroed = before.typed_is_zeroed = false;
   transaction_area_ = std::move(before);
-  transaction_area_.wanted = wanted;
-  transaction_area_.ahead = transaction_area_.spare = {};
-  transaction_area_.is_zeroed = transaction_area_.typed_is_zeroed = false;
 }
 
 void birth::committed(const address_set& retired, const std::vector<std::uint64_t>& freed) {

@@ -68,7 +68,7 @@ class birth {
 
   // Called by the write transaction.
   void begin();
-  void abort();
+  void abort() noexcept;
   // All promoted objects are in the stored bookkeeping now, and the transient objects in `retired` are gone. `freed`:
   // blocks from which a persistent object was removed.
   void committed(const address_set& retired, const std::vector<std::uint64_t>& freed);
@@ -76,7 +76,7 @@ class birth {
   // Inner transactions (birth_levels.cpp). What an aborted one has made is gone; what a committed one has made is the outer one's.
   void begin_level();
   void commit_level() noexcept;
-  void abort_level();
+  void abort_level() noexcept;
   [[nodiscard]] std::size_t levels() const noexcept { return levels_.size(); }
   // Calls f(begin, end) for all memory of what the open transaction has made. Called in with_lock().
   template <class F>
@@ -261,11 +261,11 @@ class birth {
   void close_typed(area& in, bool inside);
   void enter(cursor& at, const cursor& where) noexcept;
   void leave(cursor& at);
-  void restore_cursors(std::size_t first_class);
-  void return_to(object_class& of, const cursor& to, std::uint64_t with_headers);
+  void restore_cursors(std::size_t first_class) noexcept;
+  void return_to(object_class& of, const cursor& to, std::uint64_t with_headers) noexcept;
   void keep_cursors();
   void forget_in_levels(transient_block& in, const start_bits& gone);
-  void restore_area(area before);
+  void restore_area(area before) noexcept;
   [[nodiscard]] std::uint32_t level() const noexcept { return static_cast<std::uint32_t>(levels_.size() + 1); }
   [[nodiscard]] bool is_worth_filling(std::uint64_t block, const record_view& r, std::size_t page) const;
   [[nodiscard]] bool has_held_in_page(std::uint64_t block, std::size_t page) const {
@@ -287,12 +287,14 @@ class birth {
   enum class memory { never_used, reused };
   transient_block& make_transient_block(std::uint64_t block, std::uint64_t span, block_kind kind, memory where);
   void note_reused(transient_block& y);
-  // Before an object is made there, by the transaction or by somebody else.
+  // Before an object is made there, by the transaction or by somebody else; and when the transaction's area comes there.
   void touch(transient_block& y);
   void share(transient_block& y);
   void forget(address object);
   // Returns whether the block is gone.
   bool release_if_empty(transient_block& y);
+  // The same. Returns false if memory is too short: it is to be tried again.
+  [[nodiscard]] bool try_release(transient_block& y) noexcept;
   void drop(transient_block& y);
   // Nothing is transient in the block any more, or its persistent objects have become fewer: it may be used again.
   void offer(std::uint64_t block);
@@ -311,6 +313,8 @@ class birth {
   area transaction_area_, other_area_, area_at_begin_;
   bool in_transaction_ = false;
   std::vector<transient_block*> touched_, promoted_;
+  // The last transaction was aborted, and memory was too short to give these back. They are the next one's. Empty while one is open.
+  std::vector<transient_block*> unreleased_;
   // Of inner transactions: what there was when each began. What has changed since is listed here if an outer level has changed it
   // before; otherwise it still was what it was at begin().
   struct inner_level {

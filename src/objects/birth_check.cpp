@@ -91,8 +91,9 @@ void birth::check_transient_blocks() const {
   using rvm::require_invariant;
   std::unordered_set<const transient_block*> emptied(emptied_.begin(), emptied_.end());
   emptied.insert(compared_.begin(), compared_.end());
+  const std::unordered_set<const transient_block*> unreleased(unreleased_.begin(), unreleased_.end());
   require_invariant(emptied.size() == emptied_.size() + compared_.size(), "a block is emptied once");
-  require_invariant(in_transaction_ || touched_.empty(), "only a transaction touches blocks");
+  require_invariant(in_transaction_ ? unreleased_.empty() : touched_.empty(), "only a transaction touches blocks");
   require_invariant(promoted_.empty(), "only a commit promotes objects");
   std::size_t touched = 0, known_emptied = 0;
   for (const transient_block* y : all_) {
@@ -111,7 +112,7 @@ void birth::check_transient_blocks() const {
     // [heap.transient.shared]
     require_invariant(y->is_emptied == emptied.contains(y), "a block that counts as emptied is listed");
     known_emptied += y->is_emptied;
-    bool is_used = y->touched != 0 || y->is_emptied || y->cursors != 0;
+    bool is_used = y->touched != 0 || y->is_emptied || y->cursors != 0 || unreleased.contains(y);
     for (const area* in : {&transaction_area_, &other_area_, &area_at_begin_})
       is_used = is_used || y == in->within || y == in->typed;
     is_used = is_used || (y->lane != 0 && y == lanes_[y->lane - 1].in.typed);

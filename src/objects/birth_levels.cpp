@@ -52,8 +52,9 @@ void birth::commit_level() noexcept {
 }
 
 // As abort(). A block with persistent objects stays one that the transaction has touched: bytes of what was made there are left
-// beside them, and count for nothing as long as the block may have transient objects.
-void birth::abort_level() {
+// beside them, and count for nothing as long as the block may have transient objects. So does one that memory is too short to give
+// back: the end of the transaction does so.
+void birth::abort_level() noexcept {
   const std::scoped_lock lock(whole_);
   inner_level ended = std::move(levels_.back());
   levels_.pop_back();
@@ -68,26 +69,21 @@ void birth::abort_level() {
     y->pages = was.pages;
     y->touched = was.touched;
   }
-  const auto first = touched_.begin() + static_cast<std::ptrdiff_t>(ended.touched);
-  const auto gone = std::partition(first, touched_.end(), [&](transient_block* y) {
-    y->starts = y->starts_at_begin;
-    y->pages = y->pages_at_begin;
-    const bool stays = map_.holds_persistent(y->first);
-    y->touched = stays ? outer : 0;
-    return stays;
-  });
-  transient_block *const within = transaction_area_.within, *const typed = transaction_area_.typed;
-  const auto is_left = [&](const transient_block* last, const transient_block* before) {
-    return last != nullptr && last != before && last->touched == 0 &&
-           std::find(gone, touched_.end(), last) == touched_.end();
-  };
-  const bool leaves_within = is_left(within, ended.at_begin.within),
-             leaves_typed = is_left(typed, ended.at_begin.typed);
   restore_area(std::move(ended.at_begin));
-  for (auto y = gone; y != touched_.end(); ++y) release_if_empty(**y);
-  touched_.erase(gone, touched_.end());
-  if (leaves_within) release_if_empty(*within);
-  if (leaves_typed) release_if_empty(*typed);
+  const auto first = touched_.begin() + static_cast<std::ptrdiff_t>(ended.touched);
+  for (auto y = first; y != touched_.end(); ++y) {
+    (*y)->starts = (*y)->starts_at_begin;
+    (*y)->pages = (*y)->pages_at_begin;
+  }
+  const auto gone = [&](transient_block* y) {
+    if (!map_.holds_persistent(y->first)) {
+      y->touched = 0;
+      if (try_release(*y)) return true;
+    }
+    y->touched = outer;
+    return false;
+  };
+  touched_.erase(std::remove_if(first, touched_.end(), gone), touched_.end());
 }
 
 void birth::forget_in_levels(transient_block& in, const start_bits& gone) {

@@ -2,7 +2,8 @@
 //
 // Runs of free blocks. No run crosses the end of a zone, and two adjacent runs of a zone are always merged.
 //
-// Not thread-safe. The caller holds the lock of births.
+// Not thread-safe. The caller holds the lock of births. What is taken leaves its memory for the runs that are added, so that
+// giving back fails for want of memory only before anything has changed.
 #pragma once
 
 #include <algorithm>
@@ -29,10 +30,17 @@ class free_runs {
   // Of a database with so many blocks: its last zone may be shorter than others.
   explicit free_runs(std::uint64_t blocks) : blocks_(blocks) {}
 
+  // The next `runs` calls of add() do not fail.
+  void make_room(std::size_t runs) {
+    while (spare_places_.size() < runs) spare_places_.emplace(spare_places_.size(), 0);
+    while (spare_lengths_.size() < runs) spare_lengths_.insert(spare_lengths_.size());
+  }
+
   // The blocks belong to one zone. Blocks that are free already are skipped: if one commit removes the last persistent
   // and the last transient objects of a block, the block is given back for both.
   void add(std::uint64_t first, std::uint64_t blocks) {
     assert(blocks != 0 && first / blocks_in_zone == (first + blocks - 1) / blocks_in_zone);
+    make_room(1);
     auto after = by_place_.upper_bound(first);
     if (after != by_place_.begin()) {
       const auto before = std::prev(after);
@@ -52,8 +60,7 @@ class free_runs {
       blocks += after->second;
       remove(after);
     }
-    by_place_.emplace(first, blocks);
-    by_size_[class_of(blocks)].insert(first);
+    insert(first, blocks);
   }
 
   // Takes a run of at least `least` blocks, or the first `most` of a longer one. Prefers the front, to keep the end of
@@ -88,6 +95,7 @@ class free_runs {
     const auto at = std::prev(by_place_.upper_bound(first));
     const auto [begin, length] = *at;
     assert(blocks != 0 && begin <= first && first + blocks <= begin + length);
+    make_room(1);
     remove(at);
     if (begin < first) add(begin, first - begin);
     if (first + blocks < begin + length) add(first + blocks, begin + length - first - blocks);
@@ -135,17 +143,34 @@ class free_runs {
  private:
   // Runs of 2^n to 2^(n + 1) - 1 blocks.
   static constexpr std::size_t classes = std::bit_width(blocks_in_zone);
-  static std::size_t class_of(std::uint64_t blocks) { return static_cast<std::size_t>(std::bit_width(blocks)) - 1; }
+  static std::size_t class_of(std::uint64_t blocks) { return static_cast<std::size_t>(std::bit_width(blocks | 1)) - 1; }
 
   using place = std::map<std::uint64_t, std::uint64_t>::iterator;
-  void remove(place at) {
-    by_size_[class_of(at->second)].erase(at->first);
-    by_place_.erase(at);
+  void insert(std::uint64_t first, std::uint64_t blocks) noexcept {
+    auto where = spare_places_.extract(std::prev(spare_places_.end()));
+    where.key() = first;
+    where.mapped() = blocks;
+    by_place_.insert(std::move(where));
+    auto length = spare_lengths_.extract(std::prev(spare_lengths_.end()));
+    length.value() = first;
+    by_size_[class_of(blocks)].insert(std::move(length));
+  }
+  void remove(place at) noexcept {
+    auto length = by_size_[class_of(at->second)].extract(at->first);
+    auto where = by_place_.extract(at);
+    if (spare_places_.size() >= most_spare) return;
+    length.value() = where.key() = spare_places_.size();
+    spare_lengths_.insert(std::move(length));
+    spare_places_.insert(std::move(where));
   }
 
+  static constexpr std::size_t most_spare = 16;
   const std::uint64_t blocks_;
   std::map<std::uint64_t, std::uint64_t> by_place_;       // first block, blocks
   std::array<std::set<std::uint64_t>, classes> by_size_;  // first blocks
+  // Memory for runs: entries that count from 0 on.
+  std::map<std::uint64_t, std::uint64_t> spare_places_;
+  std::set<std::uint64_t> spare_lengths_;
 };
 
 }  // namespace tenure::heap

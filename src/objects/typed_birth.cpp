@@ -167,6 +167,7 @@ bool birth::take_page(area& in, object_class& of, cursor& at, bool inside) {
     if (is_headed_ahead(in) || !take_ahead(in, block)) return false;
     in.typed =
         &make_transient_block(block.first, 1, block_kind::typed, block.zeroed ? memory::never_used : memory::reused);
+    if (inside) touch(*in.typed);
     in.typed->lane = in.lane;
     in.typed_is_zeroed = block.zeroed;
     in.next_page = 0;
@@ -179,6 +180,7 @@ bool birth::take_sparse_typed(area& in) {
   if (!block) return false;
   in.typed = &make_transient_block(*block, 1, block_kind::typed, memory::reused);
   in.typed->pages = map_.record(*block).pages;
+  touch(*in.typed);
   in.typed_is_zeroed = false;
   in.next_page = 0;
   return true;
@@ -208,7 +210,7 @@ void birth::leave(cursor& at) {
 }
 
 // The blocks that are left are touched: the abort looks at them afterwards.
-void birth::restore_cursors(std::size_t first_class) {
+void birth::restore_cursors(std::size_t first_class) noexcept {
   for (std::size_t n = first_class; n < used_classes_.size(); ++n) {
     object_class& of = *used_classes_[n];
     return_to(of, std::exchange(of.at_begin, {}), of.with_headers_at_begin);
@@ -217,7 +219,7 @@ void birth::restore_cursors(std::size_t first_class) {
   used_classes_.resize(first_class);
 }
 
-void birth::return_to(object_class& of, const cursor& to, std::uint64_t with_headers) {
+void birth::return_to(object_class& of, const cursor& to, std::uint64_t with_headers) noexcept {
   if (transient_block* const last = std::exchange(of.transaction, {}).within) {
     assert(last->touched != 0);
     --last->cursors;

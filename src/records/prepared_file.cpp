@@ -4,27 +4,18 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
-#include <map>
 #include <span>
 #include <utility>
 
 #include <tenure/error.hpp>
 
 #include "log/checksum.hpp"
+#include "log/padded_parts.hpp"
 #include "segments/segment.hpp"
 
 namespace tenure::rvm {
 
 namespace {
-
-void put_bytes(std::vector<std::byte>& to, os::const_bytes from) {
-  to.insert(to.end(), from.begin(), from.end());
-  to.resize(round_up(to.size(), 8));
-}
-template <class T>
-void put(std::vector<std::byte>& to, const T& from) {
-  put_bytes(to, std::as_bytes(std::span{&from, 1}));
-}
 
 std::string path_of(const std::string& log_path) { return log_path + ".prepared"; }
 
@@ -49,50 +40,23 @@ void change_header(std::vector<std::byte>& file, F&& change) {
   std::memcpy(file.data(), &h, sizeof h);
 }
 
-// Takes one thing after the other. Nothing: the bytes end before.
-class taker {
- public:
-  explicit taker(os::const_bytes from) : rest_(from) {}
-  std::optional<os::const_bytes> take(std::uint64_t length) {
-    if (length > rest_.size() || round_up(length, 8) > rest_.size()) return std::nullopt;
-    const os::const_bytes taken = rest_.first(static_cast<std::size_t>(length));
-    rest_ = rest_.subspan(static_cast<std::size_t>(round_up(length, 8)));
-    return taken;
-  }
-  template <class T>
-  bool take_into(T& into) {
-    const auto bytes = take(sizeof into);
-    if (bytes) std::memcpy(&into, bytes->data(), sizeof into);
-    return bytes.has_value();
-  }
-  bool take_text(std::uint64_t length, std::string& into) {
-    const auto bytes = take(length);
-    if (bytes) into.assign(reinterpret_cast<const char*>(bytes->data()), bytes->size());
-    return bytes.has_value();
-  }
-  [[nodiscard]] bool is_at_end() const { return rest_.empty(); }
-
- private:
-  os::const_bytes rest_;
-};
-
 // The checksum holds. False: it makes no sense all the same.
 bool decode(const prepared_header& h, prepared_contents& into) {
-  taker from(os::const_bytes(into.file).subspan(sizeof h));
+  part_taker from(os::const_bytes(into.file).subspan(sizeof h));
   into.what.time = h.time;
   into.what.ranges = h.ranges;
   if (!from.take_text(h.global_id, into.what.global_id) || !from.take_text(h.label, into.what.label)) return false;
   for (std::uint32_t n = 0; n < h.segments; ++n) {
     prepared_segment s;
     prepared_contents::segment& made = into.segments.emplace_back();
-    if (!from.take_into(s) || s.raw > 1 || !from.take_text(s.path, made.path) || made.path.empty()) return false;
+    if (!from.take(s) || s.raw > 1 || !from.take_text(s.path, made.path) || made.path.empty()) return false;
     made.id = s.id;
     made.raw = s.raw != 0;
   }
   for (std::uint64_t n = 0; n < h.ranges; ++n) {
     prepared_range r;
-    if (!from.take_into(r) || r.segment >= h.segments || r.length == 0) return false;
-    const auto bytes = from.take(r.length);
+    if (!from.take(r) || r.segment >= h.segments || r.length == 0) return false;
+    const auto bytes = from.take_bytes(r.length);
     if (!bytes) return false;
     into.ranges.push_back({r.segment, r.offset, *bytes});
     into.what.bytes += r.length;
@@ -131,11 +95,11 @@ std::vector<std::byte> prepared_file::encode(const commit_image& of, std::string
   h.global_id = static_cast<std::uint32_t>(global_id.size());
   h.label = static_cast<std::uint32_t>(of.label.size());
   put(bytes, h);
-  put_bytes(bytes, std::as_bytes(std::span(global_id)));
-  put_bytes(bytes, std::as_bytes(std::span(of.label)));
+  put_text(bytes, global_id);
+  put_text(bytes, of.label);
   for (const segment* s : segments) {
     put(bytes, prepared_segment{s->id(), s->is_raw() ? 1U : 0U, static_cast<std::uint32_t>(s->logged_path().size())});
-    put_bytes(bytes, std::as_bytes(std::span(s->logged_path())));
+    put_text(bytes, s->logged_path());
   }
   for (const new_value& v : of.values) {
     const auto number = static_cast<std::uint32_t>(std::ranges::find(segments, v.in) - segments.begin());

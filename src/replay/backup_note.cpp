@@ -1,7 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 #include "replay/backup_note.hpp"
 
-#include <cstring>
 #include <optional>
 #include <span>
 
@@ -9,6 +8,7 @@
 
 #include "log/checksum.hpp"
 #include "log/new_file.hpp"
+#include "log/padded_parts.hpp"
 
 namespace tenure::rvm {
 
@@ -16,17 +16,6 @@ namespace {
 
 constexpr std::string_view suffix = ".backup";
 constexpr std::uint64_t longest_note = std::uint64_t{1} << 30;
-
-template <class T>
-void put(std::vector<std::byte>& to, const T& from) {
-  const auto bytes = std::as_bytes(std::span{&from, 1});
-  to.insert(to.end(), bytes.begin(), bytes.end());
-}
-void put_text(std::vector<std::byte>& to, const std::string& text) {
-  const auto bytes = std::as_bytes(std::span(text));
-  to.insert(to.end(), bytes.begin(), bytes.end());
-  to.resize(round_up(to.size(), 8));
-}
 
 std::uint32_t checksum_of(backup_header header, os::const_bytes body) {
   header.checksum = 0;
@@ -36,33 +25,10 @@ std::uint32_t checksum_of(backup_header header, os::const_bytes body) {
   return crc32c(covered);
 }
 
-// Takes one structure after the other. Nothing: the bytes end before.
-class taker {
- public:
-  explicit taker(os::const_bytes from) : rest_(from) {}
-  template <class T>
-  bool take(T& into) {
-    if (sizeof into > rest_.size()) return false;
-    std::memcpy(&into, rest_.data(), sizeof into);
-    rest_ = rest_.subspan(sizeof into);
-    return true;
-  }
-  bool take_text(std::uint32_t length, std::string& into) {
-    if (round_up(length, 8) > rest_.size()) return false;
-    into.assign(reinterpret_cast<const char*>(rest_.data()), length);
-    rest_ = rest_.subspan(round_up(length, 8));
-    return true;
-  }
-  [[nodiscard]] bool is_at_end() const { return rest_.empty(); }
-
- private:
-  os::const_bytes rest_;
-};
-
 // The checksum holds. Nothing: it makes no sense all the same.
 std::optional<backup_note> decode(const backup_header& h, os::const_bytes body) {
   backup_note note{h.log_id, h.own_id, h.from, h.to, h.transaction, h.time, h.made, {}, {}};
-  taker from(body);
+  part_taker from(body);
   if (h.from == 0 || h.from > h.to || !from.take_text(h.label, note.label)) return std::nullopt;
   for (std::uint32_t n = 0; n < h.segments; ++n) {
     backup_segment s;

@@ -13,7 +13,8 @@ using namespace heap;
 
 namespace {
 
-// Finds the transient objects that were there before the transaction, and that its commit would make persistent as it is now.
+// Finds the transient objects that were there before the transaction, and that its commit would make persistent as it is now. What
+// was destroyed leads nowhere.
 class attached_objects {
  public:
   explicit attached_objects(const store_state& of) : of_(of) {}
@@ -26,11 +27,14 @@ class attached_objects {
       const auto from = reinterpret_cast<address>(page.address), to = from + page.length;
       if (in == nullptr || from < in->home + zone_kinds_at) return;
       in->map->for_each_persistent_in(from, to, [&](address object) {
+        if (in->destroyed.contains(object)) return;
         follow(*in, in->map->facts(object), std::max(from, object) - object, to - std::min(to, object));
       });
     });
     for (const auto& d : *of_.databases)
-      d->birth->for_each_made_object([&](const object_facts& made) { follow(*d, made, 0, made.size); });
+      d->birth->for_each_made_object([&](const object_facts& made) {
+        if (!d->retired.contains(made.at)) follow(*d, made, 0, made.size);
+      });
     while (!found_.empty()) {
       const auto [in, object] = found_.back();
       found_.pop_back();
@@ -55,7 +59,7 @@ class attached_objects {
     if (in == nullptr || !in->map->may_have_transients(in->map->block_of(to))) return;
     const found_object there = in->map->find(to);
     if (!there || there.is_persistent || in->birth->was_made_now(*there.within, there.at)) return;
-    if (in->map->was_moved(there) || !seen_.insert(there.at).second) return;
+    if (in->retired.contains(there.at) || in->map->was_moved(there) || !seen_.insert(there.at).second) return;
     found_.push_back({in, in->map->facts(there)});
   }
 

@@ -72,15 +72,18 @@ weak_references::cells_by_target& weak_references::index() {
 void weak_references::note_made(address target, const void* cell) {
   index().emplace(~target, hide(cell));
   transient_.insert(hide(cell));
-  made_.push_back(hide(cell));
+  made_.push_back({hide(cell), ~target});
   has_cells_ = has_made_any_ = true;
 }
 
 void weak_references::forget_made(const found_cell& cell) {
-  const found_object object = find(cell.target()).object;
-  if (!index_ || !object) return;
-  const auto [first, last] = index_->equal_range(~object.at);
-  const auto known = std::find_if(first, last, [&](const auto& each) { return each.second == hide(cell.cell); });
+  if (const found_object object = find(cell.target()).object) forget(~object.at, hide(cell.cell));
+}
+
+void weak_references::forget(std::uint64_t target, std::uint64_t cell) noexcept {
+  if (!index_) return;
+  const auto [first, last] = index_->equal_range(target);
+  const auto known = std::find_if(first, last, [&](const auto& each) { return each.second == cell; });
   if (known != last) index_->erase(known);
 }
 
@@ -209,6 +212,10 @@ void weak_references::committed(std::span<const address> promoted) {
   for (const address each : promoted) transient_.erase(~each);
   cleared_.clear();
   made_.clear();
+  if (expects_none_ || !index_ || index_->empty()) return;
+  for (const auto& d : *of_.databases)
+    for (const address_set* const gone : {&d->destroyed, &d->retired})
+      for (const address object : *gone) index_->erase(~object);
 }
 
 void weak_references::commit_failed() noexcept {
@@ -219,8 +226,11 @@ void weak_references::commit_failed() noexcept {
 
 void weak_references::aborted(std::size_t made_before) noexcept {
   commit_failed();
-  for (std::size_t n = made_before; n < made_.size(); ++n)
-    if (!cell_at(made_[n])) transient_.erase(made_[n]);
+  for (std::size_t n = made_before; n < made_.size(); ++n) {
+    if (cell_at(made_[n].cell)) continue;
+    transient_.erase(made_[n].cell);
+    forget(made_[n].target, made_[n].cell);
+  }
   made_.resize(made_before);
 }
 

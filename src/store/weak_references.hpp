@@ -83,6 +83,7 @@ class weak_references {
   [[nodiscard]] bool has_cells();
   void note_made(heap::address target, const void* cell);
   void forget_made(const heap::found_cell& cell);
+  void forget(std::uint64_t target, std::uint64_t cell) noexcept;
   [[nodiscard]] bool is_in_its_list(const detail::finalization_entry& entry) const;
   void clear_cells_of(const database_state& in, heap::address object);
   void clear(database_state& in, const heap::found_cell& cell);
@@ -92,7 +93,10 @@ class weak_references {
   std::optional<cells_by_target> index_;
   // Hidden cells that were made by this process, and are not persistent; and those of them that the open transaction has made.
   std::unordered_set<std::uint64_t> transient_;
-  std::vector<std::uint64_t> made_;
+  struct made_cell {
+    std::uint64_t cell, target;  // hidden; the target's start
+  };
+  std::vector<made_cell> made_;
   struct cleared_cell {
     std::uint64_t cell, target;  // hidden
   };

@@ -4,7 +4,6 @@
 // large transactions have needed is given back.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <new>
 #include <optional>
@@ -15,56 +14,11 @@
 #include "records/commit_gathering.hpp"
 #include "segments/interval_set.hpp"
 #include "sim/disk.hpp"
+#include "support/failing_allocations.hpp"
 #include "support/mechanisms.hpp"
 #include "support/model.hpp"
 #include "support/segments_on_sim.hpp"
 #include "support/small_memory.hpp"
-
-namespace {
-
-// Of this thread: allocations that succeed, and how many fail then. Negative: all succeed.
-thread_local long long succeeding = -1, failing = 0;
-
-[[gnu::noinline]] void* allocate(std::size_t size, std::size_t alignment) {
-  if (succeeding > 0) {
-    --succeeding;
-  } else if (succeeding == 0 && failing > 0) {
-    --failing;
-    throw std::bad_alloc();
-  }
-  void* const made = alignment <= alignof(std::max_align_t)
-                         ? std::malloc(size != 0 ? size : 1)
-                         : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
-  if (made == nullptr) throw std::bad_alloc();
-  return made;
-}
-
-// Not inlined: gcc takes malloc's memory that it sees in an operator delete for a mistake.
-[[gnu::noinline]] void release(void* at) noexcept { std::free(at); }
-
-}  // namespace
-
-void* operator new(std::size_t size) { return allocate(size, 1); }
-void* operator new[](std::size_t size) { return allocate(size, 1); }
-void* operator new(std::size_t size, std::align_val_t at) { return allocate(size, static_cast<std::size_t>(at)); }
-void* operator new[](std::size_t size, std::align_val_t at) { return allocate(size, static_cast<std::size_t>(at)); }
-// libstdc++'s own call the above; those of AddressSanitizer do not.
-void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
-  try {
-    return allocate(size, 1);
-  } catch (const std::bad_alloc&) {
-    return nullptr;
-  }
-}
-void* operator new[](std::size_t size, const std::nothrow_t& how) noexcept { return operator new(size, how); }
-void operator delete(void* at) noexcept { release(at); }
-void operator delete[](void* at) noexcept { release(at); }
-void operator delete(void* at, std::size_t) noexcept { release(at); }
-void operator delete[](void* at, std::size_t) noexcept { release(at); }
-void operator delete(void* at, std::align_val_t) noexcept { release(at); }
-void operator delete[](void* at, std::align_val_t) noexcept { release(at); }
-void operator delete(void* at, std::size_t, std::align_val_t) noexcept { release(at); }
-void operator delete[](void* at, std::size_t, std::align_val_t) noexcept { release(at); }
 
 namespace tenure::rvm {
 namespace {

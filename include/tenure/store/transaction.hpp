@@ -58,7 +58,8 @@ class transaction {
   // written to them. Of an inner transaction: gives persistent objects, and all that the outer one has made or made reachable,
   // the values that they had when the inner one began. Roots, the label, and what the inner one has destroyed are as they were
   // then. Transient objects that are older than the outermost transaction, and that nothing in the store led to then, keep what
-  // was written to them. std::bad_alloc: memory is too short to undo an inner one; nothing was changed.
+  // was written to them. std::bad_alloc: memory is too short to undo an inner one; nothing was changed, but that
+  // those in it may have been aborted.
   void abort();
   // The first phase of a two-phase commit: what commit() would do is durable when it returns, but not visible. The transaction
   // stays open, and can only commit and abort: everything else throws errc::bad_transaction, and objects must not be written.

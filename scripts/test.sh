@@ -66,7 +66,7 @@ stage_package() {
 stage_asan() {
   cmake --preset asan
   cmake --build --preset asan --target tests_{os,rvm,classic,types,containers,heap,cache,upgrade,pobj,rewrite,tools}
-  local other='every_|numbered_|pobj_lines|replay_|making_files.*descriptors|.*_NOT_BUILT$'
+  local other='every_|numbered_|pobj_lines|two_processes|replay_|making_files.*descriptors|.*_NOT_BUILT$'
   other+='|all/store_random|record_model|store_crash|headed_zones|collector_model'
   other+='|quarantined\.an_object_of_several|.*does_with_a_log_that_cannot_grow|read_streams\.(reading|several)'
   other+='|reachability\.(memory_of|a_large)|crashing\.with_transactions_of_several|history\.stays|garbage_queue\.what'
@@ -79,7 +79,7 @@ stage_asan() {
 # crashes and damage one after the other, random programs and large objects have a single thread; they would be most of
 # the time.
 stage_tsan() {
-  local single='every_|numbered_|pobj_lines|each/failing|.*crash|crashing|exhaustive|log_damage|store_damage|batch|redo|sim_disk\.'
+  local single='every_|numbered_|pobj_lines|two_processes|each/failing|.*crash|crashing|exhaustive|log_damage|store_damage|batch|redo|sim_disk\.'
   single+='|all/tracking_(growth|model)|(heap|pobj)_model|defects\.n(09|10|11|19)|transactions\.(agree|scattered)'
   single+='|small\.|all/store_random|record_model|destroying|transient_memory\.[^o]|files_together|page_damage|damage_model'
   single+='|each/short_memory|short_memory_of|making_files|segment_header|lock_holders|descriptors|drawn'
@@ -87,7 +87,7 @@ stage_tsan() {
   single+='|.*does_with_a_log_that_cannot_grow|read_streams\.(reading|several|a_walk|of_too)|changing_at_every|resting_pages'
   single+='|same_log|backup\.that_is|pobj_(refusals|limits)|copies|ordering\.references|trim|restore|reopened|zones|typed_pages\.[^o]'
   single+='|closing|classic_(regions|transactions\.a_small)|garbage_queue|evacuating(\.[^b]|_stores)|evacuation'
-  single+='|weak_references_of_a_store\.[^t]|collect_model|inner\.'
+  single+='|weak_references_of_a_store\.[^t]|collect_model|inner\.|inner_in_short|remains_of'
   cmake --preset tsan
   cmake --build --preset tsan --target os_test rvm_test heap_test cache_test classic_test pobj_test
   run_tests tsan -L '^(os|rvm|heap|cache|classic|pobj)$' -R "${TSAN_TESTS:-.}" -E "^($single)"

@@ -17,10 +17,10 @@ struct order {
 
 int main() {
   try {
-    tenure::store bank{"bank"};
+    tenure::store bank{"savings"};
     tenure::store_options how;
     how.memory.in_doubt = tenure::outcomes_of(bank);  // what a crash has left in doubt
-    tenure::store shop{"shop", how};
+    tenure::store shop{"purchases", how};
 
     auto& mine = bank.root<account>("mine");
     auto& orders = shop.root<tenure::vector<order>>("orders");

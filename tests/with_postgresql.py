@@ -1,7 +1,7 @@
 # Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 """Runs examples/with_postgresql beside a server of its own. Arguments: the program, a directory for stores.
 
-Exit code 77: PostgreSQL is not there, or has no user to run as.
+Exit code 77: PostgreSQL is not there, has no user to run as, or cannot be started on this machine.
 """
 import glob
 import os
@@ -38,13 +38,17 @@ def main():
     tools = pathlib.Path(found[-1]).parent
     user = server_user()
     shutil.rmtree(stores, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix="tenure-postgresql-") as where:
+    with tempfile.TemporaryDirectory(prefix="tenure-postgresql-", dir="/tmp") as where:  # paths of sockets are short
         if user:
             shutil.chown(where, "postgres")
         data, log = f"{where}/data", f"{where}/log"
-        run(*user, tools / "initdb", "-A", "trust", "-N", "-D", data, cwd=where)
         options = f"-c max_prepared_transactions=5 -c listen_addresses= -c unix_socket_directories={where} -c fsync=off"
-        run(*user, tools / "pg_ctl", "-D", data, "-l", log, "-o", options, "-w", "start", cwd=where, stderr=subprocess.STDOUT)
+        try:
+            run(*user, tools / "initdb", "-A", "trust", "-N", "--locale=C", "-D", data, cwd=where)
+            run(*user, tools / "pg_ctl", "-D", data, "-l", log, "-o", options, "-w", "start", cwd=where)
+        except (OSError, subprocess.CalledProcessError) as e:
+            print(f"PostgreSQL cannot be started here: {e}\n{getattr(e, 'stdout', '')}")
+            sys.exit(SKIPPED)
         try:
             connection = f"host={where} dbname=postgres" + (" user=postgres" if user else "")
             for stop, expected in (

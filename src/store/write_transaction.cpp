@@ -69,22 +69,21 @@ struct store_state::ending {
 };
 
 void store_state::ending::begin() {
-  rvm::transaction& tx = of.tx;
   of.weak.clear_destroyed();
-  std::span<const rvm::memory_range> changes = tx.collect_changes();
-  if (of.how.stabilize == stabilization::copying && !of.stays_in_place && copying.emplace(of).find(tx)) {
-    tx.discard_changes();
+  std::span<const rvm::memory_range> changes = of.tx.collect_changes();
+  if (of.how.stabilize == stabilization::copying && !of.stays_in_place && copying.emplace(of).find(of.tx)) {
+    of.tx.discard_changes();
     copying->copy();
-    changes = tx.collect_changes();
+    changes = of.tx.collect_changes();
   }
   gate = of.collection.pass_gate();
-  if (gate) of.collection.note_overwritten(tx, changes);
+  if (gate) of.collection.note_overwritten(of.tx, changes);
   work.trace(changes);
   if (copying) copying->traced();
   of.weak.clear_left_behind(work.cells());
   work.write();
-  if (gate) of.collection.note_written(tx, changes);
-  if (!of.label.empty()) tx.label(of.label);
+  if (gate) of.collection.note_written(of.tx, changes);
+  if (!of.label.empty()) of.tx.label(of.label);
 }
 
 void store_state::ending::take_back() noexcept {

@@ -46,7 +46,7 @@ PREPARED_MUTATIONS = [
      PREPARED, "what is committed depends on whether the process survives"),
     ("outcome_after_the_participants", "store/transact_all.cpp",
      [("const ticket outcome = transactions_[0].commit(commit_mode::lazy);",
-       "for (std::size_t k = 1; k < stores_.size(); ++k) transactions_[k].commit(); const ticket outcome = transactions_[0].commit(commit_mode::lazy); return;")],
+       "for (std::size_t k = 1; k < stores_.size(); ++k) { transactions_[k].commit(); } const ticket outcome = transactions_[0].commit(commit_mode::lazy); return;")],
      STORES, "participants have committed what the coordinator aborts"),
     ("outcome_before_all_are_prepared", "store/transact_all.cpp",
      [("for (std::size_t n = 1; n < stores_.size(); ++n) transactions_[n].prepare(ids[n - 1]);", "")],

@@ -1,6 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
 // Stores in two-phase commits, and transactions over several stores.
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -319,6 +320,30 @@ TEST(transact_all, older_copies) {
   std::swap(b.disk, first_b);
   b.open(&*a.of);
   b.expect_right(3);
+}
+
+TEST(transact_all, waits_for_the_disk_as_often_as_it_says) {
+  party a(1), b(2);
+  a.how.memory.log.size = b.how.memory.log.size = 4 << 20;  // nothing is truncated meanwhile
+  a.open();
+  b.open();
+  const auto change = [&] {
+    ++a.book().commits;
+    ++b.book().commits;
+  };
+  for (int n = 0; n < 3; ++n) transact_all(*a.of, *b.of, change);  // files are made, and logs noted as in use
+  const auto count = [](party& of) {
+    const auto& all = of.disk->trace();
+    return std::ranges::count_if(all, [](const sim::trace_entry& e) {
+      return e.kind == sim::operation::sync || e.kind == sim::operation::durable_write ||
+             e.kind == sim::operation::sync_directory;
+    });
+  };
+  a.disk->record_trace(true);
+  b.disk->record_trace(true);
+  transact_all(*a.of, *b.of, change);
+  EXPECT_EQ(count(a), 1);
+  EXPECT_EQ(count(b), 2);
 }
 
 TEST(transact_all, threads_take_turns) {

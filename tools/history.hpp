@@ -90,11 +90,13 @@ struct moment {
 // Calls f(transaction, record's LSN) for each record of a group. A transaction's records follow each other.
 template <class F>
 void for_each_record(const rvm::group_view& group, os::const_bytes bytes, F&& f) {
+  if (group.is_prepared()) return;
   std::size_t at = sizeof(rvm::group_header), n = 0;
   for (std::uint32_t i = 0; i < group.header().records; ++i) {
     rvm::record_header record;
     std::memcpy(&record, bytes.data() + at, sizeof record);
-    if (record.type != rvm::record_type::segment) f(group.transactions()[n++], group.header().lsn + at);
+    if (record.type != rvm::record_type::segment && record.type != rvm::record_type::outcome)
+      f(group.transactions()[n++], group.header().lsn + at);
     at += record.length;
   }
 }

@@ -34,7 +34,7 @@ class surveyor {
 
   survey run() {
     const manifest& status = log_->status();
-    found_.head = found_.tail = at_ = batch_ = status.head;
+    found_.head = found_.tail = begin_ = at_ = batch_ = status.head;
     if (status.clean != 0) return std::move(found_);
     // Each turn ends at the end of the log, or at a hole that the log's growth since may have filled.
     while (!stopped_ && look_on()) {
@@ -53,6 +53,8 @@ class surveyor {
     std::optional<group_header> next;    // the first one behind what is missing at at_
     std::optional<group_header> beyond;  // the first of a later batch: it proves that something is missing
     scan_groups(*log_, at_, limit, [&](const group_header& header, os::const_bytes bytes) {
+      // In front of it are only commits that were truncated, where a transaction is prepared (find_tail).
+      if (header.lsn == begin_ && begin_ < log_->status().tail) batch_ = header.batch;
       // All that is live was written since the log was opened last; the rest are left-overs of torn batches.
       if (header.generation != log_->status().generation || header.batch < batch_) return true;
       if (!next && belongs(header)) return take(header, bytes);
@@ -134,7 +136,7 @@ class surveyor {
 
   // Goes on with the group at `at`, which begins a batch.
   void restart(lsn at) {
-    found_.tail = at_ = batch_ = at;
+    found_.tail = begin_ = at_ = batch_ = at;
     pending_.clear();
   }
 
@@ -151,7 +153,7 @@ class surveyor {
   const group_visitor& visit_;
   std::unique_ptr<log_files> log_;
   survey found_;
-  lsn at_ = 0, batch_ = 0;
+  lsn begin_ = 0, at_ = 0, batch_ = 0;
   std::vector<std::pair<group_header, std::vector<std::byte>>> pending_;
   bool stopped_ = false;
 };

@@ -37,7 +37,6 @@ inline constexpr std::uint64_t hold_magic = 0x444c4f48524e4554;      // "TENRHOL
 inline constexpr std::uint64_t segment_magic = 0x47455352554e4554;   // "TENURSEG"
 inline constexpr std::uint64_t archive_magic = 0x43524152554e4554;   // "TENURARC"
 inline constexpr std::uint64_t backup_magic = 0x4b414252554e4554;    // "TENURBAK"
-inline constexpr std::uint64_t prepared_magic = 0x45525052554e4554;  // "TENURPRE"
 
 inline constexpr std::uint64_t manifest_copy_size = 16384;
 inline constexpr std::uint64_t log_file_data = 8192;

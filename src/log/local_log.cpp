@@ -75,7 +75,7 @@ void local_log::look(lsn tail) {
   tail_ = tail;
 }
 
-void local_log::start(lsn end, const total_slots& totals, const status_notes& notes) {
+void local_log::start(lsn head, lsn tail, const total_slots& totals, const status_notes& notes) {
   const guard lock(status_mutex_);
   manifest status = files_->status();
   const bool clean = status.clean != 0;
@@ -86,13 +86,15 @@ void local_log::start(lsn end, const total_slots& totals, const status_notes& no
   }
   files_->note_places(status);
   notes(status);
-  status.head = status.tail = end;
+  status.head = head;
+  status.tail = tail;
   status.clean = 0;
   status.incompatible = features_ = feature_changes;
   // Groups left from a torn batch have an older generation than the groups written now [rvm.log.generation].
   stamp_.generation = ++status.generation;
   status.totals = totals;
-  head_ = tail_ = end;
+  head_ = head;
+  tail_ = tail;
   status_is_stale_ = clean;
   if (clean) {
     files_->set_status(status);

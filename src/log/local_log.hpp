@@ -36,9 +36,9 @@ class local_log final : public durable_log {
   // The last batch may be in the page cache only, if its writer was killed before the sync. Writes it once more,
   // durably.
   void make_durable(lsn from, lsn to) { files_->make_durable(from, to); }
-  // Recovery needs nothing before `end` any more. Starts a new, empty generation of the log there, with these totals.
-  // Durable on return; if the log was closed cleanly, durable at the first append.
-  void start(lsn end, const total_slots& totals, const status_notes& notes);
+  // Recovery needs nothing before `head` any more. Starts a new generation of the log at `tail`, with these totals; it is empty
+  // unless something is kept. Durable on return; if the log was closed cleanly, durable at the first append.
+  void start(lsn head, lsn tail, const total_slots& totals, const status_notes& notes);
   // Opens the window for reading only. The window ends at this tail.
   void look(lsn tail);
   // Changes the manifest's list of segments. Durable on return.

@@ -9,7 +9,6 @@
 
 #include "log/checksum.hpp"
 #include "log/invariant.hpp"
-#include "os/virtual_memory.hpp"
 #include "records/group.hpp"
 #include "segments/page_bytes.hpp"
 #include "segments/segment.hpp"
@@ -63,91 +62,6 @@ std::uint32_t transaction_head_length(std::string_view label) {
 }
 
 }  // namespace
-
-void group_buffer::clear() {
-  used = sizeof(group_header);
-  records = last_record = 0;
-  dictionary.clear();
-  named_at.clear();
-}
-
-constexpr std::size_t groups_in_slab = 8;
-
-struct group_slab {
-  std::byte* memory;
-  std::vector<std::unique_ptr<group_buffer>> free;  // capacity: all
-};
-
-group_pool::group_pool(std::uint32_t group_length, std::size_t kept)
-    : group_length_(group_length),
-      slab_length_(round_up(groups_in_slab * group_length, os::page_size())),
-      kept_(std::max(kept, slab_length_)) {}
-group_pool::~group_pool() {
-  for (const auto& slab : slabs_) os::unmap(slab->memory, slab_length_);
-}
-std::size_t group_pool::memory_used() const {
-  const std::scoped_lock lock(mutex_);
-  return slabs_.size() * slab_length_;
-}
-void group_pool::check() const {
-  const std::scoped_lock lock(mutex_);
-  std::size_t with_free = 0, all_free = 0;
-  for (const auto& slab : slabs_) {
-    with_free += !slab->free.empty();
-    all_free += slab->free.size() == groups_in_slab;
-    require_invariant(slab->free.empty() || std::ranges::find(with_free_, slab.get()) != with_free_.end(),
-                      "a slab with a free buffer is found");
-    for (const auto& buffer : slab->free) {
-      require_invariant(buffer->of == slab.get() && buffer->bytes >= slab->memory &&
-                            buffer->bytes + group_length_ <= slab->memory + slab_length_,
-                        "a buffer lies in its slab");
-      require_invariant(buffer->used == sizeof(group_header) && buffer->records == 0, "a free buffer has no records");
-    }
-  }
-  require_invariant(with_free == with_free_.size(), "a slab is listed once, if it has a free buffer");
-  require_invariant(all_free == all_free_, "slabs without a buffer in use are counted");
-  require_invariant(all_free * slab_length_ <= std::max(kept_, slab_length_), "unused memory goes back to the kernel");
-}
-std::unique_ptr<group_buffer> group_pool::take() {
-  const std::scoped_lock lock(mutex_);
-  if (with_free_.empty()) {
-    slabs_.reserve(slabs_.size() + 1);
-    with_free_.reserve(slabs_.capacity());
-    auto slab = std::make_unique<group_slab>();
-    std::vector<std::unique_ptr<group_buffer>> buffers;
-    buffers.reserve(groups_in_slab);
-    for (std::size_t i = groups_in_slab; i-- > 0;)
-      buffers.push_back(std::make_unique<group_buffer>(slab.get(), nullptr));
-    slab->memory = static_cast<std::byte*>(slabs_.empty() ? os::map_anonymous(nullptr, slab_length_)
-                                                          : os::map_anonymous_huge(slab_length_));
-    os::exclude_from_fork(slab->memory, slab_length_);  // values that were logged are no pointers of the program
-    for (std::size_t i = groups_in_slab; i-- > 0;)
-      buffers[groups_in_slab - 1 - i]->bytes = slab->memory + i * group_length_;
-    slab->free = std::move(buffers);
-    with_free_.push_back(slab.get());
-    slabs_.push_back(std::move(slab));
-    ++all_free_;
-  }
-  group_slab& from = *with_free_.back();
-  if (from.free.size() == groups_in_slab) --all_free_;
-  auto buffer = std::move(from.free.back());
-  from.free.pop_back();
-  if (from.free.empty()) with_free_.pop_back();
-  return buffer;
-}
-void group_pool::give_back(std::unique_ptr<group_buffer> buffer) noexcept {
-  buffer->clear();
-  group_slab& to = *buffer->of;
-  const std::scoped_lock lock(mutex_);
-  assert(to.free.size() < groups_in_slab);
-  if (to.free.empty()) with_free_.push_back(&to);
-  to.free.push_back(std::move(buffer));
-  if (to.free.size() < groups_in_slab || (++all_free_) * slab_length_ <= kept_) return;
-  --all_free_;
-  std::erase(with_free_, &to);
-  os::unmap(to.memory, slab_length_);
-  std::erase_if(slabs_, [&](const auto& slab) { return slab.get() == &to; });
-}
 
 namespace {
 
@@ -256,7 +170,7 @@ class batch::appender {
   }
   void finish() {
     close(record_last);
-    const bool whole = parts_ == 1 && commit_.runs.empty();
+    const bool whole = parts_ == 1 && commit_.runs.empty() && !to_.is_prepared_;
     to_.commits_.push_back({static_cast<std::uint32_t>(to_.groups_.size() - 1), start_,
                             whole ? group().used - start_ : 0, ranges_, payload_, commit_.lazy});
     to_.lazy_ += commit_.lazy;
@@ -375,6 +289,10 @@ std::uint64_t batch::bound(const commit_image& commit, std::uint32_t block, std:
   return round_up(bytes + names + groups * per_group, block) + (groups - 1) * block;
 }
 
+std::uint64_t batch::bound_of_id(std::string_view global_id, std::uint32_t block) {
+  return round_up(sizeof(group_header) + sizeof(record_header) + padded(global_id.size()), block);
+}
+
 void batch::note_lengths(group_buffer& in) {
   for (std::size_t n = 0; n < in.dictionary.size(); ++n) {
     std::byte* const at = in.bytes + in.named_at[n] + sizeof(record_header) + offsetof(segment_body, pages);
@@ -382,20 +300,38 @@ void batch::note_lengths(group_buffer& in) {
   }
 }
 
-void batch::append(const commit_image& commit, std::span<const page_ref> pages) {
-  assert(!commit.is_empty());
-  const std::uint64_t groups_before = groups_.size();
-  const std::uint32_t used_before = groups_.empty() ? 0 : groups_.back()->used;
-  const std::size_t segments_before = segments_.size();
-  const std::uint64_t ranges_before = ranges_, payload_before = payload_;
-  std::uint32_t records_before = 0, last_record_before = 0;
-  std::size_t names_before = 0;
-  if (groups_before != 0) {
-    const group_buffer& last = *groups_.back();
-    records_before = last.records;
-    last_record_before = last.last_record;
-    names_before = last.dictionary.size();
+batch::mark batch::now() const {
+  mark m{groups_.size(), segments_.size(), 0, 0, 0, 0, ranges_, payload_};
+  if (groups_.empty()) return m;
+  const group_buffer& last = *groups_.back();
+  m.names = last.dictionary.size();
+  m.used = last.used;
+  m.records = last.records;
+  m.last_record = last.last_record;
+  return m;
+}
+
+void batch::go_back_to(const mark& before) noexcept {
+  while (groups_.size() > before.groups) {
+    pool_.give_back(std::move(groups_.back()));
+    groups_.pop_back();
   }
+  if (before.groups != 0) {
+    group_buffer& last = *groups_.back();
+    last.used = before.used;
+    last.records = before.records;
+    last.last_record = before.last_record;
+    last.dictionary.resize(before.names);
+    last.named_at.resize(before.names);
+  }
+  segments_.resize(before.segments);
+  ranges_ = before.ranges;
+  payload_ = before.payload;
+}
+
+void batch::append(const commit_image& commit, std::span<const page_ref> pages) {
+  assert(!commit.is_empty() && !is_prepared_);
+  const mark before = now();
   try {
     if (const auto most = pages_.size() + pages.size(); most > pages_.capacity()) pages_.reserve(2 * most);
     appender to(*this, commit);
@@ -403,36 +339,72 @@ void batch::append(const commit_image& commit, std::span<const page_ref> pages) 
     to.add(commit.values);
     to.finish();
   } catch (...) {  // out of memory: as if it had not been tried
-    while (groups_.size() > groups_before) {
-      pool_.give_back(std::move(groups_.back()));
-      groups_.pop_back();
-    }
-    if (groups_before != 0) {
-      group_buffer& last = *groups_.back();
-      last.used = used_before;
-      last.records = records_before;
-      last.last_record = last_record_before;
-      last.dictionary.resize(names_before);
-      last.named_at.resize(names_before);
-    }
-    segments_.resize(segments_before);
-    ranges_ = ranges_before;
-    payload_ = payload_before;
+    go_back_to(before);
     throw;
   }
-  for (std::size_t n = groups_before == 0 ? 0 : groups_before - 1; n < groups_.size(); ++n) note_lengths(*groups_[n]);
+  for (std::size_t n = before.groups == 0 ? 0 : before.groups - 1; n < groups_.size(); ++n) note_lengths(*groups_[n]);
   for (const page_ref& page : pages)
     if (page.in->pages().note_commit(page.page, number_)) pages_.push_back(page);
-  if (groups_.size() == groups_before) {
-    bytes_ += groups_.back()->used - used_before;
-  } else {
-    bytes_ = 0;
-    for (const auto& g : groups_) bytes_ += g->used;
+  if (groups_.size() == before.groups)
+    bytes_ += groups_.back()->used - before.used;
+  else
+    count_bytes();
+}
+
+void batch::append_prepared(const commit_image& commit, std::string_view global_id) {
+  assert(!commit.is_empty() && !is_prepared_);
+  const mark before = now();
+  is_prepared_ = true;
+  try {
+    add_group();
+    put_record(record_type::prepare, global_id);
+    appender to(*this, commit);
+    to.add(commit.values);
+    to.finish();
+  } catch (...) {
+    is_prepared_ = false;
+    go_back_to(before);
+    throw;
   }
+  count_bytes();
+}
+
+void batch::append_abort() {
+  assert(!is_prepared_);
+  if (groups_.empty() || pool_.group_length() - groups_.back()->used < sizeof(record_header)) add_group();
+  commits_.push_back({static_cast<std::uint32_t>(groups_.size() - 1), groups_.back()->used, 0, 0, 0, false});
+  put_record(record_type::outcome, {});
+  has_outcome_ = true;
+  count_bytes();
+}
+
+std::optional<std::uint64_t> batch::prepared_at(std::uint32_t block) const {
+  std::uint64_t at = 0;
+  for (const auto& g : groups_) {
+    if (g->is_prepared) return at;
+    at += round_up(g->used, block);
+  }
+  return std::nullopt;
+}
+
+void batch::put_record(record_type type, std::string_view text) {
+  group_buffer& g = *groups_.back();
+  const std::uint32_t length = static_cast<std::uint32_t>(sizeof(record_header)) + padded(text.size());
+  put(g.bytes + g.used, record_header{type, 0, length, g.last_record, static_cast<std::uint32_t>(text.size())});
+  put_padded(g.bytes + g.used + sizeof(record_header), text.data(), text.size());
+  g.used += length;
+  g.last_record = length;
+  ++g.records;
+}
+
+void batch::count_bytes() {
+  bytes_ = 0;
+  for (const auto& g : groups_) bytes_ += g->used;
 }
 
 group_buffer& batch::add_group() {
   groups_.push_back(pool_.take());
+  groups_.back()->is_prepared = is_prepared_;
   return *groups_.back();
 }
 
@@ -549,7 +521,8 @@ std::vector<os::const_bytes> batch::finish(const log_stamp& log, lsn at, std::ui
     header.previous = previous_group;
     header.generation = log.generation;
     header.records = g->records;
-    header.flags = (&g == &groups_.back() ? group_last : 0) | (has_all_ ? group_of_all : 0);
+    header.flags = (&g == &groups_.back() ? group_last : 0) | (has_all_ ? group_of_all : 0) |
+                   (g->is_prepared ? group_prepared : 0);
     put(g->bytes, header);
     constexpr auto covered_from = offsetof(group_header, log_id);
     header.checksum = crc32c({g->bytes + covered_from, g->used - covered_from});

@@ -6,13 +6,14 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
 #include "log/durable_log.hpp"
 #include "records/format.hpp"
+#include "records/group_pool.hpp"
 
 namespace tenure::rvm {
 
@@ -50,50 +51,6 @@ struct page_ref {
   std::uint64_t page;
 };
 
-struct group_slab;
-
-// A group while it is being filled.
-struct group_buffer {
-  group_buffer(group_slab* slab, std::byte* memory) : of(slab), bytes(memory) { clear(); }
-  void clear();
-
-  group_slab* of;
-  std::byte* bytes;    // group_length() bytes of memory
-  std::uint32_t used;  // header included
-  std::uint32_t records;
-  std::uint32_t last_record;  // length of the last record, 0 if none
-  std::vector<segment*> dictionary;
-  std::vector<std::uint32_t> named_at;  // offsets of their records
-};
-
-// A pool of buffers that are reused, so that a steady flow of commits touches no new memory. The buffers lie in slabs
-// of a few huge pages; the first slab has ordinary ones, because small commits touch few of them. When all buffers of a
-// slab are free, the slab goes back to the kernel if the pool has more than `kept` bytes. Thread-safe.
-class group_pool {
- public:
-  explicit group_pool(std::uint32_t group_length = max_group, std::size_t kept = 16 << 20);
-  ~group_pool();
-  group_pool(const group_pool&) = delete;
-  group_pool& operator=(const group_pool&) = delete;
-  std::unique_ptr<group_buffer> take();
-  void give_back(std::unique_ptr<group_buffer> buffer) noexcept;
-
-  // The size of a group's buffer in bytes, header included.
-  [[nodiscard]] std::uint32_t group_length() const { return group_length_; }
-  // The bytes of memory that the pool has.
-  [[nodiscard]] std::size_t memory_used() const;
-  // Throws if an invariant does not hold.
-  void check() const;
-
- private:
-  const std::uint32_t group_length_;
-  const std::size_t slab_length_, kept_;
-  mutable std::mutex mutex_;
-  std::vector<std::unique_ptr<group_slab>> slabs_;
-  std::vector<group_slab*> with_free_;  // capacity: slabs_
-  std::size_t all_free_ = 0;            // number of slabs with no buffer in use
-};
-
 struct batch_savings {
   std::uint64_t transactions = 0, bytes = 0;
 };
@@ -108,8 +65,19 @@ class batch {
   // The most bytes of log that the transaction can need when it is alone in a batch.
   static std::uint64_t bound(const commit_image& commit, std::uint32_t block, std::uint32_t group_length = max_group);
 
+  // What a global id adds to that.
+  static std::uint64_t bound_of_id(std::string_view global_id, std::uint32_t block);
+
   // `pages`: all pages that the values touch. A page may occur several times.
   void append(const commit_image& commit, std::span<const page_ref> pages);
+
+  // As append(), in groups of its own that only say what the transaction would change [rvm.prepared.log]. Nothing is appended
+  // afterwards.
+  void append_prepared(const commit_image& commit, std::string_view global_id);
+  // The outcome of what is prepared in an earlier batch is an abort.
+  void append_abort();
+  // The batch has the outcome of what is prepared in an earlier one.
+  void note_outcome() { has_outcome_ = true; }
 
   // Inter-transaction optimization [RVM §5.2]: removes no_flush commits whose bytes are all changed again by later
   // commits of this batch. Nobody can see the difference, because a batch becomes durable whole or not at all.
@@ -130,6 +98,9 @@ class batch {
   [[nodiscard]] const std::vector<segment*>& segments() const { return segments_; }
   // The length of the last group on disk.
   [[nodiscard]] std::uint32_t last_group_length(std::uint32_t block) const;
+  [[nodiscard]] bool has_outcome() const { return has_outcome_; }
+  // Where the groups of append_prepared() begin, in bytes behind the beginning of the batch.
+  [[nodiscard]] std::optional<std::uint64_t> prepared_at(std::uint32_t block) const;
   // Ranges and payload bytes in the batch.
   [[nodiscard]] std::uint64_t ranges() const { return ranges_; }
   [[nodiscard]] std::uint64_t payload() const { return payload_; }
@@ -147,7 +118,18 @@ class batch {
     bool lazy;
   };
   class appender;
+  // What the batch was before something was appended.
+  struct mark {
+    std::size_t groups, segments, names;
+    std::uint32_t used, records, last_record;
+    std::uint64_t ranges, payload;
+  };
+  [[nodiscard]] mark now() const;
+  void go_back_to(const mark& before) noexcept;
   group_buffer& add_group();
+  // A record without a transaction in the last group, which has room for it.
+  void put_record(record_type type, std::string_view text);
+  void count_bytes();
   // Segments may have grown since they were named.
   static void note_lengths(group_buffer& in);
   void remove_commits(const std::vector<bool>& dead);
@@ -159,6 +141,7 @@ class batch {
   std::vector<page_ref> pages_;
   std::vector<segment*> segments_;
   bool has_all_ = true;  // nothing was dropped
+  bool is_prepared_ = false, has_outcome_ = false;
   std::uint64_t bytes_ = 0, lazy_ = 0, ranges_ = 0, payload_ = 0;
 };
 

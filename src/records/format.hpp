@@ -37,7 +37,7 @@ struct group_header {
   std::uint32_t previous;        //   44  length on disk, padding included, of the group before; 0: not known
   std::uint32_t generation;      //   48  of the opening that wrote it
   std::uint32_t records;         //   52
-  std::uint32_t flags;           //   56  group_last, group_of_all
+  std::uint32_t flags;           //   56  group_last, group_of_all, group_prepared
   std::uint32_t reserved;        //   60  zero
 };
 static_assert(sizeof(group_header) == 64);
@@ -45,17 +45,27 @@ inline constexpr std::uint32_t group_last = 1;  // the last group of its batch
 // Its batch has all commits that were made. Otherwise some were left out because later ones cover them, and only the
 // batch as a whole leads from one state that there was to another [rvm.log.batch].
 inline constexpr std::uint32_t group_of_all = 2;
+// What it has is not committed, but prepared. It means nothing once another batch follows [rvm.prepared.log].
+inline constexpr std::uint32_t group_prepared = 4;
 
-// Record types 4 to 6 are reserved: prepare, outcome, snapshot. Type 2 is only read: earlier versions wrote it. A reader
-// refuses types and flags that it does not know, as those of another version.
-enum class record_type : std::uint16_t { segment = 1, transaction = 2, runs = 3, changes = 7 };
+// Record type 6 is reserved: snapshot. Type 2 is only read: earlier versions wrote it. A reader refuses types and flags that
+// it does not know, as those of another version. A record of type prepare has a global id. One of type outcome says nothing but
+// that what was prepared was aborted.
+enum class record_type : std::uint16_t {
+  segment = 1,
+  transaction = 2,
+  runs = 3,
+  prepare = 4,
+  outcome = 5,
+  changes = 7
+};
 
 struct record_header {
   record_type type;        //    0
   std::uint16_t flags;     //    2  record_first, record_last, record_lazy
   std::uint32_t length;    //    4  bytes, this header and padding included; a multiple of 8
   std::uint32_t previous;  //    8  length of the record before it in this group; 0: none
-  std::uint32_t count;     //   12  changed pages, ranges or bulk runs; for a segment: bytes of path
+  std::uint32_t count;     //   12  changed pages, ranges or bulk runs; bytes of a path, or of a global id
 };
 static_assert(sizeof(record_header) == 16);
 inline constexpr std::uint16_t record_first = 1;  // begins a transaction

@@ -141,9 +141,10 @@ bool group_intact(os::const_bytes bytes, const group_header& header) noexcept {
 
 group_view::group_view(os::const_bytes bytes, const group_header& header, const std::string& place) : header_(header) {
   cursor at(bytes.first(header.length).subspan(sizeof header), place);
-  if ((header.flags & ~(group_last | group_of_all)) != 0 || header.reserved != 0)
+  if ((header.flags & ~(group_last | group_of_all | group_prepared)) != 0 || header.reserved != 0)
     at.fail_unknown("a group has the flags " + std::to_string(header.flags) + " and " +
                     std::to_string(header.reserved));
+  auto& into = is_prepared() ? prepared_ : transactions_;
   for (std::uint32_t i = 0; i < header.records; ++i) {
     const auto record = at.take<record_header>();
     if (record.length < sizeof record || record.length % 8 != 0) at.fail("a record's length is senseless");
@@ -155,8 +156,17 @@ group_view::group_view(os::const_bytes bytes, const group_header& header, const 
       case record_type::changes:
       case record_type::transaction:
       case record_type::runs:
-        transactions_.push_back(parse_transaction(body, record, segments_.size()));
-        transactions_.back().at = static_cast<std::uint32_t>(header.length - at.left() - record.length);
+        into.push_back(parse_transaction(body, record, segments_.size()));
+        into.back().at = static_cast<std::uint32_t>(header.length - at.left() - record.length);
+        break;
+      case record_type::prepare: {
+        if (!is_prepared() || !global_id_.empty() || record.count == 0) at.fail("a global id is where none should be");
+        const auto id = body.take_padded(record.count);
+        global_id_ = {reinterpret_cast<const char*>(id.data()), id.size()};
+        break;
+      }
+      case record_type::outcome:
+        if (record.count != 0) at.fail_unknown("an outcome is of kind " + std::to_string(record.count));
         break;
       default: at.fail_unknown("a record is of type " + std::to_string(static_cast<unsigned>(record.type)));
     }

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "os/file.hpp"
@@ -76,8 +77,13 @@ class group_view {
   [[nodiscard]] const std::vector<segment_name>& segments() const { return segments_; }
   // Bytes that each of them had at least; 0: not known.
   [[nodiscard]] const std::vector<std::uint64_t>& lengths() const { return lengths_; }
-  // In the order of the commits.
+  // In the order of the commits. None if the group is of a prepared transaction.
   [[nodiscard]] const std::vector<transaction_view>& transactions() const { return transactions_; }
+  [[nodiscard]] bool is_prepared() const { return (header_.flags & group_prepared) != 0; }
+  // What the prepared transaction would change, if the group is of one.
+  [[nodiscard]] const std::vector<transaction_view>& prepared() const { return prepared_; }
+  // Empty, unless it is the first group of a prepared transaction.
+  [[nodiscard]] std::string_view global_id() const { return global_id_; }
   // Forgets all transactions but so many of the first ones.
   void keep_first(std::size_t transactions) { transactions_.resize(transactions); }
 
@@ -85,7 +91,8 @@ class group_view {
   group_header header_;
   std::vector<segment_name> segments_;
   std::vector<std::uint64_t> lengths_;
-  std::vector<transaction_view> transactions_;
+  std::vector<transaction_view> transactions_, prepared_;
+  std::string_view global_id_;
 };
 
 }  // namespace tenure::rvm

@@ -104,20 +104,24 @@ log_tail find_tail(const readable_log& log, const manifest& status, const progre
   log_tail result;
   if (auto start = probe.group_at(known, limit)) known = std::max(start->batch, head);
   result.tail = result.last_batch = known;
-  lsn at = known, batch = known, previous_group = 0;
+  lsn at = known, begin = known, batch = known, previous_group = 0;
+  // The head is in the middle of a batch if a transaction is prepared there. What the manifest knows to be durable is no
+  // remainder of a torn batch.
+  if (at == head && head < status.tail)
+    if (const auto first = probe.group_at(at, limit)) batch = first->batch;
   std::uint32_t generation = 0;
   std::uint64_t pending = 0;
   while (at < limit) {
     const auto group = probe.group_at(at, limit);
-    if (!group || group->batch != batch || (at != batch && group->generation != generation)) break;
+    if (!group || group->batch != batch || (at != begin && group->generation != generation)) break;
     require_newest(log, status, *group);
     generation = group->generation;
     previous_group = at;
     at += padded_length(*group, log.block());
     ++pending;
     if (group->flags & group_last) {
-      result.last_batch = batch;
-      result.tail = batch = at;
+      result.last_batch = begin;
+      result.tail = begin = batch = at;
       result.last_group = previous_group;
       pending = 0;
     }

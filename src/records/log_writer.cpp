@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "log/invariant.hpp"
+#include "records/prepared_record.hpp"
 #include "segments/segment.hpp"
 
 namespace tenure::rvm {
@@ -27,10 +28,7 @@ log_writer::log_writer(durable_log& log, log_space& space, page_queue& queue, co
       pool_(limits.group, limits.buffers_kept),
       spool_limit_(spool_limit),
       interrupted_(errc::outcome_unknown,
-                   "writing the log was interrupted; close this memory and open it again to learn what survived"),
-      still_there_(errc::outcome_unknown, log.path() +
-                                              ": a transaction could not be prepared, but the file that says it is "
-                                              "prepared could not be removed; close this memory and open it again") {
+                   "writing the log was interrupted; close this memory and open it again to learn what survived") {
   if (background) thread_ = std::thread([this] { run(); });
 }
 
@@ -70,35 +68,53 @@ std::uint64_t log_writer::capture(guard& lock, commit_source& source, commit_mod
         source.undo_prepare();
         throw;
       }
-      if (!has_space(lock, source, image)) continue;  // everything is checked again
       const std::uint64_t needed = batch::bound(image, log_.block(), pool_.group_length());
-      const std::uint64_t limit =
-          std::max<std::uint64_t>(std::min({largest_batch_, log_.capacity() / 4, log_.length() / 2}), 4096);
-      if (open_ && open_->bytes() + needed > limit) seal_full(lock);
-      if (!open_) open_ = std::make_unique<batch>(next_number_, pool_);
-      const std::uint64_t before = open_->bytes();
+      if (!has_space(lock, source, image, needed)) continue;  // everything is checked again
+      batch& to = open_batch(lock, needed);
       try {
-        open_->append(image, source.pages());
+        append(to, [&] { to.append(image, source.pages()); });
       } catch (...) {
-        if (open_->empty()) open_.reset();
         source.undo_prepare();
         throw;
       }
-      spooled_ += open_->bytes() - before;
-      number = open_->number();
+      number = to.number();
       if (!image.runs.empty()) queue_.mask_until(image.id, number);
-      if (open_->bytes() >= limit) seal_full(lock);
+      if (image.id == prepared_) {
+        prepared_ = 0;
+        to.note_outcome();
+      }
+      if (to.bytes() >= batch_limit()) seal_full(lock);
     }
-    if (image.id == prepared_ && !image.is_empty()) prepared_ = 0;
     source.captured();
     return number;
   }
 }
 
+std::uint64_t log_writer::batch_limit() const {
+  return std::max<std::uint64_t>(std::min({largest_batch_, log_.capacity() / 4, log_.length() / 2}), 4096);
+}
+
+batch& log_writer::open_batch(const guard& lock, std::uint64_t needed) {
+  if (open_ && open_->bytes() + needed > batch_limit()) seal_full(lock);
+  if (!open_) open_ = std::make_unique<batch>(next_number_, pool_);
+  return *open_;
+}
+
+template <class F>
+void log_writer::append(batch& to, F&& f) {
+  const std::uint64_t before = to.bytes();
+  try {
+    f();
+  } catch (...) {
+    if (to.empty()) open_.reset();
+    throw;
+  }
+  spooled_ += to.bytes() - before;
+}
+
 // A commit that was accepted has space in the log's files, so a full disk never stops the log. What does not fit is refused
 // before [rvm.log.space].
-bool log_writer::has_space(guard& lock, commit_source& source, const commit_image& image) {
-  const std::uint64_t needed = batch::bound(image, log_.block(), pool_.group_length());
+bool log_writer::has_space(guard& lock, commit_source& source, const commit_image& image, std::uint64_t needed) {
   if (needed <= log_.length()) return true;
   std::uint64_t payload = 0;
   for (const auto& value : image.values) payload += value.length;
@@ -116,64 +132,47 @@ void log_writer::require_not_prepared(const guard&, const commit_image& image) c
                   "and then commit this one again");
 }
 
-bool log_writer::prepare(commit_source& source, std::string_view global_id, prepared_file& into) {
+void log_writer::prepare(commit_source& source, std::string_view global_id) {
+  require_global_id(global_id);
   guard lock(mutex_);
-  std::vector<std::byte> bytes;
   for (;;) {
     require_usable(lock);
     const commit_image image = source.prepare(false);
     try {
       require_not_prepared(lock, image);
-      bytes = into.encode(image, global_id);
     } catch (...) {
       source.undo_prepare();
       throw;
     }
-    const bool is_empty = image.is_empty();
-    if (!is_empty && !has_space(lock, source, image)) continue;
+    std::uint64_t number = next_number_ - (open_ ? 0 : 1);  // what was committed before
+    if (!image.is_empty()) {
+      const std::uint64_t values = batch::bound(image, log_.block(), pool_.group_length());
+      const std::uint64_t needed = values + batch::bound_of_id(global_id, log_.block());
+      // The commit must have space, too, and the log's files that have this cannot be used again before.
+      if (!has_space(lock, source, image, 2 * (needed + values))) continue;
+      try {
+        batch& to = open_batch(lock, needed);
+        append(to, [&] { to.append_prepared(image, global_id); });
+        number = to.number();
+      } catch (...) {
+        source.undo_prepare();
+        throw;
+      }
+      prepared_ = image.id;
+    }
     source.undo_prepare();
-    const std::uint64_t before = open_ ? open_->number() : next_number_ - 1;
-    if (is_empty) {
-      wait_until_durable(lock, before);
-      return false;
-    }
-    prepared_ = image.id;
-    try {
-      wait_until_durable(lock, before);
-    } catch (...) {
-      if (!lock.owns_lock()) lock.lock();
-      prepared_ = 0;
-      throw;
-    }
-    if (lock.owns_lock()) lock.unlock();
-    try {
-      into.write(std::move(bytes), log_.window().tail);
-    } catch (...) {
-      discard(lock, into);
-      throw;
-    }
-    return true;
+    return wait_until_durable(lock, number);
   }
 }
 
-// Of a file that could not be written, or not be synced: the disk may have it all the same [rvm.prepared.none].
-void log_writer::discard(guard& lock, prepared_file& written) {
-  bool is_gone = true;
-  try {
-    written.remove();
-  } catch (...) {
-    is_gone = false;
-  }
-  lock.lock();
+void log_writer::abort_prepared(std::uint64_t transaction) {
+  guard lock(mutex_);
+  if (prepared_ != transaction) return;
+  require_usable(lock);
+  batch& to = open_batch(lock, sizeof(record_header));
+  append(to, [&] { to.append_abort(); });
   prepared_ = 0;
-  if (is_gone) return;
-  note_failure(lock, still_there_);
-  throw error(still_there_);
-}
-
-void log_writer::give_up_prepared(std::uint64_t transaction) {
-  const guard lock(mutex_);
-  if (prepared_ == transaction) prepared_ = 0;
+  wait_until_durable(lock, to.number());
 }
 
 ticket log_writer::last_commit() const {
@@ -335,6 +334,10 @@ void log_writer::write(batch& b) {
   }
   if (!appended) throw error(errc::in_use, log_.path() + ": somebody else has written to this log; close this memory");
   previous_group_ = b.last_group_length(block);
+  if (const auto prepared = b.prepared_at(block))
+    queue_.keep_from(at + *prepared);
+  else if (b.has_outcome())
+    queue_.keep_nothing();
   queue_.publish(b, at, at + length, at + length - previous_group_);
   ++count_.batches;
   count_.log_bytes_written += length;

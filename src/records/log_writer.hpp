@@ -24,7 +24,6 @@
 #include "records/batch.hpp"
 #include "records/commit_gathering.hpp"
 #include "records/page_queue.hpp"
-#include "records/prepared_file.hpp"
 #include "records/thresholds.hpp"
 
 namespace tenure::rvm {
@@ -57,12 +56,12 @@ class log_writer {
   ticket commit(commit_source& source, commit_mode mode);
   // Commits without waiting: on return the order is fixed and the values are captured.
   ticket capture(commit_source& source, commit_mode mode);
-  // Writes what the source would commit into the file, durably, after all that was committed before. Until it commits, or gives
-  // up, no other source can commit anything: errc::in_doubt. Returns false if there is nothing to commit; what was committed
-  // before is durable all the same.
-  bool prepare(commit_source& source, std::string_view global_id, prepared_file& into);
-  // Of a transaction that has committed nothing. Its file is gone.
-  void give_up_prepared(std::uint64_t transaction);
+  // Logs what the source would commit, as prepared, durably, with all that was committed before. Until it commits, or is aborted, no
+  // other source can commit anything: errc::in_doubt. If there is nothing to commit, what was committed before is durable all the
+  // same.
+  void prepare(commit_source& source, std::string_view global_id);
+  // Logs durably that the transaction was aborted, if it is the one that is prepared.
+  void abort_prepared(std::uint64_t transaction);
   [[nodiscard]] ticket last_commit() const;
   void wait(ticket until);
   [[nodiscard]] bool is_durable(ticket until) const;
@@ -96,8 +95,13 @@ class log_writer {
   std::uint64_t capture(guard& lock, commit_source& source, commit_mode mode);
   void require_not_prepared(const guard&, const commit_image& image) const;
   // Whether the log's files have space for it. If not, the source's work is undone, and they grow, without the lock.
-  bool has_space(guard& lock, commit_source& source, const commit_image& image);
-  void discard(guard& lock, prepared_file& written);
+  bool has_space(guard& lock, commit_source& source, const commit_image& image, std::uint64_t needed);
+  // The batch that takes so many bytes more, and is not too long then.
+  batch& open_batch(const guard& lock, std::uint64_t needed);
+  // Appends to it what f appends.
+  template <class F>
+  void append(batch& to, F&& f);
+  [[nodiscard]] std::uint64_t batch_limit() const;
   class role;
   void end_turn(const guard& lock) noexcept;
   // Writes the oldest batch. The caller has the writer's role. Returns false if there is none, or if writing failed.
@@ -131,7 +135,7 @@ class log_writer {
   std::atomic<std::uint64_t> durable_{0};
   std::uint64_t spooled_ = 0, spool_limit_;
   commit_gathering waiting_;
-  const error interrupted_, still_there_;  // made in advance, because memory may be short later
+  const error interrupted_;  // made in advance, because memory may be short later
   std::optional<error> failure_;
   std::atomic<bool> failed_{false};  // whether failure_ is set
 

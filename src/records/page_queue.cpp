@@ -83,7 +83,13 @@ void page_queue::put_back(const taken& what) {
 
 lsn page_queue::next_head(lsn at_most) const {
   const std::scoped_lock lock(mutex_);
+  at_most = std::min(at_most, kept_);
   return queue_.empty() ? at_most : std::min(at_most, queue_.front().since);
+}
+
+void page_queue::keep_from(lsn at) {
+  const std::scoped_lock lock(mutex_);
+  kept_ = at;
 }
 
 void page_queue::check() const {
@@ -99,6 +105,7 @@ void page_queue::check() const {
     require_invariant(page.in->pages().dirty_since(page.page) == page.since, "a page is in the queue once");
   }
   require_invariant(queue_.empty() || queue_.front().since >= log.head, "the head stays before the oldest record");
+  require_invariant(kept_ >= log.head, "the head stays before what is prepared");
   // [rvm.bulk.masked]
   for (const bulk_mask& m : masks_)
     require_invariant(m.batch == 0 || m.batch > published(), "pages are masked until the log has their bulk runs");

@@ -42,6 +42,9 @@ class page_queue {
   [[nodiscard]] log_part covered() const;
   // A batch that was written at `at` is durable. Its pages become dirty, and the live part now ends at `tail`.
   void publish(const batch& written, lsn at, lsn tail, lsn last_group);
+  // The head stays there, or before, whatever is written: a transaction is prepared [rvm.prepared.log].
+  void keep_from(lsn at);
+  void keep_nothing() { keep_from(~lsn{0}); }
   // The number of the last published batch.
   [[nodiscard]] std::uint64_t published() const { return published_.load(std::memory_order_acquire); }
 
@@ -81,6 +84,7 @@ class page_queue {
   const durable_log& log_;
   mutable std::mutex mutex_;
   lsn end_, last_group_;
+  lsn kept_ = ~lsn{0};
   std::deque<dirty_page> queue_;
   struct bulk_mask {
     page_run run;

@@ -6,14 +6,15 @@
 namespace tenure::rvm {
 
 void make_closed_log(os::disk& disk, const std::string& path, const manifest& like, const identity& id, lsn tail,
-                     const std::map<std::string, segment*>& segments) {
+                     const std::map<std::string, segment*>& segments,
+                     const std::optional<prepared_contents>& in_doubt) {
   for (const auto& [logged, s] : segments) s->note_not_in_log();
   log_options how;
   how.size = like.size;
   how.max_size = like.max_size;
   how.block_size = like.block_size;
   how.permissions = like.permissions;
-  (void)log_files::create(disk, path, how, {}, [&](manifest& status) {
+  const auto log = log_files::create(disk, path, how, {}, [&](manifest& status) {
     status.log_id = id;
     status.generation = like.generation;
     status.first = tail == like.first ? tail : 0;  // what was before is in another log
@@ -23,7 +24,18 @@ void make_closed_log(os::disk& disk, const std::string& path, const manifest& li
     for (const listed_segment& listed : like.segments)
       if (segments.contains(listed.path_text)) status.segments.push_back(listed);
     for (const auto& [logged, s] : segments) s->add_to(status);
+    if (!in_doubt) return;
+    status.clean = 0;
+    status.incompatible = feature_changes;
+    status.tail = tail + status.block_size;  // what is there at least
   });
+  if (!in_doubt) return;
+  const auto groups = moved_to({id, like.generation, like.block_size}, tail, *in_doubt);
+  const std::vector<os::const_bytes> parts(groups.begin(), groups.end());
+  std::uint64_t needed = 0;
+  for (const os::const_bytes part : parts) needed += part.size();
+  while (log->length() < needed) log->extend(needed, log->status());
+  log->write_durably(tail, parts);
 }
 
 }  // namespace tenure::rvm

@@ -16,7 +16,7 @@ class recovering {
  public:
   recovering(local_log& log, const recovery_settings& how) : log_(log), how_(how), status_(log.status()) {}
 
-  recovery_report run() {
+  recovered run() {
     const auto began = std::chrono::steady_clock::now();
     report_.first = status_.first;
     report_.head = status_.head;
@@ -28,7 +28,7 @@ class recovering {
     if (how_.archive != nullptr) archive();
     start_generation();
     report_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-    return std::move(report_);
+    return {std::move(report_), std::move(prepared_)};
   }
 
  private:
@@ -52,6 +52,8 @@ class recovering {
            report_);
     for (const auto& [name, s] : opened_)
       if (s != nullptr) s->repair_checksums();
+    prepared_ = find_prepared(log_, {status_.head, end.tail, end.last_group});
+    if (prepared_ && how_.in_doubt(prepared_->what) == outcome::aborted) prepared_.reset();
   }
 
   // The segment that a record names; nullptr if it is given up.
@@ -119,7 +121,7 @@ class recovering {
     total_slots totals = status_.totals;
     ++totals[static_cast<std::size_t>(log_total::opened)];
     if (report_.needed) ++totals[static_cast<std::size_t>(log_total::recovered)];
-    log_.start(report_.tail, totals, [this](manifest& next) {
+    log_.start(prepared_ ? prepared_->from : report_.tail, report_.tail, totals, [this](manifest& next) {
       for (const auto& [name, s] : opened_)
         if (s != nullptr) s->add_to(next);
     });
@@ -132,12 +134,13 @@ class recovering {
   const recovery_settings& how_;
   const manifest status_;
   recovery_report report_;
+  std::optional<prepared_contents> prepared_;
   std::map<std::string, std::unique_ptr<segment>> opened_;  // by logged path
 };
 
 }  // namespace
 
-recovery_report recover(local_log& log, const recovery_settings& how) { return recovering(log, how).run(); }
+recovered recover(local_log& log, const recovery_settings& how) { return recovering(log, how).run(); }
 
 log_part find_live_part(local_log& log, const progress_callback& progress) {
   const manifest status = log.status();

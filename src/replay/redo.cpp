@@ -38,6 +38,7 @@ std::uint32_t redo::number_of(segment& in) {
 }
 
 void redo::add(const group_view& group) {
+  if (group.is_prepared()) return;
   std::vector<std::uint32_t> numbers;
   for (const auto& name : group.segments()) {
     segment* in = resolve_(name);

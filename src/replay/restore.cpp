@@ -15,7 +15,7 @@
 #include "os/process.hpp"
 #include "os/virtual_memory.hpp"
 #include "records/log_reader.hpp"
-#include "records/prepared_file.hpp"
+#include "records/prepared_record.hpp"
 #include "replay/backup_note.hpp"
 #include "replay/closed_log.hpp"
 #include "replay/copied_segment.hpp"
@@ -33,20 +33,24 @@ class original_log {
  public:
   original_log(os::disk& disk, const std::string& path) : kept_(disk, path, "a restore") {
     from_ = kept_.position();
-    to_ = repeated([&] {
+    live_ = repeated([&] {
       files_ = log_files::open_unlocked(disk, path);
       const manifest& now = files_->status();
-      return now.clean != 0 ? now.tail : find_tail(*files_, now).tail;
+      if (now.clean != 0) return log_part{now.tail, now.tail, 0};
+      const log_tail end = find_tail(*files_, now);
+      return log_part{now.head, end.tail, end.last_group};
     });
   }
   [[nodiscard]] const log_files& files() const { return *files_; }
   [[nodiscard]] lsn from() const { return from_; }
-  [[nodiscard]] lsn to() const { return to_; }
+  [[nodiscard]] lsn to() const { return live_.to; }
+  [[nodiscard]] std::optional<prepared_contents> prepared() const { return find_prepared(*files_, live_); }
 
  private:
   const steady_log kept_;
   std::unique_ptr<log_files> files_;
-  lsn from_ = 0, to_ = 0;
+  lsn from_ = 0;
+  log_part live_{};
 };
 
 // One restore [rvm.restore].
@@ -277,19 +281,18 @@ class restoring {
     report_.time = plan.time();
     report_.label = plan.label();
     report_.left_out = plan.left_out();
-    keep_in_doubt(plan.tail());
-    make_closed_log(disk_, to_, made_, own_id_, plan.tail(), opened);
+    make_closed_log(disk_, to_, made_, own_id_, plan.tail(), opened, find_in_doubt(plan));
   }
 
   // What is prepared where the original ends: whoever decides takes it for granted [rvm.restore.in-doubt].
-  void keep_in_doubt(lsn tail) const {
-    if (!original_ || tail != original_->to()) return;
-    const prepared_file beside(disk_, original_->files(), made_.permissions);
-    try {
-      if (const auto found = beside.read(tail)) beside.copy(*found, to_, own_id_);
-    } catch (const error& e) {  // it was prepared after what is restored, or belongs to another log
-      if (e.code() != errc::wrong_log) throw;
-    }
+  [[nodiscard]] std::optional<prepared_contents> find_in_doubt(const restore_plan& plan) const {
+    if (!original_ || !plan.is_everything()) return std::nullopt;
+    auto found = original_->prepared();
+    const restore_point& until = how_.until;
+    if (!found || until.transaction || (until.time && found->what.time > *until.time) ||
+        (until.position && found->from > *until.position))
+      return std::nullopt;
+    return found;
   }
 
   os::disk& disk_;

@@ -30,6 +30,8 @@ class restore_plan {
 
   // Nothing is rolled forward.
   [[nodiscard]] bool is_at_backup() const { return last_.group == 0; }
+  // Everything that was added is.
+  [[nodiscard]] bool is_everything() const { return !is_passed_ && last_.tail == reached_.tail; }
   // Behind the last group that is needed, and its own LSN.
   [[nodiscard]] lsn tail() const { return last_.tail; }
   [[nodiscard]] lsn last_group() const { return last_.group; }

@@ -159,7 +159,7 @@ void truncator::make_room(std::uint64_t bytes) {
     outcome how;
     (void)incremental(lock, log_.head_for(bytes + log_.capacity() / 4), how);
     if (!fits()) epoch(lock);
-    if (!fits()) log_.rewind();
+    if (!fits() && log_.window().used() == 0) log_.rewind();
     // What a large transaction needed before may have been given back, and what somebody holds is not free.
     while (!fits() && log_.extend(std::min(log_.capacity() + bytes, log_.max_capacity()))) {
     }

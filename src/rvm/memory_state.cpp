@@ -25,10 +25,11 @@ memory_state::memory_state(const std::string& path, const options& want)
       not_restored_(errc::outcome_unknown, opening_.path() +
                                                ": memory was short when a transaction was aborted, and shows some of "
                                                "its changes; close this memory and open it again"),
-      // NOLINTNEXTLINE(bugprone-throw-keyword-missing): it is thrown where a file cannot be removed
-      still_prepared_(errc::outcome_unknown, opening_.path() +
-                                                 ": a prepared transaction was aborted, but the file that says it is "
-                                                 "prepared could not be removed; close this memory and open it again"),
+      // NOLINTNEXTLINE(bugprone-throw-keyword-missing): the same
+      still_prepared_(errc::outcome_unknown,
+                      opening_.path() +
+                          ": memory was short when a prepared transaction was aborted, and its log "
+                          "does not say so; close this memory and open it again"),
       tune_(want.tune) {
   how_.limits = nullptr;
   checking_.on = want.tune.check_undeclared;
@@ -57,7 +58,6 @@ memory_state::writing::writing(memory_state& of, archive_writer* archive)
                     .tracked = tracked,
                     .checking = of.checking_,
                     .count = of.count_,
-                    .prepared = *of.prepared_,
                     .not_restored = of.not_restored_,
                     .still_prepared = of.still_prepared_,
                     .archived = archive != nullptr}) {}
@@ -77,7 +77,6 @@ void memory_state::open_log() {
     log_.emplace(disk_, path, std::move(made), count_);
   else
     log_.emplace(disk_, path, access, count_, how_.copied);
-  prepared_.emplace(disk_, *log_, log_->status().permissions);
   const auto make_mapper = [&] {
     const manifest status = log_->status();
     totals_at_open_ = status.totals;
@@ -91,17 +90,18 @@ void memory_state::open_log() {
     report_.first = log_->status().first;
     report_.head = live.from;
     report_.tail = live.to;
-    if (const auto found = prepared_->read(live.to)) in_doubt_ = found->what;
+    if (const auto found = find_prepared(*log_, live)) in_doubt_ = found->what;
     make_mapper();
     mapper_->only_read(live);
     return;
   }
   if (how_.archive) archive_.emplace(disk_, *how_.archive, *log_, count_, limits_.archive_frame);
   archive_writer* const archive = archive_ ? &*archive_ : nullptr;
-  report_ = recover(*log_, {disk_, how_.recovery_memory, how_.give_up_segments, how_.on_progress, archive});
+  const auto in_doubt = [this](const prepared_transaction& what) { return outcome_of(how_, opening_.path(), what); };
+  recovered done =
+      recover(*log_, {disk_, how_.recovery_memory, how_.give_up_segments, how_.on_progress, archive, in_doubt});
+  report_ = std::move(done.report);
   count_.damaged_pages += report_.damaged.size();
-  const std::optional<prepared_contents> prepared = prepared_->read(log_->window().tail);
-  const bool redoes = prepared && outcome_of(how_, opening_.path(), prepared->what) == outcome::committed;
   make_mapper();
   log_->keep_notes([this](manifest& status) { segments_->add_to(status); });
   writing_.emplace(*this, archive);
@@ -109,8 +109,7 @@ void memory_state::open_log() {
       {writing_->queue, writing_->truncation, writing_->writer, writing_->tracked, writing_->transactions});
   if (has_member) segments_->open(how_.first_member->path, {}).note_new_member();
   how_.first_member = nullptr;
-  if (redoes) redo_prepared(*prepared);
-  prepared_->remove();
+  if (done.committed) redo_prepared(*done.committed);
 }
 
 memory_state::writing& memory_state::writable() {
@@ -236,7 +235,6 @@ void memory_state::close() {
   writing_->truncation.stop();
   writing_->writer.stop();
   writing_->truncation.truncate_all();
-  prepared_->remove();
   segments_->note_not_in_log();
   log_->close(totals_to_store());
 }

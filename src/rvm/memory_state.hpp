@@ -18,7 +18,7 @@
 #include "log/local_log.hpp"
 #include "records/archive_writer.hpp"
 #include "records/log_writer.hpp"
-#include "records/prepared_file.hpp"
+#include "records/prepared_record.hpp"
 #include "records/thresholds.hpp"
 #include "regions/opening.hpp"
 #include "regions/region_mapper.hpp"
@@ -121,7 +121,6 @@ class memory_state final : public truncation_host {
   recovery_report report_;
   total_slots totals_at_open_{};
   std::optional<local_log> log_;
-  std::optional<prepared_file> prepared_;
   std::optional<prepared_transaction> in_doubt_;
   std::optional<archive_writer> archive_;
   std::optional<segment_table> segments_;

@@ -1,9 +1,10 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
 // A transaction that was prepared by a process that has ended: its outcome is said when the memory is opened.
-#include <algorithm>
 #include <cstring>
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "os/process.hpp"
@@ -21,34 +22,43 @@ outcome outcome_of(const options& how, const std::string& log_path, const prepar
 
 // As one transaction of explicit ranges, whatever it was before [rvm.prepared.redo].
 void memory_state::redo_prepared(const prepared_contents& found) {
+  writing& parts = writable();
+  parts.queue.keep_from(found.from);
   std::vector<std::shared_ptr<region_state>> regions;
-  for (std::size_t n = 0; n < found.segments.size(); ++n) {
-    const prepared_contents::segment& s = found.segments[n];
-    const std::string path = absolute_segment_path(opening_.path(), s.path);
-    std::uint64_t end = 0;
-    for (const prepared_contents::range& r : found.ranges)
-      if (r.segment == n) end = std::max(end, r.offset + r.bytes.size());
-    if (!s.raw && mapper_->describe(path).id != s.id)
-      throw error(errc::wrong_log, path + ": is not the segment that the prepared transaction \"" +
-                                       found.what.global_id + "\" has changed; put the right one back");
-    if (!s.raw && mapper_->length_of(path, false) < end) (void)mapper_->grow_segment(path, end);
-    map_options how;
-    how.raw = s.raw;
-    regions.push_back(mapper_->map(path, how));
-  }
+  std::map<std::string, region_state*> by_path;
+  for (const group_view& group : found.groups)
+    for (std::size_t n = 0; n < group.segments().size(); ++n) {
+      const segment_name& name = group.segments()[n];
+      const std::string path = absolute_segment_path(opening_.path(), name.path);
+      if (!name.raw && mapper_->describe(path).id != name.id)
+        throw error(errc::wrong_log, path + ": is not the segment that the prepared transaction \"" +
+                                         found.what.global_id + "\" has changed; put the right one back");
+      if (!name.raw && mapper_->length_of(path, false) < group.lengths()[n])
+        (void)mapper_->grow_segment(path, group.lengths()[n]);
+      region_state*& in = by_path[name.path];
+      if (in != nullptr) continue;
+      map_options how;
+      how.raw = name.raw;
+      regions.push_back(mapper_->map(path, how));
+      in = regions.back().get();
+    }
   transaction_state& tx = begin(restore_mode::restore);
   try {
     tx.set_label(found.what.label);
-    for (const prepared_contents::range& r : found.ranges) {
-      std::byte* const to = regions[r.segment]->base + r.offset;
-      tx.set_range(to, r.bytes.size());
-      std::memcpy(to, r.bytes.data(), r.bytes.size());
-    }
+    for (const group_view& group : found.groups)
+      for (const transaction_view& part : group.prepared())
+        for (const range_view& range : part.ranges) {
+          std::byte* const to = by_path.at(group.segments()[range.segment].path)->base + range.offset;
+          tx.set_range(to, range.value.size());
+          std::memcpy(to, range.value.data(), range.value.size());
+        }
     (void)tx.commit(commit_mode::flush);
   } catch (...) {
     tx.drop();
     throw;
   }
+  parts.queue.keep_nothing();
+  // This truncates the log, too: what was prepared is of another generation than what follows.
   for (const auto& each : regions) mapper_->unmap(*each);
 }
 

@@ -1,10 +1,8 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// The first phase of a two-phase commit: what the transaction would log goes into a file, and the transaction stays open as it
-// is. Its commit finds the values again, as any other commit does. So a program that runs on has the second phase for the price
-// of a commit; one that does not has the file [rvm.prepared.file].
-#include <utility>
-
+// The first phase of a two-phase commit: what the transaction would log goes into the log, as prepared, and the transaction stays
+// open as it is. Its commit finds the values again, as any other commit does. So a program that runs on has the second phase for
+// the price of a commit; one that does not has the log [rvm.prepared.log].
 #include "transactions/transaction_state.hpp"
 #include "transactions/transaction_table.hpp"
 
@@ -19,15 +17,15 @@ void transaction_state::prepare(std::string_view global_id) {
                     "restore_mode::restore");
   if (is_prepared_) throw error(errc::bad_transaction, name() + ": is prepared already; commit or abort it");
   try {
-    is_for_file_ = true;
+    logs_bulk_values_ = true;
     find_what_to_log();
-    has_file_ = owner_.parts().writer.prepare(*this, global_id, owner_.parts().prepared);
+    owner_.parts().writer.prepare(*this, global_id);
   } catch (...) {
-    is_for_file_ = false;
+    logs_bulk_values_ = false;
     forget_found();
     throw;
   }
-  is_for_file_ = false;
+  logs_bulk_values_ = false;
   forget_found();
   is_prepared_ = true;
   may_change_ = !declares_everything();
@@ -41,16 +39,13 @@ void transaction_state::require_may_change() const {
 void transaction_state::end_prepared(bool logged) noexcept {
   is_prepared_ = false;
   may_change_ = true;
-  // Otherwise the file may be that of another one by now.
-  if (!std::exchange(has_file_, false) || logged) return;
   const auto& parts = owner_.parts();
-  // Where the log has failed, the file may be all that is left of the transaction.
-  if (!parts.writer.has_failed()) try {
-      parts.prepared.remove();
-    } catch (...) {
-      parts.writer.fail(parts.still_prepared);
-    }
-  parts.writer.give_up_prepared(id());
+  if (logged || parts.writer.has_failed()) return;  // where the log has failed, it stays prepared
+  try {
+    parts.writer.abort_prepared(id());
+  } catch (...) {  // the log cannot be written, and says so itself; or memory is short
+    parts.writer.fail(parts.still_prepared);
+  }
 }
 
 void transaction_state::leave_in_doubt() {

@@ -287,7 +287,7 @@ commit_image transaction_state::prepare(bool lazy) {
   os::clear_all_of(values_);
   for (const declared& d : ranges_)
     values_.push_back({d.in->in, d.in->offset + static_cast<std::uint64_t>(d.from - d.in->base), d.from, d.length});
-  if (!bulk_.empty() && (is_for_file_ || is_bulk_logged())) add_bulk_values();
+  if (!bulk_.empty() && (logs_bulk_values_ || is_bulk_logged())) add_bulk_values();
   try {
     paged_.prepare(values_);
   } catch (...) {
@@ -356,7 +356,7 @@ void transaction_state::reset() {
   last_region_ = nullptr;
   participants_.clear();
   prepared_ = 0;
-  preparing_ = is_prepared_ = has_file_ = false;
+  preparing_ = is_prepared_ = false;
   may_change_ = true;
   undo_before_prepare_ = saved_before_prepare_ = not_prepared;
   os::clear_all_of(values_);

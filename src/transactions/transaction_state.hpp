@@ -227,10 +227,10 @@ class transaction_state : public commit_source {
   std::vector<region_state*> other_regions_;  // changed under the list's lock
   region_state* last_region_ = nullptr;
   std::vector<participant*> participants_;
-  std::size_t prepared_ = 0;  // number of participants for which prepare() has run
-  bool preparing_ = false;    // the participants' prepare() is running
-  bool is_for_file_ = false;  // what prepare() decides goes into the file of a prepared transaction
-  bool is_prepared_ = false, has_file_ = false;
+  std::size_t prepared_ = 0;       // number of participants for which prepare() has run
+  bool preparing_ = false;         // the participants' prepare() is running
+  bool logs_bulk_values_ = false;  // what is written in bulk goes through the log: it is being prepared
+  bool is_prepared_ = false;
   bool may_change_ = true;
   // The lengths of the undo lists before prepare(), until the values are captured or given up.
   std::size_t undo_before_prepare_ = not_prepared, saved_before_prepare_ = not_prepared;

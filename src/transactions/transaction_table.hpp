@@ -28,9 +28,8 @@ class transaction_table final : public region_users {
     tracked_regions& tracked;
     const checking_mode& checking;
     counters& count;
-    prepared_file& prepared;
     const error& not_restored;    // set if an abort could not put everything back
-    const error& still_prepared;  // set if the file of a prepared transaction that was aborted is still there
+    const error& still_prepared;  // set if the log could not be told that a prepared transaction was aborted
     bool archived;                // data that is written in bulk must go through the log
   };
   explicit transaction_table(const memory_parts& parts) : parts_(parts) {}

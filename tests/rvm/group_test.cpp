@@ -147,7 +147,7 @@ TEST_F(group, contents_that_make_no_sense) {
   refuses("beyond the group", [&] { in_place<record_header>(first_record).length = 0xfffffff8; });
   refuses("beyond the group", [&] { in_place<record_header>(first_record).count = 0xffffffff; });
   refuses(
-      "of type 5, which this version", [&] { in_place<record_header>(first_record).type = record_type{5}; },
+      "of type 6, which this version", [&] { in_place<record_header>(first_record).type = record_type{6}; },
       errc::wrong_version);
   refuses(
       "flags 8, which this version", [&] { in_place<record_header>(first_record).flags = 8; }, errc::wrong_version);
@@ -164,10 +164,25 @@ TEST_F(group, contents_that_make_no_sense) {
   refuses("beyond the group", [&] { in_place<changed_range>(range).length = 4000; });
   refuses("beyond its page", [&] { in_place<changed_range>(range).offset = redo_page; });
   refuses("end of the one before", [&] { in_place<changed_range>(range).offset = 200; });
-  header.flags |= 4;
+  refuses("global id", [&] { in_place<record_header>(first_record).type = record_type::prepare; });
+  refuses(
+      "outcome is of kind", [&] { in_place<record_header>(first_record).type = record_type::outcome; },
+      errc::wrong_version);
+  header.flags |= group_prepared;
+  refuses("longer than what it holds", [&] {
+    in_place<record_header>(first_record).type = record_type::prepare;
+    in_place<record_header>(first_record).count = 1;
+  });
+  refuses("global id", [&] {
+    in_place<record_header>(first_record).type = record_type::prepare;
+    in_place<record_header>(first_record).count = 0;
+  });
+  EXPECT_TRUE(group_view(bytes, header, "here").transactions().empty());
+  EXPECT_EQ(group_view(bytes, header, "here").prepared().size(), 3u);
+  header.flags ^= group_prepared | 8;
   refuses(
       "flags", [] {}, errc::wrong_version);
-  header.flags &= ~4u;
+  header.flags &= ~8u;
   header.records -= 1;
   refuses("bytes follow", [] {});
   header.records += 2;

@@ -97,14 +97,6 @@ TEST(memory, permissions) {
   EXPECT_EQ(of.st_mode & 0777u & ~0640u, 0u);
   ASSERT_EQ(::stat((dir / "seg").c_str(), &of), 0);
   EXPECT_EQ(of.st_mode & 0777u, 0600u);
-  region r = m.map(dir / "seg");
-  transaction tx = m.begin();
-  tx.set_range(r.data(), 1);
-  tx.prepare("one");  // its readers are those of the log
-  struct stat prepared {};
-  ASSERT_EQ(::stat((dir / "log").c_str(), &of), 0);
-  ASSERT_EQ(::stat((dir / "log.prepared").c_str(), &prepared), 0);
-  EXPECT_EQ(prepared.st_mode, of.st_mode);
 }
 
 TEST(memory, progress_is_reported) {

@@ -125,6 +125,33 @@ TEST_F(log_survey, around_the_end_of_the_area) {
   EXPECT_EQ(found.last_group, found.tail - 4096);
 }
 
+// [rvm.prepared.log] The head is in the middle of a batch then.
+TEST_F(log_survey, a_transaction_is_prepared) {
+  for (const rvm::outcome said : {rvm::outcome::aborted, rvm::outcome::committed}) {
+    put(m, r, 0, "lazy", rvm::commit_mode::no_flush);
+    rvm::transaction tx = m.begin();
+    tx.modify(r.data(), "x", 1);
+    tx.prepare("one");
+    EXPECT_EQ(look(disk).groups, 4u);
+    m.truncate();
+    const survey found = look(disk);
+    EXPECT_EQ(found.groups, 1u);
+    EXPECT_EQ(found.last_group, found.head);
+    EXPECT_TRUE(seen.empty());
+    const auto copy = disk.crash(1, sim::policy::keep_all);
+    EXPECT_EQ(look(*copy).groups, 1u);
+    options again = how();
+    again.disk = copy.get();
+    again.in_doubt = [said](const rvm::prepared_transaction&) { return said; };
+    const rvm::memory opened("/d/log", again);
+    look(*copy);
+    tx.abort();
+    look(disk);
+    m.truncate();
+    commit(2);
+  }
+}
+
 // Blocks 14 and 15 were read before they were written, and those behind them after.
 TEST_F(log_survey, tail_that_grows) {
   eventful_disk on(disk, 2, [&] { commit(5); });

@@ -11,8 +11,8 @@ namespace tenure::rvm {
 struct prepared_transaction {
   std::string global_id;  // as the coordinator knows it
   std::string label;
-  std::int64_t time = 0;  // ns since 1970, for people
-  std::uint64_t ranges = 0, bytes = 0;
+  std::int64_t time = 0;                // ns since 1970, for people
+  std::uint64_t ranges = 0, bytes = 0;  // that it would change
 };
 
 enum class outcome { committed, aborted };

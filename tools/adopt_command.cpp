@@ -74,13 +74,17 @@ int adopt_copy(const std::string& path, bool as_json, std::FILE* out, progress_l
     wrong.emplace_back(e.what());
   }
   rvm::recovery_report recovered;
-  if (wrong.empty()) {
-    rvm::memory memory(log, adopting(rvm::open_mode::open, show));
-    recovered = memory.recovery();
-    for (const rvm::damaged_page& page : recovered.damaged)
-      wrong.push_back(fmt::format("{}: the page at offset {} is damaged", page.segment_path, page.offset));
-    memory.close();
-  }
+  std::string in_doubt;
+  if (wrong.empty()) try {
+      rvm::memory memory(log, adopting(rvm::open_mode::open, show));
+      recovered = memory.recovery();
+      for (const rvm::damaged_page& page : recovered.damaged)
+        wrong.push_back(fmt::format("{}: the page at offset {} is damaged", page.segment_path, page.offset));
+      memory.close();
+    } catch (const error& e) {
+      if (e.code() != errc::in_doubt) throw;
+      in_doubt = e.what();
+    }
   if (progress != nullptr) progress->hide();
   if (as_json) {
     fmt::print(out, "{}\n",
@@ -88,10 +92,13 @@ int adopt_copy(const std::string& path, bool as_json, std::FILE* out, progress_l
                           {"adopted", wrong.empty()},
                           {"transactions", recovered.transactions},
                           {"tail", recovered.tail},
+                          {"in_doubt", !in_doubt.empty()},
                           {"wrong", wrong}}));
   } else {
     for (const std::string& what : wrong) fmt::print(out, "DAMAGED: {}\n", what);
-    if (wrong.empty())
+    if (!in_doubt.empty())
+      fmt::print(out, "{}: nothing is wrong, and it is adopted; {}\n", path, in_doubt);
+    else if (wrong.empty())
       fmt::print(out, "{}: nothing is wrong; goes on from LSN {}, after {} transactions that were in the log\n", path,
                  recovered.tail, recovered.transactions);
     else

@@ -28,6 +28,7 @@ local_log::local_log(os::disk& disk, const std::string& path, os::access access,
                                   "several moments; make a copy of a closed log, or a backup; or use `tenure adopt " +
                                   path + "`, which checks everything, and then goes on with the files as they are");
   if (copied == copied_files::adopt) {
+    is_adopted_ = true;
     manifest adopted = files_->status();
     files_->note_places(adopted);
     files_->set_status(adopted);
@@ -73,6 +74,11 @@ void local_log::note_space(const guard&) {
 void local_log::look(lsn tail) {
   head_ = files_->status().head;
   tail_ = tail;
+}
+
+void local_log::keep_adopted() {
+  const guard lock(status_mutex_);
+  if (is_adopted_) files_->write_status(files_->status());
 }
 
 void local_log::start(lsn head, lsn tail, const total_slots& totals, const status_notes& notes) {

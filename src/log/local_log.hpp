@@ -39,6 +39,8 @@ class local_log final : public durable_log {
   // Recovery needs nothing before `head` any more. Starts a new generation of the log at `tail`, with these totals; it is empty
   // unless something is kept. Durable on return; if the log was closed cleanly, durable at the first append.
   void start(lsn head, lsn tail, const total_slots& totals, const status_notes& notes);
+  // If a copy was adopted, it need not be adopted again, whatever becomes of this opening. Durable on return.
+  void keep_adopted();
   // Opens the window for reading only. The window ends at this tail.
   void look(lsn tail);
   // Changes the manifest's list of segments. Durable on return.
@@ -106,6 +108,7 @@ class local_log final : public durable_log {
   std::atomic<bool> status_is_stale_{false};  // the file says that it was closed cleanly, which is no longer true
   std::uint32_t features_ = 0;                // the features that the live part needs
   bool is_new_ = false;                       // this process has just made the log
+  bool is_adopted_ = false;                   // the files are a copy, as the file of the manifest says
 };
 
 }  // namespace tenure::rvm

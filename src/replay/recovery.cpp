@@ -53,6 +53,7 @@ class recovering {
     for (const auto& [name, s] : opened_)
       if (s != nullptr) s->repair_checksums();
     prepared_ = find_prepared(log_, {status_.head, end.tail, end.last_group});
+    if (prepared_) log_.keep_adopted();  // before the outcome is asked for, which may not be known
     if (prepared_ && how_.in_doubt(prepared_->what) == outcome::aborted) prepared_.reset();
   }
 

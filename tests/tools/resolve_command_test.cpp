@@ -4,6 +4,7 @@
 #include "resolve_command.hpp"
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -13,6 +14,7 @@
 #include <tenure/tenure.hpp>
 #include <tenure/transact_all.hpp>
 
+#include "adopt_command.hpp"
 #include "log_command.hpp"
 #include "store_command.hpp"
 #include "support/child_process.hpp"
@@ -95,6 +97,21 @@ TEST_F(resolve_command, does_as_the_operator_says) {
                 return resolve_prepared(second + "/log", {.commit = true}, false, out);
               }).has("committed"));
   EXPECT_EQ(number_in(second), 3u);
+}
+
+// It could neither be adopted, because of the doubt, nor resolved, because it is a copy.
+TEST_F(resolve_command, a_copy_in_doubt_is_adopted_first) {
+  leave_in_doubt();
+  const std::string copy = dir / "copy";
+  std::filesystem::copy(second, copy, std::filesystem::copy_options::recursive);
+  const auto commit = [&](std::FILE* out) { return resolve_prepared(copy, {.commit = true}, false, out); };
+  expect_error(errc::copied, {"tenure adopt"}, [&] { (void)tools::show(commit); });
+  const shown adopted = tools::show([&](std::FILE* out) { return adopt_copy(copy, false, out, nullptr); });
+  EXPECT_EQ(adopted.exit_code, exit_ok);
+  EXPECT_TRUE(adopted.has("is adopted")) << adopted.text;
+  EXPECT_TRUE(adopted.has("tenure resolve")) << adopted.text;
+  EXPECT_TRUE(tools::show(commit).has("committed"));
+  EXPECT_EQ(number_in(copy), 2u);
 }
 
 }  // namespace

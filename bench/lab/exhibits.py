@@ -33,7 +33,7 @@ class Exhibit:
 
 
 NOT_BUILT = "Not run: not built yet. "
-SCHEMES = "the schemes need fault and indirect blocks, segments and traps for reading, and the miniature interpreter."
+SCHEMES = "The schemes need fault and indirect blocks, segments and traps for reading, and the miniature interpreter."
 CACHE_READING = tuple(f"cache-{name}" for name in ("lookup", "traversal", "reverse"))
 CACHE_UPDATES = tuple(f"cache-update-p{p}" for p in jobs.PERCENTS)
 WAYS_UPDATES = tuple(f"ways-update-p{p}" for p in jobs.PERCENTS)
@@ -43,7 +43,7 @@ def all_exhibits():
     return [
         Exhibit("thesis-5.1", "thesis", "Table 5.1", "The faulting schemes that chapter 5 compares.", paper_table="thesis-5.1",
                 missing=NOT_BUILT + "Of these the object cache is one, tagged identifiers that are swizzled by dereference and "
-                "discovery, an object at a time; " + SCHEMES),
+                "discovery, an object at a time. " + SCHEMES),
         Exhibit("thesis-5.2", "thesis", "Table 5.2", "The write schemes, as the programs that measure them describe themselves. "
                 "Marks of objects and remembered sets of objects are not among ours.",
                 ("ways-insert", "updates"), shown_writes.schemes),

@@ -39,7 +39,7 @@ PERCENTS = ("00", "05", "10", "15", "20", "50", "100")
 def oo1(name, program, contenders, quick_contenders, operation, full, quick):
     return Job(name, program,
                ("--parts", "20k", "--contenders", ",".join(contenders), "--operations", operation, "--repeat", "15"),
-               ("--parts", "20k", "--contenders", ",".join(quick_contenders), "--operations", operation, "--quick", "--repeat", "2"),
+               ("--parts", "20k", "--contenders", ",".join(quick_contenders), "--operations", operation, "--quick", "--repeat", "3"),
                (full, quick))
 
 

@@ -73,5 +73,5 @@ def fastest_and_slowest(values, what, unit):
     if len(known) < 2:
         return f"{what}: {', '.join(f'{name} {number(value)} {unit}' for name, value in known.items()) or 'no figure'}."
     low, high = min(known, key=known.get), max(known, key=known.get)
-    return (f"{what}: the least is {number(known[low])} {unit} ({low}), the most {number(known[high])} {unit} ({high}), "
-            f"{times(known[high], known[low])} as much.")
+    ratio = f", {times(known[high], known[low])} as much" if known[low] > 0 else ""  # a difference may be less than its error
+    return f"{what}: the least is {number(known[low])} {unit} ({low}), the most {number(known[high])} {unit} ({high}){ratio}."

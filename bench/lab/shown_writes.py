@@ -4,9 +4,6 @@ import re
 
 from results import Plot, Shown, Table, fastest_and_slowest, number, times
 
-LARGEST = "100"
-
-
 def cases(results, cold=False):
     """{percent: case} of the updates."""
     found = {}
@@ -39,7 +36,7 @@ def shown_by_percent(results, title, unit, **how):
 
 
 def schemes(results):
-    rows = results.settings(dict.fromkeys(line["contender"] for line in results.lines))
+    rows = results.settings(dict.fromkeys(line["contender"] for line in results.lines if not line["contender"].startswith("plain")))
     return Shown([f"{len(rows)} are measured here."], [Table("Ways to learn what was written", ["way", "what it does"], rows)])
 
 
@@ -87,24 +84,16 @@ def beyond_plain(results):
 
 def an_update(results):
     rows = []
-    for name in dict.fromkeys(line["contender"] for line in results.lines if line["bench"] == "updates"):
-        for case in ("update", "again", "old"):
-            if case in results.by and name in results.by[case]:
-                rows.append([name, case, *(results.value(case, name, metric) for metric in
-                                           ("nanoseconds", "instructions", "data_misses"))])
-    if not rows:  # whatever the sections are called
-        cases_of = dict.fromkeys(line["case"] for line in results.lines if line["bench"] == "updates")
-        for case in cases_of:
-            for name in results.by[case]:
-                rows.append([name, case, *(results.value(case, name, metric) for metric in
-                                           ("nanoseconds", "instructions", "data_misses"))])
+    for case in dict.fromkeys(line["case"] for line in results.lines if line["bench"] == "updates"):
+        rows += [[name, case, *(results.value(case, name, metric) for metric in ("nanoseconds", "instructions", "data_misses"))]
+                 for name in results.by[case]]
     counted = [row for row in rows if row[3] is not None]
     found, table, _, last = beyond_plain(results)
     sentences = [f"Instructions and misses of the first data cache are counted by valgrind for {len(counted)} of {len(rows)} "
                  "rows; it cannot run the others." if rows else "There are no counts."]
     if found:
         sentences.append(fastest_and_slowest(last, f"By the slopes of OO1, at p = {list(found)[-1] / 100:.2f}", "ns"))
-    tables = [Table("A single update", ["way", "section", "ns", "instructions", "misses, first data cache"], rows)]
+    tables = [Table("An update alone, and a page of a transaction and a whole one with their commits", ["way", "section", "ns", "instructions", "misses, first data cache"], rows)]
     return Shown(sentences, tables + ([table] if found else []))
 
 

@@ -59,7 +59,8 @@ class object_contender : public contender {
   bool persistent() const override { return W::persistent; }
 
   void create() override {
-    if constexpr (requires { W::template make_root<database>(directory_); }) W::template make_root<database>(directory_);
+    if constexpr (requires { W::template make_root<database>(directory_); })
+      W::template make_root<database>(directory_);
     W::create(directory_, (std::uint64_t{32} << 20) + static_cast<std::uint64_t>(parts_) * 1600);
     W::begin();
     find_root();

@@ -21,7 +21,6 @@
 namespace tenure::bench::tpca {
 namespace {
 
-
 struct throughput_case {
   std::string name;
   bool lazy = false;

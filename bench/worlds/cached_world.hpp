@@ -81,8 +81,9 @@ struct cached_world {
     begin();
   }
   static std::string setting() {
-    return how.transactions == tenure::cache::concurrency::object_locks ? "object cache, a lock for each object, durable commits"
-                                                                        : "object cache, one writer, durable commits";
+    return how.transactions == tenure::cache::concurrency::object_locks
+               ? "object cache, a lock for each object, durable commits"
+               : "object cache, one writer, durable commits";
   }
   static breakdown_counts breakdown() {
     const tenure::cache::statistics s = opened->stats();

@@ -97,7 +97,7 @@ POBJ_MUTATIONS = [
      "pobj_test pobj_inner.space_of_*", "each aborted level costs the space of its objects until the transaction ends"),
     ("transient_ones_forgotten_by_a_level", "pobj/undo.cpp",
      [("return !o.is_persistent();", "return false;")],
-     "pobj_test pobj_inner.random_levels",
+     "pobj_test pobj_inner.what_one_has_*",
      "an object that an aborted level has updated differs from the image to which the outer abort goes back"),
     ("own_types_cross_levels", "pobj/undo.cpp",
      [("share_own_types(shared_);", "")],

@@ -222,6 +222,25 @@ TEST_F(pobj_inner, static_variables_go_back_level_by_level) {
   expect_failure(POBJ_ESTATIC, pobj_static_update(numbers, 16, nullptr), {"24 bytes"});
 }
 
+// [pobj.inner.transient]
+TEST_F(pobj_inner, what_one_has_updated_goes_back_to_the_image_that_the_outer_one_took) {
+  start();
+  EXPECT_OK(pobj_static_set_ref(&anchor, new_node(1)));
+  for (const int levels : {1, 2}) {
+    EXPECT_OK(pobj_start());
+    EXPECT_OK(pobj_unpersistify(anchor));
+    for (int i = 0; i < levels; ++i) EXPECT_OK(pobj_start_inner());
+    anchor->value = 2;
+    EXPECT_OK(pobj_persistify(anchor));
+    for (int i = 0; i < levels; ++i) EXPECT_OK(pobj_abort());
+    EXPECT_EQ(pobj_is_persistent(anchor), 0);
+    EXPECT_EQ(anchor->value, 2u);
+    EXPECT_OK(pobj_abort());
+    EXPECT_EQ(pobj_is_persistent(anchor), 1);
+    EXPECT_EQ(anchor->value, 1u);
+  }
+}
+
 // An aborted level leaves no space behind, and neither does an outer one in which levels have made objects.
 TEST_F(pobj_inner, space_of_aborted_ones_is_used_again) {
   start();

@@ -6,6 +6,7 @@ A command runs again if it has failed, if it is another one by now, or if it is 
 import dataclasses
 import json
 import os
+import shutil
 import subprocess
 import time
 
@@ -87,10 +88,12 @@ class Runner:
         new.unlink(missing_ok=True)
         begin = time.time()
         with open(self.directory / f"{job.name}.log", "w", encoding="utf-8") as log:
-            scratch = self.directory.parent / "scratch"
-            scratch.mkdir(exist_ok=True)
+            scratch = self.directory / "scratch"
+            shutil.rmtree(scratch, ignore_errors=True)  # of one that was interrupted
+            scratch.mkdir()
             command = [*self.command(job), "--dir", str(scratch), "--json", str(new)]
             code = subprocess.run(command, stdout=log, stderr=subprocess.STDOUT, check=False).returncode
+            shutil.rmtree(scratch, ignore_errors=True)
         seconds, when = time.time() - begin, time.strftime("%Y-%m-%d %H:%M")
         if code == 0 and new.exists():
             os.replace(new, self.results(job))

@@ -281,11 +281,9 @@ struct things {
   struct thing {
     bool persistent = false;
     std::uint64_t words[object_words] = {};
-    friend bool operator==(const thing&, const thing&) = default;
   };
   std::map<std::uint64_t*, thing> all;
   std::uint64_t* roots[3] = {};
-  friend bool operator==(const things&, const things&) = default;
 };
 std::uint64_t* roots[3];
 

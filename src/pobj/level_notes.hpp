@@ -57,6 +57,13 @@ class level_notes {
     all_.erase(all_.begin() + static_cast<std::ptrdiff_t>(begin), all_.begin() + static_cast<std::ptrdiff_t>(kept));
     for (std::size_t i = begin; i < all_.size(); ++i) last_.find(all_[i].key)->second = i;
   }
+  // All of them, when there is no outer level.
+  template <class F>
+  void take_all_back(F&& f) noexcept {
+    for (auto e = all_.rbegin(); e != all_.rend(); ++e) (void)f(e->key, e->what, e->before == none);
+    all_.clear();
+    last_.clear();
+  }
   template <class F>
   void for_each(F&& f) const {
     for (const entry& e : all_) f(e.key, e.what);

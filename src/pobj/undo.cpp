@@ -120,12 +120,16 @@ void transaction::undo_since(const level& l, blocks_to_free& to_free) noexcept {
   undo_types(l);
   // An object that is transient again stays noted: the outer level may have taken an image from it, to which it goes back with
   // that level [pobj.inner.transient].
-  updated_.take_back(l.updated, [&](std::uintptr_t handle, nothing, bool is_last) {
+  const auto put_back = [&](std::uintptr_t handle, nothing, bool is_last) {
     const object o{reinterpret_cast<std::byte*>(handle)};
     if (!is_last || !in_.addresses.is_handle(o.handle)) return false;
     if (o.is_persistent()) read_image(in_, stored(in_, o));
     return !o.is_persistent();
-  });
+  };
+  if (&l == &levels_.front())
+    updated_.take_all_back(put_back);
+  else
+    updated_.take_back(l.updated, put_back);
   undo_statics(l);
   for (std::size_t i = l.made; i < made_.size(); ++i)
     if (const object o = made_[i]; in_.addresses.is_handle(o.handle) && in_.object_blocks.takes_back(o))

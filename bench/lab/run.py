@@ -6,6 +6,7 @@ An interrupted run goes on where it was. Results are in build/lab/full or build/
 with all tables, index.html with the page.
 """
 import argparse
+import fcntl
 import pathlib
 import sys
 
@@ -40,6 +41,11 @@ def main():
     all_of = runner.Runner(all_jobs, how.programs, to, how.quick, lambda text: print(text, flush=True))
     wanted = {name for each in all_exhibits if not how.only or each.key in how.only for name in each.jobs}
     good = True
+    lock = open(to / "lock", "w", encoding="utf-8")  # until this process ends, however it does
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        sys.exit(f"{to}: another run is measuring there")
     try:
         if not how.page:
             some = runner.Runner([job for job in all_jobs if job.name in wanted], how.programs, to, how.quick, all_of.say)

@@ -3,6 +3,7 @@
 """The laboratory (bench/lab): its list of exhibits is that of docs/laboratory.md, and an interrupted run goes on. Programs that
 measure nothing take the place of those that do.
 """
+import fcntl
 import json
 import os
 import pathlib
@@ -127,6 +128,14 @@ class Runs(unittest.TestCase):
         self.tell()
         code, said, calls = self.run_lab("--only", "rvm-2", "pobj-list")
         self.assertEqual((code, calls), (0, ["rvm-table-2"]), said)
+
+    def test_one_run_at_a_time(self):
+        self.run_lab("--page")
+        with open(self.at / "lab" / "quick" / "lock", "w", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            code, said, calls = self.run_lab("--only", "rvm-2")
+        self.assertEqual((code, calls), (1, []), said)
+        self.assertIn("another run", said)
 
     def test_programs_that_are_not_built_are_told(self):
         (self.at / "programs" / "bench_list").unlink()

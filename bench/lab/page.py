@@ -101,13 +101,14 @@ def write(runner, to, plots=True):
         machine.append({"exhibit": exhibit.key, "paper": exhibit.paper, "name": exhibit.name, "state": state, "reasons": reasons,
                         "sentences": shown.sentences,
                         "tables": [{"title": t.title, "heads": t.heads, "rows": t.rows} for t in shown.tables]})
+    drawn = "" if not plots or any((to / "plots").iterdir()) else " There are no plots: Python has no matplotlib, or nothing is measured."
     kind = "Short form: figures of few runs, on little data." if runner.quick else "In full."
     counts = ", ".join(f"{states.get(state, 0)} {state}" for state in ("complete", "in part", "not run"))
     lines = [json.loads(line) for job in runner.jobs if runner.results(job).exists()
              for line in runner.results(job).read_text().splitlines()[:1]]
     where = next((f"Kernel {line['kernel']}, file system {line['file_system']}." for line in lines if "file_system" in line), "")
     page = (f"<!doctype html><html lang=en><meta charset=utf-8><title>Tenure's laboratory</title><style>{STYLE}</style>"
-            f"<h1>The laboratory</h1><p>{kind} {where} Exhibits: {counts}. Medians; written {time.strftime('%Y-%m-%d %H:%M')}.</p>"
+            f"<h1>The laboratory</h1><p>{kind} {where} Exhibits: {counts}. Medians; written {time.strftime('%Y-%m-%d %H:%M')}.{drawn}</p>"
             + "\n".join(sections) + "</html>\n")
     (to / "index.html").write_text(page, encoding="utf-8")
     (to / "exhibits.json").write_text(json.dumps(machine, indent=1) + "\n", encoding="utf-8")

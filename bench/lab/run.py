@@ -10,10 +10,11 @@ import fcntl
 import pathlib
 import sys
 
-import exhibits
-import jobs
-import page
-import runner
+sys.dont_write_bytecode = True  # the sources' folder stays as it is
+import exhibits  # noqa: E402
+import jobs  # noqa: E402
+import page  # noqa: E402
+import runner  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 

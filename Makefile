@@ -34,6 +34,12 @@ bench-rvm: build-bench  ## the RVM paper's evaluation: tables 1 and 2, figures 8
 	@rm -f build/bench-rvm.jsonl
 	@$(USER_BUILD)/bench/bench_rvm --json build/bench-rvm.jsonl
 
+# LAB: more arguments of bench/lab/run.py.
+LAB ?=
+.PHONY: lab
+lab: build-bench  ## measure the exhibits of all papers, in hours, or with QUICK=1 in ten minutes; goes on where it was; build/lab
+	@bench/lab/run.py $(if $(QUICK),--quick) $(LAB)
+
 .PHONY: bench-compile
 bench-compile: dependencies-build dependencies-bench  ## what including Tenure costs the compiler, with other systems beside
 	@bench/compile/measure.py

@@ -11,6 +11,8 @@ namespace tenure::bench::oo1 {
   one("plain", make_plain) \
   one("plain-shuffled", make_plain_shuffled) \
   HEAP_CONTENDERS(one) \
+  one("tenure-cache", make_cache) \
+  one("tenure-cache-locks", make_cache_with_locks, .only_if_named = true) \
   one("boost-interprocess", make_boost) \
   one("pmemobj", make_pmemobj, .build_environment = "PMEM_IS_PMEM_FORCE") \
   one("lmdb", make_lmdb) \

@@ -46,6 +46,8 @@ class object_contender : public contender {
   using connection = typename schema<W>::connection;
   using part_ptr = typename W::template ptr<part>;
   using connection_ptr = typename W::template ptr<connection>;
+  using database = typename schema<W>::database;
+  static constexpr bool evicts = requires { W::evicts; };
 
  public:
   using contender::contender;
@@ -57,9 +59,11 @@ class object_contender : public contender {
   bool persistent() const override { return W::persistent; }
 
   void create() override {
+    if constexpr (requires { W::template make_root<database>(directory_); })
+      W::template make_root<database>(directory_);
     W::create(directory_, (std::uint64_t{32} << 20) + static_cast<std::uint64_t>(parts_) * 1600);
     W::begin();
-    in_ = &W::template root<typename schema<W>::database>();
+    find_root();
     std::vector<int> ids(static_cast<std::size_t>(parts_));
     std::iota(ids.begin(), ids.end(), 1);
     if constexpr (Order == creation_order::shuffled) shuffle(ids);
@@ -69,11 +73,14 @@ class object_contender : public contender {
   void open() override {
     W::open(directory_);
     W::begin();
-    in_ = &W::template root<typename schema<W>::database>();
+    find_root();
     W::commit();
   }
   void close() override { W::close(); }
-  void begin() override { W::begin(); }
+  void begin() override {
+    W::begin();
+    if constexpr (evicts) find_root();
+  }
   void commit() override { W::commit(); }
   breakdown_counts breakdown() const override { return W::breakdown(); }
 
@@ -96,7 +103,7 @@ class object_contender : public contender {
     for (int id = first; id < first + count; ++id)
       for (const auto& to : find(id)->to) {
         const connection_ptr one = to;
-        take_one(one->to->from, one);
+        take_one(change(*one->to).from, one);
         W::destroy(one);
       }
     for (int id = first; id < first + count; ++id) {
@@ -108,6 +115,8 @@ class object_contender : public contender {
   answer sum() override {
     answer all;
     for (int id = 1; id <= parts_; ++id) {
+      if constexpr (evicts)
+        if (id % 10'000 == 0) checkpoint();
       const part_ptr one = find(id);
       all += {1, static_cast<std::uint64_t>(one->x + one->y), 0};
     }
@@ -121,40 +130,55 @@ class object_contender : public contender {
       std::swap(ids[i - 1], ids[static_cast<std::size_t>(random.up_to(static_cast<int>(i)) - 1)]);
   }
   part_ptr find(int id) const { return *W::find(in_->parts, id); }
+  void find_root() { in_ = &W::template root<database>(); }
+  void checkpoint() {
+    W::checkpoint();
+    if constexpr (evicts) find_root();
+  }
+  // For worlds that must hear of it.
+  template <class T>
+  static T& change(const T& object) {
+    if constexpr (requires { W::change(object); })
+      return W::change(object);
+    else
+      return const_cast<T&>(object);
+  }
 
   void build(const std::vector<int>& ids) {
     constexpr std::size_t at_once = 5000;  // no system must hold all in one transaction
     for (std::size_t i = 0; i < ids.size(); ++i) {
       make_part(ids[i], parts_);
-      if (i % at_once == 0) W::checkpoint();
+      if (i % at_once == 0) checkpoint();
     }
     for (std::size_t i = 0; i < ids.size(); ++i) {
       connect(ids[i], parts_);
-      if (i % at_once == 0) W::checkpoint();
+      if (i % at_once == 0) checkpoint();
     }
   }
   void make_part(int id, int parts) {
     const planned_part plan = plan_part(id, parts);
-    const part_ptr one = W::template make<part>();
-    one->id = id;
-    one->type = part_type(plan.type);
-    one->x = plan.x;
-    one->y = plan.y;
-    one->build = plan.build;
-    W::insert(in_->parts, id, one);
+    const part_ptr made = W::template make<part>();
+    part& one = change(*made);
+    one.id = id;
+    one.type = part_type(plan.type);
+    one.x = plan.x;
+    one.y = plan.y;
+    one.build = plan.build;
+    W::insert(in_->parts, id, made);
   }
   void connect(int id, int parts) {
     const planned_part plan = plan_part(id, parts);
     const part_ptr from = find(id);
     for (std::size_t i = 0; i < plan.out.size(); ++i) {
       const part_ptr to = find(plan.out[i].to);
-      const connection_ptr one = W::template make<connection>();
-      one->from = from;
-      one->to = to;
-      one->type = connection_type(plan.out[i].type);
-      one->length = plan.out[i].length;
-      from->to[i] = one;
-      to->from.push_back(one);
+      const connection_ptr made = W::template make<connection>();
+      connection& one = change(*made);
+      one.from = from;
+      one.to = to;
+      one.type = connection_type(plan.out[i].type);
+      one.length = plan.out[i].length;
+      change(*from).to[i] = made;
+      change(*to).from.push_back(made);
     }
   }
   template <class Bag>
@@ -172,12 +196,13 @@ class object_contender : public contender {
     return {1, checksum_of(one.build, one.type), 0};
   }
   template <bool Updating>
-  static answer visit(part& one, int hops_left, int percent) {
+  static answer visit(const part& one, int hops_left, int percent) {
     answer all = seen(one);
     if constexpr (Updating) {
       if (is_updated(one.build, percent)) {
-        one.x = one.x + 1;
-        one.y = one.y + 1;
+        part& changed = change(one);
+        changed.x = changed.x + 1;
+        changed.y = changed.y + 1;
         all.updated = 1;
       }
     }
@@ -192,7 +217,7 @@ class object_contender : public contender {
     return all;
   }
 
-  typename schema<W>::database* in_ = nullptr;
+  database* in_ = nullptr;  // of the open transaction, where objects may go when it ends
 };
 
 }  // namespace tenure::bench::oo1

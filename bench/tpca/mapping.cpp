@@ -19,7 +19,6 @@ namespace tenure::bench::tpca {
 namespace {
 
 using clock = std::chrono::steady_clock;
-constexpr std::uint64_t mib = std::uint64_t{1} << 20;
 constexpr std::uint64_t stamp = 0x5eed5eed5eed5eed;
 
 double milliseconds_since(clock::time_point start) {

@@ -14,6 +14,8 @@
 
 namespace tenure::bench::tpca {
 
+constexpr std::uint64_t mib = std::uint64_t{1} << 20;
+
 struct program_options {
   std::uint64_t accounts = 262144;
   std::uint64_t transactions = 0;  // 0: what the case says

@@ -19,7 +19,6 @@ namespace tenure::bench::tpca {
 namespace {
 
 using clock = std::chrono::steady_clock;
-constexpr std::uint64_t mib = std::uint64_t{1} << 20;
 
 double seconds_since(clock::time_point start) { return std::chrono::duration<double>(clock::now() - start).count(); }
 

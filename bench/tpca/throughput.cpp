@@ -21,8 +21,6 @@
 namespace tenure::bench::tpca {
 namespace {
 
-constexpr std::uint64_t mib = std::uint64_t{1} << 20;
-
 struct throughput_case {
   std::string name;
   bool lazy = false;

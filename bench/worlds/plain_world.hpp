@@ -13,6 +13,9 @@
 //   persistent                 whether open() finds what was made in another process
 //   virtual_functions          whether objects there may have them
 //   setting()                  how it is used, for the results
+//   change(object)             an object there that is about to be changed, where the world must hear of it
+//   evicts                     if there: root() and what pointers lead to are valid until the transaction ends
+//   make_root<T>(directory)    if there: makes the root before create()
 //   breakdown()                what it tells of itself since open(), see breakdown.hpp
 //
 // and what is asked of containers, since theirs differ:

@@ -60,7 +60,7 @@ enum pobj_code {
   POBJ_ETYPE,        /* an invalid descriptor, or one that differs from the stored one of this name */
   POBJ_ESTATIC,      /* a static variable that cannot be named, is smaller than the stored one, or overlaps another */
   POBJ_ETRANSACTION, /* no transaction is open, or one is open and must not be */
-  POBJ_EABORTED,     /* the transaction has been aborted by a nested pobj_abort: end it */
+  POBJ_EABORTED,     /* the transaction, or the inner one, has been aborted by a nested pobj_abort: end it */
   POBJ_EUNTYPED,     /* strict: a handle lies where the object's type has no reference */
   POBJ_EREFERENCED,  /* strict: an object is freed, or made transient, that a persistent one still refers to */
   POBJ_EPROGRAM,     /* the store belongs to another program */
@@ -278,18 +278,26 @@ const char* pobj_unbound(size_t n);
 
 /* ---- Transactions [pobj 3.5.6, 7] ---- */
 
-/* Begins a transaction of this thread, or a nested transaction, which is part of the outer one. */
+/* Begins a transaction of this thread, or a nested transaction, which is part of the outer one: it is only counted. */
 int pobj_start(void);
-/* Ends the innermost transaction. Ending the outermost one commits: all its updates are durable, or, after a crash,
- * none. If it fails the transaction is still open: try again, or abort. */
+/* Begins an inner transaction [pobj 3.5.6, RVM 8]: a part of the thread's open transaction that can be undone alone. If
+ * no transaction is open, begins one, as pobj_start does. Inner transactions may be in nested and in inner ones, and
+ * nested ones in them, to any depth. Nothing is written to the disk before the outermost pobj_end. Fails with
+ * POBJ_EABORTED if a nested pobj_abort has undone what it would be in, and with POBJ_ENOMEM or POBJ_ETOOBIG if objects
+ * that are being typed word by word cannot get their types. */
+int pobj_start_inner(void);
+/* Ends what was begun last. Ending the outermost transaction commits: all its updates are durable, or, after a crash,
+ * none. What an inner one has done is part of the outer one from now on. If the call fails with another code than
+ * POBJ_EABORTED, nothing has ended: try again, or abort. */
 int pobj_end(void);
-/* Undoes the transaction. Objects that were updated in it get the content that their images had before. Objects that
- * were allocated in it are freed, those made persistent are transient again, those freed exist again, and static
- * variables are as before. Changes that were never updated stay. In a nested transaction: all of the transaction is
- * undone, and the outer ones must end. Until then, calls that change images fail with POBJ_EABORTED, and so does the
- * outermost pobj_end. */
+/* Undoes the transaction, or the innermost inner one alone, and ends it. Objects that were updated in it get the content
+ * that their images had before, when it began. Objects that were allocated in it are freed, those made persistent are
+ * transient again, those freed exist again, and static variables are as before. Changes that were never updated stay. In
+ * a nested transaction: undoes the innermost inner one that it is in, or else the whole transaction; the nested ones and
+ * that one must end. Until then, calls that change images fail with POBJ_EABORTED, and so does the pobj_end of that one,
+ * which ends it all the same; outer ones go on. If it fails with POBJ_ENOMEM, nothing was undone. */
 int pobj_abort(void);
-/* The depth to which this thread's transactions are nested; 0: none is open. */
+/* How many of this thread's transactions are open, nested and inner ones among them; 0: none. */
 int pobj_depth(void);
 
 #ifdef __cplusplus

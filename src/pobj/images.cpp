@@ -89,7 +89,7 @@ void write_image(transaction& t, const stored_memory& m, std::uint64_t from, std
   from = from / 8 * 8;
   to = std::min(round_to_8(to), m.size);
   // A new image has no old bytes to compare with, and needs no declaration.
-  if (t.is_made_here(m.image)) return write_as_image(t, m, from, to, in.free.at(m.image + from));
+  if (t.is_made_in_level(m.image)) return write_as_image(t, m, from, to, in.free.at(m.image + from));
   std::array<std::byte, step> block;
   for (; from < to; from += step) {
     const std::uint64_t length = std::min(step, to - from);

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 
+#include "os/room_for_one.hpp"
 #include "pobj/images.hpp"
 
 namespace tenure::pobj {
@@ -39,19 +40,20 @@ transaction::~transaction() {
   if (in_.fork_generation == os::fork_generation()) --in_.open_transactions;
 }
 
-const area* transaction::look_for_area(position p) const {
+const transaction::own_area* transaction::look_for_area(position p) const {
   const auto after = areas_.upper_bound(p);
   if (after == areas_.begin()) return nullptr;
-  const area& a = std::prev(after)->second;
+  const own_area& a = std::prev(after)->second;
   if (p >= a.end) return nullptr;
   return found_ = &a;
 }
 
-area& transaction::take_area(std::uint64_t length) {
+transaction::own_area& transaction::take_area(std::uint64_t length) {
+  os::reserve_one_more(area_begins_);
   const area a = in_.free.take(length, taken_);
   auto at = areas_.end();
   try {
-    at = areas_.emplace(a.begin, a).first;
+    at = areas_.emplace(a.begin, own_area{a, area_begins_.size()}).first;
     in_.owned.emplace(a.begin, a.end);
     // The transaction's writes there are announced at the commit. Until then nobody else may change the pages. The
     // first word belongs to the committed chain of slots, and an abort must put it back.
@@ -63,6 +65,7 @@ area& transaction::take_area(std::uint64_t length) {
     in_.free.add(a.begin, a.end);
     throw;
   }
+  area_begins_.push_back(a.begin);
   return at->second;
 }
 
@@ -85,7 +88,7 @@ void transaction::expect_to_abandon(std::size_t count) {
 
 void transaction::abandon(position slot) noexcept {
   const std::uint64_t length = in_.free.word_at(slot).length();
-  if (current_ != nullptr && slot >= current_->begin && slot + length == current_->next) {
+  if (current_ != nullptr && slot + length == current_->next && is_made_in_level(slot)) {
     current_->next = slot;  // it was the last slot: undoes making it
     taken_ -= length;
   } else {
@@ -94,7 +97,7 @@ void transaction::abandon(position slot) noexcept {
 }
 
 void transaction::declare(position p, std::uint64_t length) {
-  if (!is_made_here(p)) tx_.set_range(in_.free.at(p), length);
+  if (!is_made_in_level(p)) tx_.set_range(in_.free.at(p), length);
 }
 
 void transaction::set_word(position p, slot_word w) {
@@ -182,7 +185,7 @@ void transaction::type_slot(object o) {
 }
 
 void transaction::set_type(object o, std::uint32_t number) {
-  if (o.is_persistent() && !is_made_here(o.header().slot)) retyped_.push_back(o);
+  if (o.is_persistent() && !is_made_in_level(o.header().slot)) retyped_.push_back(o);
   leave_type(o.header().type);
   in_.types.use(number);
   in_.types.forget_own(o);
@@ -195,10 +198,10 @@ void transaction::share_own_type(object o) {
 }
 
 void transaction::note_change(static_variable& v, std::uint64_t size, bool is_new) {
-  const auto [at, is_first] =
-      statics_.try_emplace(&v, static_before{v.name, v.size, v.type, v.slot, v.value, {}, is_new});
+  const auto [before, is_first] = statics_.note(
+      &v, levels_.back().statics, [&] { return static_before{v.name, v.size, v.type, v.slot, v.value, {}, is_new}; });
   if (is_first) ++v.users;
-  std::vector<std::byte>& bytes = at->second.bytes;
+  std::vector<std::byte>& bytes = before->bytes;
   if (size > bytes.size()) bytes.insert(bytes.end(), v.address + bytes.size(), v.address + size);
 }
 
@@ -263,14 +266,19 @@ void transaction::prepare_area(const area& a, bool in_bulk) {
   tx_.write_bulk(in_.region, pages.first, {&bytes, 1});
 }
 
-void transaction::prepare() {
-  if (in_.is_strict()) check_references();
-  for (std::size_t i = 0; i < retyped_.size(); ++i) {  // the loop may add to retyped_
+// Of the objects that were typed word by word since there were so many of them.
+void transaction::share_own_types(std::size_t from) {
+  for (std::size_t i = from; i < retyped_.size(); ++i) {  // the loop may add to retyped_
     const object o = retyped_[i];
     if (!in_.addresses.is_handle(o.handle)) continue;
     share_own_type(o);
     if (o.is_persistent()) type_slot(o);
   }
+}
+
+void transaction::prepare() {
+  if (in_.is_strict()) check_references();
+  share_own_types(0);
   // Slots that another transaction has made wait until that transaction has ended.
   for (auto at = in_.finalized.begin(); at != in_.finalized.end();) {
     const auto next = std::next(at);
@@ -328,7 +336,7 @@ void transaction::forget_object(object o, blocks_to_free& to_free) noexcept {
 
 void transaction::release_unused_types() noexcept {
   for (const std::uint32_t number : left_types_) in_.types.drop(number);
-  for (const auto& [variable, before] : statics_) --variable->users;
+  statics_.for_each([](static_variable* v, const static_before&) { --v->users; });
 }
 
 void transaction::finish(blocks_to_free& to_free) noexcept {
@@ -396,96 +404,6 @@ void transaction::remove(static_variable& v) noexcept {
   std::unique_ptr<static_variable> removed = in_.statics.remove(v);
   removed->next = std::move(removed_);
   removed_ = std::move(removed);
-}
-
-// --- Abort -------------------------------------------------------------------------------------------------------------
-
-void transaction::undo_statics() noexcept {
-  for (auto& [variable, before] : statics_) {
-    static_variable& v = *variable;
-    in_.types.drop(v.type);
-    if (before.is_new) {
-      if (v.address != nullptr) std::memcpy(v.address, before.bytes.data(), before.bytes.size());
-      remove(v);
-      continue;
-    }
-    in_.types.use(before.type);
-    v.name = std::move(before.name);
-    v.size = before.size;
-    v.type = before.type;
-    v.slot = before.slot;
-    v.value = before.value;
-    --v.users;
-    if (v.address == nullptr) continue;
-    read_image(in_, {v.address, v.image(), v.size, in_.types[v.type]});
-    // The variable has grown.
-    if (before.bytes.size() > v.size)
-      std::memcpy(v.address + v.size, before.bytes.data() + v.size, before.bytes.size() - v.size);
-  }
-}
-
-// Objects that are persistent again get the types of their slots.
-void transaction::undo_types() noexcept {
-  const auto go_back = [&](object o) {
-    if (!in_.addresses.is_handle(o.handle) || !o.is_persistent()) return;
-    in_.types.forget_own(o);
-    const std::uint64_t number = in_.free.word_at(o.header().slot).type();
-    in_.types.use(number);
-    in_.types.drop(o.header().type);
-    o.set_type(number);
-  };
-  for (const object o : retyped_) go_back(o);
-  for (const placed& p : taken_slots_) go_back(p.what);
-}
-
-void transaction::undo(blocks_to_free& to_free) noexcept {
-  over_ = true;
-  try {
-    tx_.abort();
-  } catch (...) {  // recoverable memory has failed, and the next call reports it; the rest can be undone
-  }
-  for (const auto& [begin, a] : areas_)
-    in_.slots.clear(begin, a.next, [&](object o) {
-      if (in_.addresses.is_handle(o.handle) && is_made_here(o.header().slot)) o.set_slot(0);
-    });
-  for (const placed& p : taken_slots_)
-    if (!is_made_here(p.slot) && in_.addresses.is_handle(p.what.handle)) {
-      in_.slots.set(p.slot, p.what);  // the place was in use before, so it cannot fail
-      p.what.set_slot(p.slot);
-    }
-  for (const placed& p : freed_)
-    if (in_.addresses.is_handle(p.what.handle)) p.what.header().dying = 0;
-  undo_types();
-  for (const std::uintptr_t handle : updated_)
-    if (const object o{reinterpret_cast<std::byte*>(handle)}; in_.addresses.is_handle(o.handle) && o.is_persistent())
-      read_image(in_, stored(in_, o));
-  undo_statics();
-  for (const object o : made_)
-    if (in_.addresses.is_handle(o.handle) && in_.object_blocks.takes_back(o)) forget_object(o, to_free);
-  // Objects that this transaction has made, and that a collector has taken, have never existed.
-  in_.finalized.splice(in_.finalized.end(), finalized_);
-  std::erase_if(in_.finalized, [&](const auto& each) {
-    if (!is_made_here(each.slot)) return false;
-    in_.types.drop(each.type);
-    return true;
-  });
-  for (const std::uint32_t number : left_types_) in_.types.drop(number);
-  for (const auto& [begin, a] : areas_) {
-    in_.owned.erase(begin);
-    in_.free.add(a.begin, a.end);
-  }
-  finish_references();
-}
-
-void transaction::abort() noexcept {
-  // In the child of a fork, neither the transaction nor the store's memory belongs to this process.
-  if (over_ || in_.fork_generation != os::fork_generation()) return;
-  blocks_to_free to_free;
-  {
-    const store_lock lock(in_);
-    undo(to_free);
-  }
-  to_free.free_all();
 }
 
 }  // namespace tenure::pobj

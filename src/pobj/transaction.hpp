@@ -1,21 +1,21 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
 // A thread's transaction: a transaction of recoverable memory, and what an abort must undo, or a commit must do, in the
-// memory of the process.
+// memory of the process. What is noted for that is in lists, and an inner level remembers how long they were when it began
+// [pobj.inner.lists].
 #pragma once
 
 #include <cstdint>
 #include <list>
 #include <map>
 #include <memory>
-#include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include <tenure/rvm.hpp>
 
 #include "pobj/errors.hpp"
+#include "pobj/level_notes.hpp"
 #include "pobj/store.hpp"
 
 namespace tenure::pobj {
@@ -23,7 +23,10 @@ namespace tenure::pobj {
 class transaction {
  public:
   // begin(), commit() and abort() are called without the store's lock, everything else with it.
-  explicit transaction(store& in) : in_(in), tx_(in.memory.begin()) { ++in.open_transactions; }
+  explicit transaction(store& in) : in_(in), tx_(in.memory.begin()) {
+    levels_.emplace_back();
+    ++in.open_transactions;
+  }
   ~transaction();
   transaction(const transaction&) = delete;
   transaction& operator=(const transaction&) = delete;
@@ -49,6 +52,8 @@ class transaction {
   void forget_made(object o) noexcept;
   // Whether this transaction has made the place. No other transaction uses an image there yet.
   [[nodiscard]] bool is_made_here(position p) const { return area_of(p) != nullptr; }
+  // Whether its innermost open level has. Then an abort of the level needs no old bytes.
+  [[nodiscard]] bool is_made_in_level(position p) const { return is_made_since(levels_.back(), p); }
   // The object has got an image: sets its header and the table. The commit updates references that wait for it.
   void give_slot(object o, position slot);
   // Takes back the image of an object that was transient before the call that fails now. If the object has none,
@@ -57,10 +62,12 @@ class transaction {
   void take_slot(object o);
   void free_object(object o);
   void note_updated(object o) {
-    if (!is_made_here(o.header().slot)) updated_.insert(o.address());
+    if (!is_made_in_level(o.header().slot)) note_persistified(o);
   }
   // If the object had another image before, in this transaction, an abort goes back to that image.
-  void note_persistified(object o) { updated_.insert(o.address()); }
+  void note_persistified(object o) {
+    (void)updated_.note(o.address(), levels_.back().updated, [] { return nothing(); });
+  }
   // Gives the object and its slot a type. If it is the object's own, the commit makes it a shared one.
   void set_type(object o, std::uint32_t number);
   void note_typing(object o) { retyped_.push_back(o); }
@@ -77,9 +84,19 @@ class transaction {
   // A word of an image refers to a transient object.
   void note_waiting(position word, object target);
 
+  // --- Inner levels: undo.cpp. Called without the store's lock. ---
+
+  // If it throws, no level has begun.
+  void begin_inner();
+  // What the innermost level has done is the outer one's.
+  void end_inner();
+  // Undoes it. If it throws, it is still open.
+  void abort_inner();
+
   // --- The end ---
 
-  // If it throws, the transaction is still open. Once it is durable, nothing fails any more [pobj.commit.memory].
+  // If it throws, the transaction is still open. Once it is durable, nothing fails any more [pobj.commit.memory]. No
+  // inner level is open.
   void commit();
   void abort() noexcept;
 
@@ -88,6 +105,11 @@ class transaction {
     object what;
     position slot;
   };
+  // An area, and how many had been taken before it.
+  struct own_area : area {
+    std::size_t number = 0;
+  };
+  struct nothing {};
   struct static_before {
     static_name name;
     std::uint64_t size;
@@ -97,12 +119,25 @@ class transaction {
     std::vector<std::byte> bytes;  // in memory
     bool is_new;
   };
+  // How long the lists were when a level began, and where it began to make slots. The first one is the transaction itself.
+  struct level {
+    std::size_t areas = 0, made = 0, retyped = 0, given = 0, taken_slots = 0, freed = 0, abandoned = 0, left_types = 0,
+                updated = 0, statics = 0;
+    own_area* current = nullptr;
+    position next = 0;
+    std::uint64_t taken = 0;
+    rvm::inner_transaction tx = {};
+  };
 
-  [[nodiscard]] const area* area_of(position p) const {
+  [[nodiscard]] bool is_made_since(const level& l, position p) const {
+    const own_area* const a = area_of(p);
+    return a != nullptr && (a->number >= l.areas || (a == l.current && p >= l.next));
+  }
+  [[nodiscard]] const own_area* area_of(position p) const {
     return found_ != nullptr && p >= found_->begin && p < found_->end ? found_ : look_for_area(p);
   }
-  [[nodiscard]] const area* look_for_area(position p) const;
-  area& take_area(std::uint64_t length);
+  [[nodiscard]] const own_area* look_for_area(position p) const;
+  own_area& take_area(std::uint64_t length);
   [[nodiscard]] bool is_still(const placed& p) const;
   [[nodiscard]] bool is_in_image(position word) const;
   [[nodiscard]] bool is_anothers(position word) const;
@@ -117,24 +152,31 @@ class transaction {
   void finish_references() noexcept;
   void update_references();
   void release_unused_types() noexcept;
+  void share_own_types(std::size_t from);
   void undo(blocks_to_free& to_free) noexcept;
-  void undo_types() noexcept;
-  void undo_statics() noexcept;
+  void undo_since(const level& l, blocks_to_free& to_free) noexcept;
+  void undo_slots(const level& l) noexcept;
+  void undo_types(const level& l) noexcept;
+  void undo_statics(const level& l) noexcept;
+  void undo_areas(const level& l) noexcept;
   void forget_object(object o, blocks_to_free& to_free) noexcept;
 
   store& in_;
   rvm::transaction tx_;
-  std::map<position, area> areas_;       // by their begin
-  area* current_ = nullptr;              // the area from which slots are cut
-  mutable const area* found_ = nullptr;  // the area that was found last
+  std::vector<level> levels_;                // the open ones
+  std::map<position, own_area> areas_;       // by their begin
+  std::vector<position> area_begins_;        // in the order in which they were taken
+  own_area* current_ = nullptr;              // the area from which slots are cut
+  mutable const own_area* found_ = nullptr;  // the area that was found last
   std::uint64_t taken_ = 0;
   std::vector<object> made_, retyped_, given_;
+  std::size_t shared_ = 0;  // so many of retyped_ have shared types
   std::vector<placed> taken_slots_, freed_;
   std::vector<position> abandoned_, waiting_words_;
   std::vector<std::uint32_t> left_types_;  // they count as used until the end
   std::list<store::finalized_slot> finalized_;
-  std::unordered_set<std::uintptr_t> updated_;
-  std::unordered_map<static_variable*, static_before> statics_;
+  level_notes<std::uintptr_t, nothing> updated_;  // handles
+  level_notes<static_variable*, static_before> statics_;
   static_variable* forgotten_ = nullptr;
   std::unique_ptr<static_variable> removed_;
   bool has_linked_ = false;
@@ -145,7 +187,8 @@ class transaction {
 struct thread_state {
   std::unique_ptr<transaction> open;
   int depth = 0;
-  bool doomed = false;  // aborted by a nested one
+  std::vector<int> inner;  // the depths of the open inner levels
+  bool doomed = false;     // the innermost of them, or else the transaction, was aborted by a nested pobj_abort
 };
 [[nodiscard]] thread_state& this_thread();
 

@@ -10,6 +10,7 @@
 #include "support/temp_dir.hpp"
 #include "worlds/plain_world.hpp"
 #if __has_include(<tenure/tenure.hpp>)
+#include "worlds/cached_world.hpp"
 #include "worlds/heap_world.hpp"
 #endif
 
@@ -38,7 +39,7 @@ class oo1_test : public ::testing::Test {
 using contenders = testing::Types<object_contender<plain_world>, object_contender<plain_world, creation_order::shuffled>
 #if __has_include(<tenure/tenure.hpp>)
                                   ,
-                                  object_contender<heap_world>
+                                  object_contender<heap_world>, object_contender<cached_world>
 #endif
                                   >;
 TYPED_TEST_SUITE(oo1_test, contenders);

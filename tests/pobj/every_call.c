@@ -77,6 +77,9 @@ static void first(void) {
 
   CHECK(pobj_start() == POBJ_OK);
   CHECK(pobj_set_int(r, &r->i, 500) == POBJ_OK);
+  CHECK(pobj_start_inner() == POBJ_OK && pobj_depth() == 2);
+  CHECK(pobj_set_int(r, &r->i, 501) == POBJ_OK);
+  CHECK(pobj_abort() == POBJ_OK && r->i == 500 && pobj_depth() == 1);
   CHECK(pobj_abort() == POBJ_OK && r->i == 5);
   r->u = 600;
   CHECK(pobj_restore(r) == POBJ_OK && r->u == 6);

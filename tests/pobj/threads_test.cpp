@@ -35,6 +35,12 @@ void one_transaction(std::size_t which, std::uint64_t n) {
   EXPECT_OK(pobj_persistify(scratch));
   EXPECT_OK(pobj_free(scratch));
   EXPECT_OK(pobj_update_recursive(p, 0));
+  EXPECT_OK(pobj_start_inner());
+  EXPECT_NE(pobj_malloc(50), nullptr);
+  p->value = n + 1;
+  EXPECT_OK(pobj_update(p));
+  EXPECT_OK(pobj_abort());
+  EXPECT_EQ(p->value, n);
   if (n % 5 == 0) {
     EXPECT_OK(pobj_abort());
   } else {

@@ -243,8 +243,8 @@ void world::update_part(int id) {
 void world::change() {
   const int id = any();
   if (id == 0) return make();
-  auto kind = below(21);
-  while ((how_.operations >> kind & 1) == 0) kind = below(21);
+  auto kind = below(22);
+  while ((how_.operations >> kind & 1) == 0) kind = below(22);
   switch (kind) {
     case 0:
     case 1:
@@ -268,6 +268,7 @@ void world::change() {
     case 17: return nest();
     case 18: return retype(id);
     case 19: return how_.misuses ? misuse(id) : set_reference(id);
+    case 20: return nest_inner();
     default: return update_part(id);
   }
 }

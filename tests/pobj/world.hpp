@@ -112,6 +112,7 @@ class world {
   bool need(int code);
   void abort(const state& before, bool was_refused);
   void nest();
+  void nest_inner();
   // Changes, in a transaction.
   void set_field(int id);
   void set_reference(int id);
@@ -137,7 +138,7 @@ class world {
   configuration how_;
   std::mt19937_64 random_;
   state state_;
-  std::set<int> updated_;  // in the open transaction
+  std::set<int> updated_;  // in the open transaction, or its innermost level
   std::set<int> made_;
   std::map<std::uint64_t, state> history_;
   std::uint64_t acknowledged_ = 0;

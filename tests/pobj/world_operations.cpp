@@ -8,6 +8,7 @@
 #include <cstring>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "pobj/scenario.hpp"
 #include "pobj/store.hpp"
@@ -125,6 +126,31 @@ void world::nest() {
     return;
   }
   need(pobj_end());
+}
+
+// Undone without the rest: because it is aborted, because a nested one in it is, or because a call in it was refused.
+void world::nest_inner() {
+  if (!need(pobj_start_inner())) return;
+  const int depth = pobj_depth();
+  const state before = state_;
+  const std::set<int> updated = std::exchange(updated_, {});
+  for (auto n = below(5); n != 0 && !failed_ && !refused_ && !doomed_; --n) below(4) == 0 ? nest_inner() : change();
+  if (failed_) return;
+  EXPECT_EQ(pobj_depth(), depth);
+  if (!refused_ && !doomed_ && below(2) == 0) {
+    need(pobj_end());
+    updated_.insert(updated.begin(), updated.end());
+    return;
+  }
+  if (doomed_ && below(2) == 0)
+    EXPECT_EQ(pobj_end(), POBJ_EABORTED);
+  else if (!need(pobj_abort()))
+    return;
+  EXPECT_EQ(pobj_depth(), depth - 1);
+  if (refused_) granted = SIZE_MAX;
+  abort(before, refused_);
+  updated_ = updated;
+  refused_ = doomed_ = false;
 }
 
 void world::set_field(int id) {

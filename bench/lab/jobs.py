@@ -1,0 +1,63 @@
+# Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+"""What is measured: a command each, whose results are appended to a file of JSON lines. Several exhibits may come from one.
+
+`seconds` are first guesses of what a command takes, in full and in the short form. Once it has run here, its own time counts.
+"""
+import dataclasses
+import shutil
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    name: str
+    program: str
+    full: tuple
+    quick: tuple
+    seconds: tuple  # in full, in the short form
+    needs: tuple = ()  # programs of others
+
+    def arguments(self, quick):
+        return [*(self.quick if quick else self.full)]
+
+    def why_not(self, programs):
+        """Why it cannot run here; None if it can."""
+        for other in self.needs:
+            if shutil.which(other) is None:
+                return f"{other} is not installed"
+        if not (programs / self.program).exists():
+            return f"{self.program} is not built: run make lab, which builds it"
+        return None
+
+
+CACHES = ("tenure", "tenure-cache", "tenure-cache-locks")
+WAYS = ("tenure-cards-16", "tenure-cards", "tenure-cards-256", "tenure-cards-1024", "tenure-cards-4096", "tenure-announced",
+        "tenure-compiled-cards", "tenure-hot", "tenure-notes", "tenure-copies", "tenure-traps")
+QUICK_WAYS = ("tenure-cards", "tenure-cards-4096", "tenure-copies", "tenure-traps")
+PERCENTS = ("00", "05", "10", "15", "20", "50", "100")
+
+
+def oo1(name, program, contenders, quick_contenders, operation, full, quick):
+    return Job(name, program,
+               ("--parts", "20k", "--contenders", ",".join(contenders), "--operations", operation, "--repeat", "15"),
+               ("--parts", "20k", "--contenders", ",".join(quick_contenders), "--operations", operation, "--quick", "--repeat", "3"),
+               (full, quick))
+
+
+def all_jobs():
+    jobs = [oo1(f"cache-{operation}", "bench_oo1", CACHES, CACHES, operation, 100, 8)
+            for operation in ("lookup", "traversal", "reverse", "insert")]
+    jobs += [oo1(f"cache-update-p{p}", "bench_oo1", CACHES, CACHES, f"update-p{p}", 300, 12) for p in PERCENTS]
+    jobs.append(oo1("ways-insert", "laboratory_oo1", WAYS, QUICK_WAYS, "insert", 300, 12))
+    jobs += [oo1(f"ways-update-p{p}", "laboratory_oo1", WAYS, QUICK_WAYS, f"update-p{p}", 900, 14) for p in PERCENTS]
+    jobs += [
+        Job("updates", "bench_updates", ("--repeat", "15"), ("--quick",), (400, 60)),
+        Job("oo7", "bench_oo7", ("--configurations", "small3", "--operations", "T1,T6,T2A,T2B,T2C,insert", "--contenders",
+                                 "tenure,boost-interprocess,sqlite"),
+            ("--quick", "--configurations", "small3", "--operations", "T1,T6,T2B,insert", "--contenders", "tenure"), (1200, 60)),
+        Job("ambiguous", "bench_ambiguous", (), ("--quick",), (120, 30)),
+        Job("rvm-table-1", "bench_rvm", ("--exhibits", "table-1"), ("--quick", "--exhibits", "table-1"), (3600, 60)),
+        Job("rvm-table-2", "bench_rvm", ("--exhibits", "table-2"), ("--quick", "--exhibits", "table-2"), (60, 20)),
+        Job("pobj-list", "bench_list", (), ("--quick",), (900, 40)),
+        Job("pobj-objects", "bench_objects", (), ("--quick",), (600, 40)),
+    ]
+    return jobs

@@ -84,7 +84,7 @@ cached_object* loader::bring(load& all, open_database& in, const stored_database
     throw in.stored.damaged(what + " has " + std::to_string(found.size) + " bytes");
   all.cost += object_table::cost_of(found.size);
   objects_.require_room(all.cost, what);
-  cached_object& made = all.made.emplace_back(objects_.memory(), in.stored, found, type);
+  cached_object& made = all.made.emplace_back(objects_, in.stored, found, type);
   in.stored.read(found.at, {made.bytes, static_cast<std::size_t>(found.size)}, what);
   require_sound_flags(made);
   all.by_home.emplace(found.at, &made);
@@ -154,13 +154,16 @@ void loader::convert(cached_object& object, const std::vector<plain_pointer>& po
         break;
       case field_kind::reference:
         if (w.is_checked) {
-          if (is_identifier(stored))
+          if (is_beyond_homes(stored))
+            throw object.in.damaged(object.text() + ", has a reference to " + os::hexadecimal(stored) +
+                                    ", where no object can be");
+          if ((stored & 1U) != 0)
             throw error(errc::bad_type, object.text() + ", has a reference to the odd address " +
                                             os::hexadecimal(stored) + ", which no ref can be");
           const cached_object* const target = stored == 0 ? nullptr : objects_.find(stored);
-          const bool is_known = swizzles_ && target != nullptr && target->type.program == w.of;
+          const bool is_known = target != nullptr && target->type.program == w.of;
           discovered_ += is_known ? 1 : 0;
-          word = is_known ? target->at() : identifier_of(stored);
+          word = is_known ? objects_.word_to(*target) : identifier_of(stored);
         } else {
           const plain_pointer& pointer = pointers[next++];
           if (pointer.target != nullptr) word = pointer.target->at() + pointer.offset;

@@ -19,9 +19,7 @@ namespace tenure::cache {
 
 class loader {
  public:
-  // `swizzles`: whether refs may become addresses.
-  loader(const open_databases& databases, object_table& objects, bool swizzles)
-      : databases_(databases), objects_(objects), swizzles_(swizzles) {}
+  loader(const open_databases& databases, object_table& objects) : databases_(databases), objects_(objects) {}
 
   struct reached {
     cached_object* object;
@@ -73,7 +71,6 @@ class loader {
 
   const open_databases& databases_;
   object_table& objects_;
-  const bool swizzles_;
   std::uint64_t loaded_ = 0, discovered_ = 0;
 };
 

@@ -26,7 +26,7 @@ void* store_state::make(open_transaction* tx, open_database& in, const type& of,
   std::list<cached_object> made;
   const std::uint64_t home = in.free.take(what);
   try {
-    made.emplace_back(objects_.memory(), in.stored, stored_database::stored_object{home, index, size}, type);
+    made.emplace_back(objects_, in.stored, stored_database::stored_object{home, index, size}, type);
     cached_object& object = made.back();
     object.state = object_state::made;
     object.maker = tx;
@@ -76,7 +76,8 @@ std::uint64_t store_state::word_of(std::uintptr_t address) const {
   if (!locks_objects_) return address;
   const std::scoped_lock lock(mutex_);
   const cached_object* const object = objects_.find_at(address);
-  return object == nullptr ? address : identifier_of(object->home + (address - object->at()));
+  if (object == nullptr) return address;
+  return address == object->at() ? guarded(address) : identifier_of(object->home + (address - object->at()));
 }
 
 void store_state::require_destroyable(open_transaction& tx, std::uintptr_t address, const type& of,

@@ -6,7 +6,7 @@
 
 namespace tenure::cache {
 
-bool object_memory::is_small(std::uint64_t size, std::uint64_t alignment) {
+bool object_memory::is_small(std::uint64_t size, std::uint64_t alignment) const {
 #if defined(__SANITIZE_ADDRESS__)
   return false;
 #elif defined(__has_feature)
@@ -14,7 +14,7 @@ bool object_memory::is_small(std::uint64_t size, std::uint64_t alignment) {
   return false;
 #endif
 #endif
-  return size != 0 && size <= largest && alignment <= unit;
+  return size != 0 && size + lead_ <= largest && alignment <= unit;
 }
 
 void object_memory::link(std::size_t size_class, chunk& with_room) noexcept {
@@ -31,10 +31,13 @@ void object_memory::unlink(std::size_t size_class, chunk& full) noexcept {
 }
 
 std::byte* object_memory::allocate(std::uint64_t size, std::uint64_t alignment) {
-  if (!is_small(size, alignment))
-    return static_cast<std::byte*>(
-        ::operator new(static_cast<std::size_t>(size), std::align_val_t(std::max<std::size_t>(alignment, unit))));
-  const std::size_t size_class = class_of(size);
+  if (!is_small(size, alignment)) {
+    alignment = std::max<std::uint64_t>(alignment, unit);
+    const std::uint64_t lead = lead_of(alignment);
+    return static_cast<std::byte*>(::operator new(static_cast<std::size_t>(lead + size), std::align_val_t(alignment))) +
+           lead;
+  }
+  const std::size_t size_class = class_of(size + lead_);
   chunk* in = with_room_[size_class];
   if (in == nullptr) {
     in = ::new (::operator new(chunk_length, std::align_val_t(chunk_length))) chunk{};
@@ -48,13 +51,16 @@ std::byte* object_memory::allocate(std::uint64_t size, std::uint64_t alignment) 
     found = reinterpret_cast<std::byte*>(in) + first_slot + in->begun++ * size_class * unit;
   }
   if (++in->used == slots_of(size_class)) unlink(size_class, *in);
-  return found;
+  return found + lead_;
 }
 
 void object_memory::free(std::byte* object, std::uint64_t size, std::uint64_t alignment) noexcept {
-  if (!is_small(size, alignment))
-    return ::operator delete(object, std::align_val_t(std::max<std::size_t>(alignment, unit)));
-  const std::size_t size_class = class_of(size);
+  if (!is_small(size, alignment)) {
+    alignment = std::max<std::uint64_t>(alignment, unit);
+    return ::operator delete(object - lead_of(alignment), std::align_val_t(alignment));
+  }
+  object -= lead_;
+  const std::size_t size_class = class_of(size + lead_);
   chunk& in = *reinterpret_cast<chunk*>(reinterpret_cast<std::uintptr_t>(object) / chunk_length * chunk_length);
   in.freed = ::new (object) slot{in.freed};
   if (in.used-- == slots_of(size_class)) link(size_class, in);

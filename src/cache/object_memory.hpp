@@ -1,6 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Memory for the objects of a cache: those of one size lie side by side, in the order in which they came, so that programs that
+// Memory for the objects of a cache, with their guards before them where there are locks: those of one size lie side by side, in the order in which they came, so that programs that
 // follow refs find them in few cache lines. In chunks, which are given back when they are empty. Large objects, and those of
 // unusual alignment, come from operator new. So do all in builds with AddressSanitizer, for it to see who uses what is gone.
 //
@@ -15,7 +15,8 @@ namespace tenure::cache {
 
 class object_memory {
  public:
-  object_memory() = default;
+  // `lead`: bytes that are the caller's, before each object.
+  explicit object_memory(std::size_t lead) : lead_(lead) {}
   object_memory(const object_memory&) = delete;
   object_memory& operator=(const object_memory&) = delete;
 
@@ -35,7 +36,11 @@ class object_memory {
   };
   static constexpr std::size_t first_slot = (sizeof(chunk) + unit - 1) / unit * unit;
 
-  [[nodiscard]] static bool is_small(std::uint64_t size, std::uint64_t alignment);
+  [[nodiscard]] bool is_small(std::uint64_t size, std::uint64_t alignment) const;
+  // Of an object that is not small.
+  [[nodiscard]] std::uint64_t lead_of(std::uint64_t alignment) const {
+    return (lead_ + alignment - 1) / alignment * alignment;
+  }
   [[nodiscard]] static std::size_t class_of(std::uint64_t size) {
     return static_cast<std::size_t>((size + unit - 1) / unit);
   }
@@ -45,6 +50,7 @@ class object_memory {
   void link(std::size_t size_class, chunk& with_room) noexcept;
   void unlink(std::size_t size_class, chunk& full) noexcept;
 
+  const std::size_t lead_;
   std::array<chunk*, largest / unit + 1> with_room_{};
 };
 

@@ -74,7 +74,7 @@ std::vector<std::byte> stored_form(const object_part& part, const std::byte* byt
                         // What it was may be damaged: then a commit mends it.
                         word = is_now ? require_home(home_in(word), offset) : home_in(word);
                       else if (word != 0)
-                        word = home_of(word, offset);
+                        word = home_of(w.is_checked ? address_in(word) : word, offset);
                       if (!w.is_checked) stored_base = word;
                       break;
                     default: return;

@@ -21,7 +21,7 @@ namespace tenure::cache {
 void* store_state::make(open_transaction* tx, open_database& in, const type& of, std::uint64_t size, bool is_root) {
   const std::uint32_t index = in.types.index_of(of);
   const bound_type& type = in.types.bind(index, &of);
-  objects_.require_room(object_table::cost_of(size), "a new " + of.name);
+  objects_.require_room(object_table::cost_of(size), [&] { return "a new " + of.name; });
   const heap::new_object what = heap::described_object(index, of, type.words, size);
   std::list<cached_object> made;
   const std::uint64_t home = in.free.take(what);

@@ -11,7 +11,11 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cache/address_table.hpp"
+
 namespace tenure::cache {
+
+struct cached_object;
 
 class object_memory {
  public:
@@ -22,6 +26,11 @@ class object_memory {
 
   [[nodiscard]] std::byte* allocate(std::uint64_t size, std::uint64_t alignment);
   void free(std::byte* object, std::uint64_t size, std::uint64_t alignment) noexcept;
+  // Whether find() knows whose memory it is, when it was told.
+  [[nodiscard]] bool is_small(std::uint64_t size, std::uint64_t alignment) const;
+  void set_owner(std::byte* object, cached_object* owner) noexcept;
+  // Of the place in which the address lies, among those of small objects; nullptr: there is none.
+  [[nodiscard]] cached_object* find(std::uintptr_t address) const;
 
  private:
   static constexpr std::size_t unit = 16, largest = 1024, chunk_length = std::size_t{64} << 10;
@@ -33,10 +42,18 @@ class object_memory {
     chunk *next, *previous;  // of those with room for objects of this size
     slot* freed;
     std::uint32_t used, begun;  // slots that have objects, and that ever had
+    std::uint32_t size_class, slots;
+    // Behind it, for each slot, whose it is; then the slots.
+    [[nodiscard]] cached_object** owners() { return reinterpret_cast<cached_object**>(this + 1); }
+    [[nodiscard]] std::byte* begin() {
+      return reinterpret_cast<std::byte*>(this) +
+             (sizeof(chunk) + slots * sizeof(cached_object*) + unit - 1) / unit * unit;
+    }
+    [[nodiscard]] std::size_t slot_at(const std::byte* at) {
+      return static_cast<std::size_t>(at - begin()) / (size_class * unit);
+    }
   };
-  static constexpr std::size_t first_slot = (sizeof(chunk) + unit - 1) / unit * unit;
 
-  [[nodiscard]] bool is_small(std::uint64_t size, std::uint64_t alignment) const;
   // Of an object that is not small.
   [[nodiscard]] std::uint64_t lead_of(std::uint64_t alignment) const {
     return (lead_ + alignment - 1) / alignment * alignment;
@@ -45,12 +62,15 @@ class object_memory {
     return static_cast<std::size_t>((size + unit - 1) / unit);
   }
   [[nodiscard]] static std::size_t slots_of(std::size_t size_class) {
-    return (chunk_length - first_slot) / (size_class * unit);
+    return (chunk_length - sizeof(chunk) - unit) / (size_class * unit + sizeof(cached_object*));
   }
   void link(std::size_t size_class, chunk& with_room) noexcept;
   void unlink(std::size_t size_class, chunk& full) noexcept;
 
   const std::size_t lead_;
+  [[nodiscard]] static std::uintptr_t chunk_of(std::uintptr_t address) { return address / chunk_length * chunk_length; }
+
+  address_table<chunk, 16> chunks_;
   std::array<chunk*, largest / unit + 1> with_room_{};
 };
 

@@ -44,14 +44,16 @@ std::string cached_object::text() const {
 }
 
 cached_object* object_table::find_at(std::uintptr_t address) const {
-  auto behind = by_memory_.upper_bound(address);
-  if (behind == by_memory_.begin()) return nullptr;
-  cached_object* const before = std::prev(behind)->second;
-  return address - before->at() < before->size ? before : nullptr;
+  cached_object* found = memory_.find(address);
+  if (found == nullptr) {
+    const auto behind = large_.upper_bound(address);
+    if (behind == large_.begin()) return nullptr;
+    found = std::prev(behind)->second;
+  }
+  return address - found->at() < found->size ? found : nullptr;
 }
 
-void object_table::require_room(std::uint64_t more, const std::string& what) {
-  if (used_ <= room_ && more <= room_ - used_) return;
+void object_table::refuse_room(std::uint64_t more, const std::string& what) {
   was_refused_ = true;
   throw error(errc::cache_full,
               what + " needs " + std::to_string(more) + " bytes in the cache, which has " + std::to_string(used_) +
@@ -61,18 +63,19 @@ void object_table::require_room(std::uint64_t more, const std::string& what) {
 }
 
 void object_table::add(std::list<cached_object>&& loaded) {
+  by_home_.reserve(loaded.size());
+  auto object = loaded.begin();
   try {
-    for (auto object = loaded.begin(); object != loaded.end(); ++object) {
+    for (; object != loaded.end(); ++object) {
       object->place = object;
-      by_home_.emplace(object->home, &*object);
-      by_memory_.emplace(object->at(), &*object);
-      if (object->state == object_state::made) made_.emplace(object->home, &*object);
+      add(*object);
     }
   } catch (...) {  // [cache.fault.whole]
-    for (const cached_object& object : loaded) {
-      by_home_.erase(object.home);
-      by_memory_.erase(object.at());
-      made_.erase(object.home);
+    while (object != loaded.begin()) {
+      --object;
+      by_home_.erase(object->home);
+      made_.erase(object->home);
+      forget_address(*object);
     }
     throw;
   }
@@ -80,7 +83,31 @@ void object_table::add(std::list<cached_object>&& loaded) {
   objects_.splice(objects_.end(), loaded);
 }
 
+// Or not, with an error.
+void object_table::add(cached_object& object) {
+  if (object.state == object_state::made) made_.emplace(object.home, &object);
+  if (memory_.is_small(object.size, object.type.program->alignment)) {
+    memory_.set_owner(object.bytes, &object);
+  } else {
+    try {
+      large_.emplace(object.at(), &object);
+    } catch (...) {
+      made_.erase(object.home);
+      throw;
+    }
+  }
+  by_home_.add(object.home, &object);
+}
+
+void object_table::forget_address(cached_object& object) noexcept {
+  if (memory_.is_small(object.size, object.type.program->alignment))
+    memory_.set_owner(object.bytes, nullptr);
+  else
+    large_.erase(object.at());
+}
+
 cached_object* object_table::find_made(std::uint64_t home) const {
+  if (made_.empty()) return nullptr;
   const auto behind = made_.upper_bound(home);
   if (behind == made_.begin()) return nullptr;
   cached_object* const before = std::prev(behind)->second;
@@ -118,7 +145,7 @@ void object_table::remove_destroyed(cached_object& object) noexcept {
 // guard stays, too, and the bytes behind it.
 void object_table::forget(cached_object& object) noexcept {
   by_home_.erase(object.home);
-  by_memory_.erase(object.at());
+  forget_address(object);
   object.state = object_state::gone;
   ++gone_;
   if (object.has_guard) return;
@@ -215,10 +242,10 @@ void object_table::evict() {
   if (leaving.empty()) return;
   std::ranges::sort(leaving, {}, &cached_object::at);
   unswizzle_to(leaving);
-  for (const cached_object* const object : leaving) {
+  for (cached_object* const object : leaving) {
     if (object->state == object_state::gone) continue;  // another one may have its home
     by_home_.erase(object->home);
-    by_memory_.erase(object->at());
+    forget_address(*object);
   }
   objects_.remove_if([](const cached_object& object) { return object.leaves; });
   used_ = left;
@@ -286,8 +313,7 @@ void object_table::check() const {
     });
   }
   require_invariant(sum == used_, "the room that is used is that of the objects");
-  require_invariant(by_home_.size() + gone_ == objects_.size() && by_memory_.size() == by_home_.size(),
-                    "an object is known once");
+  require_invariant(by_home_.size() + gone_ == objects_.size(), "an object is known once");
 }
 
 }  // namespace tenure::cache

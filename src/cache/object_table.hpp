@@ -19,9 +19,9 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <unordered_map>
 #include <vector>
 
+#include "cache/address_table.hpp"
 #include "cache/lock_words.hpp"
 #include "cache/object_memory.hpp"
 #include "cache/open_transaction.hpp"
@@ -110,10 +110,7 @@ class object_table {
       : room_(room), first_lock_(lock), memory_(lock ? sizeof(object_guard) : 0) {}
 
   // The object that starts at the home address; nullptr: it is not in memory.
-  [[nodiscard]] cached_object* find(std::uint64_t home) const {
-    const auto found = by_home_.find(home);
-    return found == by_home_.end() ? nullptr : found->second;
-  }
+  [[nodiscard]] cached_object* find(std::uint64_t home) const { return by_home_.find(home); }
   // The object in whose memory the address lies.
   [[nodiscard]] cached_object* find_at(std::uintptr_t address) const;
 
@@ -122,9 +119,12 @@ class object_table {
   [[nodiscard]] std::uint64_t room() const { return room_; }
   [[nodiscard]] std::uint64_t used() const { return used_; }
   [[nodiscard]] std::size_t size() const { return by_home_.size(); }
-  // Throws errc::cache_full if there is no room for so many bytes more; `what` wants it. The next eviction makes room for as
+  // Throws errc::cache_full if there is no room for so many bytes more; what() wants it. The next eviction makes room for as
   // much as is possible.
-  void require_room(std::uint64_t more, const std::string& what);
+  template <class What>
+  void require_room(std::uint64_t more, What&& what) {
+    if (used_ > room_ || more > room_ - used_) refuse_room(more, what());
+  }
   // Of before-images.
   void take_room(std::uint64_t bytes) { used_ += bytes; }
   void give_room(std::uint64_t bytes) { used_ -= bytes; }
@@ -163,7 +163,10 @@ class object_table {
   void check() const;
 
  private:
+  [[noreturn]] void refuse_room(std::uint64_t more, const std::string& what);
+  void add(cached_object& object);
   void forget(cached_object& object) noexcept;
+  void forget_address(cached_object& object) noexcept;
   void mark_gone(std::vector<cached_object*>& leaving);
   void unswizzle_to(const std::vector<cached_object*>& leaving);
 
@@ -173,9 +176,9 @@ class object_table {
   bool was_refused_ = false;
   object_memory memory_;
   std::list<cached_object> objects_;  // the first ones came first
-  std::unordered_map<std::uint64_t, cached_object*> by_home_;
-  std::map<std::uintptr_t, cached_object*> by_memory_;
-  std::map<std::uint64_t, cached_object*> made_;  // by home
+  address_table<cached_object, 4> by_home_;
+  std::map<std::uintptr_t, cached_object*> large_;  // by where they are; of others, the memory knows
+  std::map<std::uint64_t, cached_object*> made_;    // by home
   std::size_t gone_ = 0;
 };
 

@@ -58,6 +58,7 @@ class page_pool {
   std::unique_ptr<std::byte[]> bytes_;
   std::unordered_map<place, std::size_t, place_hash> found_;
   std::size_t used_ = 0, hand_ = 0;  // frames that have ever been used
+  std::size_t last_ = 0;             // frame that was asked for
   std::uint64_t hits_ = 0, reads_ = 0;
 };
 

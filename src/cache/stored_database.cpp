@@ -73,15 +73,6 @@ error stored_database::damaged(const std::string& what) const {
           file_ + ": is damaged: " + what + "; `tenure verify` says what else is; restore it from a backup"};
 }
 
-void stored_database::read(std::uint64_t address, std::span<std::byte> into, const std::string& what) {
-  if (!contains(address) || !has(address - home_, into.size())) throw damaged(what + " does not lie in the database");
-  try {
-    pool_.read(segment_, address - home_, into);
-  } catch (const error& e) {
-    throw error(e.code(), what + " cannot be read: " + e.what());
-  }
-}
-
 // In steps, as the object heap does: each takes one sync.
 void stored_database::grow(std::uint64_t length) {
   const std::uint64_t now = segment_.size();

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <array>
+#include <concepts>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -53,9 +54,24 @@ class stored_database {
   };
   // The object in which the address lies.
   [[nodiscard]] stored_object find(std::uint64_t address);
-  // Copies bytes; `what` says whose they are. Throws errc::damaged if the database has no such bytes, or if a page of
+  // Copies bytes; what() says whose they are. Throws errc::damaged if the database has no such bytes, or if a page of
   // them is damaged.
-  void read(std::uint64_t address, std::span<std::byte> into, const std::string& what);
+  template <std::invocable What>
+  void read(std::uint64_t address, std::span<std::byte> into, What&& what) {
+    if (!contains(address) || !has(address - home_, into.size()))
+      throw damaged(what() + " does not lie in the database");
+    try {
+      pool_.read(segment_, address - home_, into);
+    } catch (const error& e) {
+      throw error(e.code(), what() + " cannot be read: " + e.what());
+    }
+  }
+  void read(std::uint64_t address, std::span<std::byte> into, const std::string& what) {
+    read(address, into, [&]() -> const std::string& { return what; });
+  }
+  void read(std::uint64_t address, std::span<std::byte> into, const char* what) {
+    read(address, into, std::string(what));
+  }
   // Bytes of the heap's bookkeeping. Where the segment ends before, zeros.
   template <class T>
   [[nodiscard]] T at(std::uint64_t offset) {

@@ -53,7 +53,7 @@ bool store_state::announce(open_transaction& tx, std::uintptr_t address, std::si
   if (object->state == object_state::destroyed)
     throw error(errc::bad_transaction, object->text() + ", was destroyed in this transaction");
   if (object->before || object->state == object_state::made) return true;
-  objects_.require_room(object->size, "the value that " + object->text() + ", had before its change,");
+  objects_.require_room(object->size, [&] { return "the value that " + object->text() + ", had before its change,"; });
   keep_value(tx, *object);
   return true;
 }

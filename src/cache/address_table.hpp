@@ -22,6 +22,10 @@ class address_table {
       if (entries_[n].address == 0) return nullptr;
     }
   }
+  // find() will be called soon.
+  void prefetch(std::uint64_t address) const {
+    if (used_ != 0) __builtin_prefetch(&entries_[first(address)]);
+  }
   // So that as many can be added without an error.
   void reserve(std::size_t more) {
     if ((used_ + more) * 2 <= entries_.size()) return;

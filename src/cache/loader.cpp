@@ -119,8 +119,9 @@ void loader::follow(load& all, cached_object& object) {
   std::vector<plain_pointer>& into = all.pointers;
   for_each_word(
       object.type, object.bytes, object.size, [&](const pointer_map::word& w, std::size_t, const std::byte* at) {
-        if (w.kind != field_kind::reference || w.is_checked) return;
+        if (w.kind != field_kind::reference) return;
         const std::uint64_t home = plain_word(at);
+        if (w.is_checked) return objects_.prefetch(home);
         if (home == 0) {
           into.push_back({nullptr, 0});
           return;

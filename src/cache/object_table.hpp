@@ -111,6 +111,8 @@ class object_table {
 
   // The object that starts at the home address; nullptr: it is not in memory.
   [[nodiscard]] cached_object* find(std::uint64_t home) const { return by_home_.find(home); }
+  // find() will be called soon.
+  void prefetch(std::uint64_t home) const { by_home_.prefetch(home); }
   // The object in whose memory the address lies.
   [[nodiscard]] cached_object* find_at(std::uintptr_t address) const;
 

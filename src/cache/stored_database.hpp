@@ -107,8 +107,7 @@ class stored_database {
 
  private:
   [[nodiscard]] bool has(std::uint64_t offset, std::uint64_t length) const {
-    const std::uint64_t size = segment_.size();
-    return offset <= size && length <= size - offset;
+    return offset <= length_ && length <= length_ - offset;
   }
   [[nodiscard]] std::uint64_t head_of(std::uint64_t block);
   [[nodiscard]] stored_object headed_object(std::uint64_t offset);
@@ -117,6 +116,7 @@ class stored_database {
   page_pool& pool_;
   const std::string file_, name_;
   std::uint64_t home_ = 0, capacity_ = 0;
+  std::uint64_t length_ = 0;  // of the segment
   bool is_read_only_;
   rvm::paged_segment segment_;
 

@@ -167,9 +167,10 @@ class ref {
     const std::uint64_t word = load();
     return (word & 1U) == 0 || detail::is_guarded(word) ? word : detail::discover(word_, typeid(ref));
   }
+  // The lowest bit is set.
   [[nodiscard]] const T* checked(std::uint64_t word) const {
-    if (!detail::is_guarded(word)) return faulted();
-    const std::uint64_t address = detail::address_in(word);
+    if (static_cast<std::int64_t>(word) >= 0) return faulted();
+    const std::uint64_t address = word - detail::guard_bits;
     if (detail::is_locked(address) || detail::lock_shared(address)) return reinterpret_cast<const T*>(address);
     return faulted();
   }

@@ -152,6 +152,13 @@ open_transaction* transaction_at_home(std::uint64_t home) noexcept {
   return nullptr;
 }
 
+bool announce_in_thread(std::uintptr_t address, std::size_t length) {
+  if (is_ending) return false;
+  for (const auto& tx : of_this_thread())
+    if (tx->of->announce(*tx, address, length)) return true;
+  return false;
+}
+
 std::shared_ptr<store_state> store_with(std::uintptr_t address) {
   if (!is_ending)
     for (const auto& tx : of_this_thread())

@@ -50,13 +50,11 @@ std::uint64_t detail::home_of(std::uint64_t word) noexcept {
 
 void detail::announce_change(const void* at, std::size_t length) {
   const auto address = reinterpret_cast<std::uintptr_t>(at);
+  if (announce_in_thread(address, length)) return;
   const auto store = store_with(address);
   if (store == nullptr) return announce_store(at, length);  // of a store that is mapped
-  open_transaction* const tx = transaction_in(*store);
-  if (tx == nullptr)
-    throw error(errc::bad_transaction,
-                store->directory() + ": an object is changed outside of a transaction of this thread; begin one");
-  store->announce(*tx, address, length);
+  throw error(errc::bad_transaction,
+              store->directory() + ": an object is changed outside of a transaction of this thread; begin one");
 }
 
 detail::held_object::held_object(const void* resident) {

@@ -64,18 +64,18 @@ void object_table::refuse_room(std::uint64_t more, const std::string& what) {
 
 void object_table::add(std::list<cached_object>&& loaded) {
   by_home_.reserve(loaded.size());
-  auto object = loaded.begin();
+  auto next = loaded.begin();
   try {
-    for (; object != loaded.end(); ++object) {
-      object->place = object;
-      add(*object);
+    for (; next != loaded.end(); ++next) {
+      next->place = next;
+      add(*next);
     }
   } catch (...) {  // [cache.fault.whole]
-    while (object != loaded.begin()) {
-      --object;
-      by_home_.erase(object->home);
-      made_.erase(object->home);
-      forget_address(*object);
+    while (next != loaded.begin()) {
+      --next;
+      by_home_.erase(next->home);
+      made_.erase(next->home);
+      forget_address(*next);
     }
     throw;
   }

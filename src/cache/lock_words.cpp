@@ -3,6 +3,7 @@
 
 #include <bitset>
 #include <mutex>
+#include <optional>
 
 namespace tenure::cache {
 

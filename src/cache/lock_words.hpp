@@ -12,7 +12,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 
 #include <tenure/cache/guarded_word.hpp>
 
@@ -42,7 +41,6 @@ class given_number {
   [[nodiscard]] std::uint64_t bits() const {
     return of_ == purpose::thread ? std::uint64_t{1} << number_ : std::uint64_t{number_} << holder_bits;
   }
-  [[nodiscard]] unsigned value() const { return number_; }
 
  private:
   const purpose of_;

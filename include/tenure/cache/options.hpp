@@ -11,10 +11,12 @@ namespace tenure::cache {
 
 // Which transactions of a store may be open at the same time.
 enum class concurrency {
-  one_writer,    // one that changes objects, or many that read: what is in memory is reached without locks
-  object_locks,  // any number. Each dereference gets a shared lock of the object, each change an exclusive one, until the
-  // transaction ends; with an object also that to which it has plain pointers. errc::deadlock. It is fast
-  // for the first 48 threads that have transactions at the same time
+  // One that changes objects, or many that read: what is in memory is reached without locks.
+  one_writer,
+  // Any number. Each dereference gets a shared lock of the object, each change an exclusive one, until the transaction ends; with an
+  // object also that to which it has plain pointers. errc::deadlock. Dereferences are fast in the first 48 threads that have
+  // transactions at the same time.
+  object_locks,
 };
 
 struct options {

@@ -170,7 +170,9 @@ std::shared_ptr<store_state> store_at_home(std::uint64_t home) {
   return first_open([&](const store_state& store) { return store.has_home(home); });
 }
 
-open_transaction* locking_transaction() noexcept { return locking; }
+open_transaction* locking_transaction() noexcept {
+  return locking != nullptr && !locking->has_ended.load() ? locking : nullptr;
+}
 
 open_transaction* begin_in_thread(const std::shared_ptr<open_transaction>& tx) {
   auto& mine = of_this_thread();

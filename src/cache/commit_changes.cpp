@@ -25,7 +25,10 @@ void commit_changes::gather(const open_transaction& tx) {
   for (const object_part& part : changed_) {
     cached_object& object = *part.object;
     change c{object.in, object.home + part.offset, stored_form(part, object.bytes, objects_, databases_), {}};
-    c.where = differences(object, stored_form(part, object.before.get(), objects_, databases_), c.now);
+    if (object.type.words.words().empty())  // is stored as it is in memory
+      c.where = differences(std::span(object.before.get() + part.offset, part.length), c.now);
+    else
+      c.where = differences(object, stored_form(part, object.before.get(), objects_, databases_), c.now);
     if (c.where.empty()) continue;
     changed_objects_ += std::exchange(last, &object) == &object ? 0 : 1;
     changes_.push_back(std::move(c));
@@ -62,10 +65,7 @@ void commit_changes::reach(const open_transaction& tx) {
   for (cached_object* const object : tx.made)
     if (object->is_root) add(*object);
   for (cached_object* const object : tx.changed)
-    if (object->state == object_state::stored) {
-      const auto parts = changed_parts(*object);
-      changed_.insert(changed_.end(), parts.begin(), parts.end());
-    }
+    if (object->state == object_state::stored) add_changed_parts(*object, changed_);
   for (const object_part& part : changed_) follow(part);
   for (std::size_t n = 0; n < made_.size(); ++n) follow(whole(*made_[n]));
 }

@@ -8,6 +8,7 @@
 
 #include "cache/type_check.hpp"
 #include "cache/words.hpp"
+#include "os/room_for_one.hpp"
 #include "os/system_error.hpp"
 #include "regions/announced_stores.hpp"
 #include "types/pointee.hpp"
@@ -27,36 +28,36 @@ std::uint64_t plain_word(const std::byte* at) {
 loader::reached loader::begin(load& all, std::uint64_t home, const type* declared) {
   const rvm::own_stores constructors;  // of programs, which vtables() may call, with the store's mutex
   const reached result = locate(all, home, declared, nullptr);
-  // The list grows while its objects are followed.
-  for (auto object = all.made.begin(); object != all.made.end(); ++object)
-    follow(all, *object, all.pointers.emplace_back());
+  // There are more while they are followed.
+  for (std::size_t n = 0; n < all.objects.size(); ++n) {
+    follow(all, *all.objects[n]);
+    all.end_of_pointers.push_back(all.pointers.size());
+  }
   return result;
 }
 
 std::vector<cached_object*> loader::in_memory(const load& all) {
   std::vector<cached_object*> found;
-  for (const auto& pointers : all.pointers)
-    for (const plain_pointer& pointer : pointers)
-      if (pointer.target != nullptr && !all.by_home.contains(pointer.target->home)) found.push_back(pointer.target);
+  for (const plain_pointer& pointer : all.pointers)
+    if (pointer.target != nullptr && all.by_home.find(pointer.target->home) == nullptr) found.push_back(pointer.target);
   return found;
 }
 
 void loader::finish(load& all) {
-  std::size_t n = 0;
-  for (cached_object& object : all.made) convert(object, all.pointers[n++]);
-  std::vector<cached_object*> made;
-  for (cached_object& object : all.made) made.push_back(&object);
+  std::size_t next = 0;
+  for (std::size_t n = 0; n < all.objects.size(); next = all.end_of_pointers[n++])
+    convert(*all.objects[n], all.pointers.data() + next);
   objects_.add(std::move(all.made));
-  loaded_ += made.size();
-  for (n = 0; n < made.size(); ++n)
-    for (const plain_pointer& pointer : all.pointers[n])
-      if (pointer.target != nullptr) object_table::unite(*made[n], *pointer.target);
+  loaded_ += all.objects.size();
+  next = 0;
+  for (std::size_t n = 0; n < all.objects.size(); ++n)
+    for (; next < all.end_of_pointers[n]; ++next)
+      if (cached_object* const target = all.pointers[next].target) object_table::unite(*all.objects[n], *target);
 }
 
 // Finds the object in memory, among those that are being loaded, or in the database.
 loader::reached loader::locate(load& all, std::uint64_t home, const type* declared, const cached_object* from) {
-  const auto loading = all.by_home.find(home);
-  if (loading != all.by_home.end()) return {loading->second, 0, false};
+  if (cached_object* const loading = all.by_home.find(home)) return {loading, 0, false};
   if (cached_object* const known = objects_.find(home)) return {known, 0, false};
   if (cached_object* const made = objects_.find_made(home)) return {made, home - made->home, false};
   open_database* const in = databases_.at(home);
@@ -69,9 +70,10 @@ loader::reached loader::locate(load& all, std::uint64_t home, const type* declar
     throw error(errc::damaged, what + ", and no database of the store");
   }
   const std::uint64_t offset = home - found.at;
-  const auto also = all.by_home.find(found.at);
-  if (also != all.by_home.end()) return {also->second, offset, false};
-  if (cached_object* const known = objects_.find(found.at)) return {known, offset, false};
+  if (offset != 0) {
+    if (cached_object* const also = all.by_home.find(found.at)) return {also, offset, false};
+    if (cached_object* const known = objects_.find(found.at)) return {known, offset, false};
+  }
   return {bring(all, *in, found, offset == 0 ? declared : nullptr), offset, true};
 }
 
@@ -79,15 +81,18 @@ loader::reached loader::locate(load& all, std::uint64_t home, const type* declar
 cached_object* loader::bring(load& all, open_database& in, const stored_database::stored_object& found,
                              const type* declared) {
   const bound_type& type = in.types.bind(found.type, declared);
-  const std::string what = "the object at " + os::hexadecimal(found.at) + ", a " + type.program->name + ",";
+  const auto what = [&] { return "the object at " + os::hexadecimal(found.at) + ", a " + type.program->name + ","; };
   if (type.program->size == 0 || found.size == 0 || found.size % type.program->size != 0)
-    throw in.stored.damaged(what + " has " + std::to_string(found.size) + " bytes");
+    throw in.stored.damaged(what() + " has " + std::to_string(found.size) + " bytes");
   all.cost += object_table::cost_of(found.size);
   objects_.require_room(all.cost, what);
-  cached_object& made = all.made.emplace_back(objects_.memory(), in.stored, found, type);
+  all.by_home.reserve(1);
+  os::reserve_one_more(all.objects);
+  cached_object& made = all.made.emplace_back(objects_, in.stored, found, type);
+  all.by_home.add(found.at, &made);
+  all.objects.push_back(&made);
   in.stored.read(found.at, {made.bytes, static_cast<std::size_t>(found.size)}, what);
   require_sound_flags(made);
-  all.by_home.emplace(found.at, &made);
   return &made;
 }
 
@@ -110,11 +115,13 @@ void loader::require_sound_flags(const cached_object& object) {
 }
 
 // Finds what its plain pointers lead to.
-void loader::follow(load& all, cached_object& object, std::vector<plain_pointer>& into) {
+void loader::follow(load& all, cached_object& object) {
+  std::vector<plain_pointer>& into = all.pointers;
   for_each_word(
       object.type, object.bytes, object.size, [&](const pointer_map::word& w, std::size_t, const std::byte* at) {
-        if (w.kind != field_kind::reference || w.is_checked) return;
+        if (w.kind != field_kind::reference) return;
         const std::uint64_t home = plain_word(at);
+        if (w.is_checked) return objects_.prefetch(home);
         if (home == 0) {
           into.push_back({nullptr, 0});
           return;
@@ -136,8 +143,7 @@ void loader::follow(load& all, cached_object& object, std::vector<plain_pointer>
 }
 
 // From what is stored to what it is in memory. Plain pointers come in the order in which follow() has found them.
-void loader::convert(cached_object& object, const std::vector<plain_pointer>& pointers) {
-  std::size_t next = 0;
+void loader::convert(cached_object& object, const plain_pointer* next) {
   std::uint64_t stored_base = 0, base = 0;  // of the last reference, which derived pointers follow
   for_each_word(object.type, object.bytes, object.size, [&](const pointer_map::word& w, std::size_t, std::byte* at) {
     const std::uint64_t stored = plain_word(at);
@@ -154,15 +160,18 @@ void loader::convert(cached_object& object, const std::vector<plain_pointer>& po
         break;
       case field_kind::reference:
         if (w.is_checked) {
-          if (is_identifier(stored))
+          if (is_beyond_homes(stored))
+            throw object.in.damaged(object.text() + ", has a reference to " + os::hexadecimal(stored) +
+                                    ", where no object can be");
+          if ((stored & 1U) != 0)
             throw error(errc::bad_type, object.text() + ", has a reference to the odd address " +
                                             os::hexadecimal(stored) + ", which no ref can be");
           const cached_object* const target = stored == 0 ? nullptr : objects_.find(stored);
-          const bool is_known = swizzles_ && target != nullptr && target->type.program == w.of;
+          const bool is_known = target != nullptr && target->type.program == w.of;
           discovered_ += is_known ? 1 : 0;
-          word = is_known ? target->at() : identifier_of(stored);
+          word = is_known ? objects_.word_to(*target) : identifier_of(stored);
         } else {
-          const plain_pointer& pointer = pointers[next++];
+          const plain_pointer& pointer = *next++;
           if (pointer.target != nullptr) word = pointer.target->at() + pointer.offset;
           stored_base = stored;
           base = word;

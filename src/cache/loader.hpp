@@ -9,7 +9,6 @@
 
 #include <cstdint>
 #include <list>
-#include <unordered_map>
 #include <vector>
 
 #include "cache/databases.hpp"
@@ -19,9 +18,7 @@ namespace tenure::cache {
 
 class loader {
  public:
-  // `swizzles`: whether refs may become addresses.
-  loader(const open_databases& databases, object_table& objects, bool swizzles)
-      : databases_(databases), objects_(objects), swizzles_(swizzles) {}
+  loader(const open_databases& databases, object_table& objects) : databases_(databases), objects_(objects) {}
 
   struct reached {
     cached_object* object;
@@ -35,11 +32,11 @@ class loader {
   template <class F>
   [[nodiscard]] reached reach(std::uint64_t home, const type* declared, F&& may_unite) {
     if (cached_object* const known = objects_.find(home)) return {known, 0, false};
-    load all;
-    const reached result = begin(all, home, declared);
-    if (all.made.empty()) return result;
-    if (!may_unite(in_memory(all))) return {nullptr, 0, false};
-    finish(all);
+    const empty_load all(load_);
+    const reached result = begin(load_, home, declared);
+    if (load_.made.empty()) return result;
+    if (!may_unite(in_memory(load_))) return {nullptr, 0, false};
+    finish(load_);
     return result;
   }
   [[nodiscard]] reached reach(std::uint64_t home, const type* declared) {
@@ -57,9 +54,26 @@ class loader {
   };
   struct load {
     std::list<cached_object> made;
-    std::unordered_map<std::uint64_t, cached_object*> by_home;
-    std::vector<std::vector<plain_pointer>> pointers;  // for each of `made`, in the order of its words
+    address_table<cached_object, 4> by_home;
+    std::vector<cached_object*> objects;       // the same
+    std::vector<plain_pointer> pointers;       // of one of them after the other, in the order of its words
+    std::vector<std::size_t> end_of_pointers;  // of each of them
     std::uint64_t cost = 0;
+  };
+  // Nothing is loaded before and after.
+  struct empty_load {
+    load& of;
+    explicit empty_load(load& all) : of(all) {}
+    ~empty_load() {
+      for (const cached_object* const object : of.objects) of.by_home.erase(object->home);
+      of.made.clear();
+      of.objects.clear();
+      of.pointers.clear();
+      of.end_of_pointers.clear();
+      of.cost = 0;
+    }
+    empty_load(const empty_load&) = delete;
+    empty_load& operator=(const empty_load&) = delete;
   };
   [[nodiscard]] reached begin(load& all, std::uint64_t home, const type* declared);
   [[nodiscard]] static std::vector<cached_object*> in_memory(const load& all);
@@ -68,12 +82,12 @@ class loader {
   [[nodiscard]] cached_object* bring(load& all, open_database& in, const stored_database::stored_object& found,
                                      const type* declared);
   static void require_sound_flags(const cached_object& object);
-  void follow(load& all, cached_object& object, std::vector<plain_pointer>& into);
-  void convert(cached_object& object, const std::vector<plain_pointer>& pointers);
+  void follow(load& all, cached_object& object);
+  void convert(cached_object& object, const plain_pointer* next);
 
   const open_databases& databases_;
   object_table& objects_;
-  const bool swizzles_;
+  load load_;  // that goes on: kept for its memory
   std::uint64_t loaded_ = 0, discovered_ = 0;
 };
 

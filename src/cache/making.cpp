@@ -21,12 +21,12 @@ namespace tenure::cache {
 void* store_state::make(open_transaction* tx, open_database& in, const type& of, std::uint64_t size, bool is_root) {
   const std::uint32_t index = in.types.index_of(of);
   const bound_type& type = in.types.bind(index, &of);
-  objects_.require_room(object_table::cost_of(size), "a new " + of.name);
+  objects_.require_room(object_table::cost_of(size), [&] { return "a new " + of.name; });
   const heap::new_object what = heap::described_object(index, of, type.words, size);
   std::list<cached_object> made;
   const std::uint64_t home = in.free.take(what);
   try {
-    made.emplace_back(objects_.memory(), in.stored, stored_database::stored_object{home, index, size}, type);
+    made.emplace_back(objects_, in.stored, stored_database::stored_object{home, index, size}, type);
     cached_object& object = made.back();
     object.state = object_state::made;
     object.maker = tx;
@@ -76,7 +76,8 @@ std::uint64_t store_state::word_of(std::uintptr_t address) const {
   if (!locks_objects_) return address;
   const std::scoped_lock lock(mutex_);
   const cached_object* const object = objects_.find_at(address);
-  return object == nullptr ? address : identifier_of(object->home + (address - object->at()));
+  if (object == nullptr) return address;
+  return address == object->at() ? guarded(address) : identifier_of(object->home + (address - object->at()));
 }
 
 void store_state::require_destroyable(open_transaction& tx, std::uintptr_t address, const type& of,

@@ -2,7 +2,9 @@
 #include "cache/object_locks.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include <tenure/error.hpp>
@@ -13,14 +15,37 @@ namespace tenure::cache {
 
 namespace {
 
-// Calls f(transaction) for each one that keeps this one from the lock.
-template <class F>
-void for_each_in_the_way(const open_transaction& tx, const cached_object& object, lock_mode mode, F&& f) {
-  for (const lock_holder& h : object.leader->locks)
-    if (h.who != &tx && (mode == lock_mode::exclusive || h.mode == lock_mode::exclusive)) f(*h.who);
+// Of what a lock word says, and who has no bit in it, what keeps a transaction from a lock.
+std::uint64_t bits_in_the_way(const open_transaction& tx, std::uint64_t word, lock_mode mode) {
+  return mode == lock_mode::exclusive || (word & exclusive_bit) != 0 ? word & all_holders & ~tx.bit : 0;
+}
+bool is_in_the_way(const open_transaction& tx, const lock_holder& of, lock_mode mode) {
+  return of.who != &tx && (mode == lock_mode::exclusive || of.mode == lock_mode::exclusive);
+}
+
+// Nobody else finds the array of a container that was made and is in no stored object.
+bool is_private(const open_transaction& tx, const cached_object& object) {
+  return object.state == object_state::made && !object.is_root && (object.maker == nullptr || object.maker == &tx);
 }
 
 }  // namespace
+
+void object_locks::admit(const open_transaction& tx) {
+  if (tx.bit != 0) by_bit_[static_cast<std::size_t>(std::countr_zero(tx.bit))] = &tx;
+}
+void object_locks::left(const open_transaction& tx) noexcept {
+  if (tx.bit != 0) by_bit_[static_cast<std::size_t>(std::countr_zero(tx.bit))] = nullptr;
+}
+
+// Calls f(transaction) for each one that keeps this one from the lock.
+template <class F>
+void object_locks::for_each_in_the_way(const open_transaction& tx, const cached_object& object, lock_mode mode,
+                                       F&& f) const {
+  for (std::uint64_t bits = bits_in_the_way(tx, object.lock().load(), mode); bits != 0; bits &= bits - 1)
+    f(*by_bit_[static_cast<std::size_t>(std::countr_zero(bits))]);
+  for (const lock_holder& h : object.leader->locks)
+    if (is_in_the_way(tx, h, mode)) f(*h.who);
+}
 
 // Calls f(transaction) for each one that has waited for an exclusive lock for longer than this one for a shared one. Otherwise
 // readers that come and go would keep writers out for ever [cache.locks.turn]. Who has a lock of the group already is let
@@ -56,27 +81,70 @@ bool object_locks::closes_a_circle(const open_transaction& tx) const {
 }
 
 std::optional<lock_mode> object_locks::lock_of(const open_transaction& tx, const cached_object& object) {
+  if (tx.bit != 0) {
+    const std::uint64_t word = object.lock().load();
+    if ((word & tx.bit) == 0) return std::nullopt;
+    return (word & exclusive_bit) != 0 ? lock_mode::exclusive : lock_mode::shared;
+  }
   for (const lock_holder& h : object.leader->locks)
     if (h.who == &tx) return h.mode;
   return std::nullopt;
 }
 
+bool object_locks::lock_shared(open_transaction& tx, object_guard& guard) {
+  if (tx.bit == 0) return false;
+  lock_word& word = *guard.lock.load(std::memory_order_acquire);
+  std::uint64_t now = word.load(std::memory_order_relaxed);
+  if ((now & store_bits) != tx.store) return false;
+  os::reserve_one_more(tx.locked);
+  do
+    if ((now & (exclusive_bit | closed_bit)) != 0) return false;
+  while (!word.compare_exchange_weak(now, now | tx.bit, std::memory_order_acq_rel, std::memory_order_relaxed));
+  tx.locked.push_back(&guard);
+  return true;
+}
+
 bool object_locks::try_acquire(open_transaction& tx, cached_object& object, lock_mode mode) {
-  const auto has = lock_of(tx, object);
-  if (has && *has >= mode) return true;
-  bool is_free = true;
-  for_each_in_the_way(tx, object, mode, [&](const open_transaction&) { is_free = false; });
-  if (!is_free) return false;
+  if (is_private(tx, object)) return true;
   auto& locks = object.leader->locks;
-  if (has) {
-    std::ranges::find(locks, &tx, &lock_holder::who)->mode = mode;
+  for (const lock_holder& h : locks)
+    if (is_in_the_way(tx, h, mode)) return false;
+  lock_word& word = object.lock();
+  std::uint64_t now = word.load();
+  if (tx.bit == 0) {
+    if (const auto has = std::ranges::find(locks, &tx, &lock_holder::who); has != locks.end()) {
+      if (has->mode < mode && bits_in_the_way(tx, now, mode) != 0) return false;
+      has->mode = std::max(has->mode, mode);
+      return true;
+    }
+    os::reserve_one_more(locks);
+    os::reserve_one_more(tx.locked_without_bit);
+    now = word.fetch_or(closed_bit);  // before it is known who has it: nobody comes any more
+    if (bits_in_the_way(tx, now, mode) != 0) {
+      if ((now & closed_bit) == 0) word.fetch_and(~closed_bit);
+      return false;
+    }
+    locks.push_back({&tx, mode});
+    tx.locked_without_bit.push_back(&object);
     return true;
   }
   os::reserve_one_more(tx.locked);
-  locks.push_back({&tx, mode});
-  tx.locked.push_back(&object);
-  object_table::hold(object);
+  const std::uint64_t wanted = tx.bit | (mode == lock_mode::exclusive ? exclusive_bit : 0);
+  do {
+    if ((now & wanted) == wanted) return true;
+    if (bits_in_the_way(tx, now, mode) != 0) return false;
+  } while (!word.compare_exchange_weak(now, now | wanted));
+  if ((now & tx.bit) == 0) tx.locked.push_back(&object.guard());
   return true;
+}
+
+// If nobody waits for a lock of the group, and nobody has one without a bit.
+void object_locks::open_again(const cached_object& object) noexcept {
+  const cached_object& leader = *object.leader;
+  if (!leader.locks.empty() || (leader.members == 1 && leader.state == object_state::gone)) return;
+  for (const open_transaction* const other : waiting_)
+    if (other->waits_for->leader == &leader) return;
+  object.lock().fetch_and(~closed_bit);
 }
 
 void object_locks::acquire(std::unique_lock<std::mutex>& mutex, open_transaction& tx, cached_object& object,
@@ -99,11 +167,13 @@ void object_locks::acquire(std::unique_lock<std::mutex>& mutex, open_transaction
     }
     ~waiting() {  // others may have waited only for it
       std::erase(locks.waiting_, &tx);
-      tx.waits_for = nullptr;
+      locks.open_again(*std::exchange(tx.waits_for, nullptr));
       locks.changed_.notify_all();
     }
   } const until_return(*this, tx, object, mode);
-  do {
+  object.lock().fetch_or(closed_bit);
+  // Nobody comes any more but with the mutex; who has gone meanwhile has told nobody.
+  while (!acquires_now()) {
     if (closes_a_circle(tx)) {
       ++deadlocks_;
       throw error(errc::deadlock,
@@ -112,16 +182,37 @@ void object_locks::acquire(std::unique_lock<std::mutex>& mutex, open_transaction
                       "run it again");
     }
     changed_.wait(mutex);
-  } while (!acquires_now());
+  }
+}
+
+// If the lock is exclusive, it is this transaction's.
+void object_locks::release_open(open_transaction& tx) noexcept {
+  std::erase_if(tx.locked, [&](const object_guard* guard) {
+    lock_word& word = *guard->lock.load(std::memory_order_acquire);
+    std::uint64_t now = word.load(std::memory_order_relaxed);
+    do
+      if ((now & closed_bit) != 0) return false;
+    while ((now & tx.bit) != 0 &&
+           !word.compare_exchange_weak(now, now & ~(tx.bit | exclusive_bit), std::memory_order_acq_rel));
+    return true;
+  });
 }
 
 void object_locks::release_all(open_transaction& tx) noexcept {
-  for (cached_object* const object : tx.locked) {
-    std::erase_if(object->leader->locks, [&](const lock_holder& h) { return h.who == &tx; });
-    object_table::let_go(*object);
+  bool somebody_waits = false;
+  for (const object_guard* const guard : tx.locked) {
+    lock_word& word = *guard->lock.load();
+    if ((word.load() & tx.bit) == 0) continue;  // its group was united with one of which it has let go
+    somebody_waits = (word.fetch_and(~(tx.bit | exclusive_bit)) & closed_bit) != 0 || somebody_waits;
   }
   tx.locked.clear();
-  changed_.notify_all();
+  for (cached_object* const object : tx.locked_without_bit) {
+    std::erase_if(object->leader->locks, [&](const lock_holder& h) { return h.who == &tx; });
+    open_again(*object);
+    somebody_waits = true;
+  }
+  tx.locked_without_bit.clear();
+  if (somebody_waits) changed_.notify_all();
 }
 
 }  // namespace tenure::cache

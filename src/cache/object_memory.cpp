@@ -6,7 +6,7 @@
 
 namespace tenure::cache {
 
-bool object_memory::is_small(std::uint64_t size, std::uint64_t alignment) {
+bool object_memory::is_small(std::uint64_t size, std::uint64_t alignment) const {
 #if defined(__SANITIZE_ADDRESS__)
   return false;
 #elif defined(__has_feature)
@@ -14,7 +14,7 @@ bool object_memory::is_small(std::uint64_t size, std::uint64_t alignment) {
   return false;
 #endif
 #endif
-  return size != 0 && size <= largest && alignment <= unit;
+  return size != 0 && size + lead_ <= largest && alignment <= unit;
 }
 
 void object_memory::link(std::size_t size_class, chunk& with_room) noexcept {
@@ -31,13 +31,21 @@ void object_memory::unlink(std::size_t size_class, chunk& full) noexcept {
 }
 
 std::byte* object_memory::allocate(std::uint64_t size, std::uint64_t alignment) {
-  if (!is_small(size, alignment))
-    return static_cast<std::byte*>(
-        ::operator new(static_cast<std::size_t>(size), std::align_val_t(std::max<std::size_t>(alignment, unit))));
-  const std::size_t size_class = class_of(size);
+  if (!is_small(size, alignment)) {
+    alignment = std::max<std::uint64_t>(alignment, unit);
+    const std::uint64_t lead = lead_of(alignment);
+    return static_cast<std::byte*>(::operator new(static_cast<std::size_t>(lead + size), std::align_val_t(alignment))) +
+           lead;
+  }
+  const std::size_t size_class = class_of(size + lead_);
   chunk* in = with_room_[size_class];
   if (in == nullptr) {
+    chunks_.reserve(1);
     in = ::new (::operator new(chunk_length, std::align_val_t(chunk_length))) chunk{};
+    in->size_class = static_cast<std::uint32_t>(size_class);
+    in->slots = static_cast<std::uint32_t>(slots_of(size_class));
+    std::fill_n(in->owners(), in->slots, nullptr);
+    chunks_.add(reinterpret_cast<std::uintptr_t>(in), in);
     link(size_class, *in);
   }
   std::byte* found = nullptr;
@@ -45,22 +53,40 @@ std::byte* object_memory::allocate(std::uint64_t size, std::uint64_t alignment) 
     found = reinterpret_cast<std::byte*>(in->freed);
     in->freed = in->freed->next;
   } else {
-    found = reinterpret_cast<std::byte*>(in) + first_slot + in->begun++ * size_class * unit;
+    found = in->begin() + in->begun++ * size_class * unit;
   }
-  if (++in->used == slots_of(size_class)) unlink(size_class, *in);
-  return found;
+  if (++in->used == in->slots) unlink(size_class, *in);
+  return found + lead_;
 }
 
 void object_memory::free(std::byte* object, std::uint64_t size, std::uint64_t alignment) noexcept {
-  if (!is_small(size, alignment))
-    return ::operator delete(object, std::align_val_t(std::max<std::size_t>(alignment, unit)));
-  const std::size_t size_class = class_of(size);
-  chunk& in = *reinterpret_cast<chunk*>(reinterpret_cast<std::uintptr_t>(object) / chunk_length * chunk_length);
+  if (!is_small(size, alignment)) {
+    alignment = std::max<std::uint64_t>(alignment, unit);
+    return ::operator delete(object - lead_of(alignment), std::align_val_t(alignment));
+  }
+  object -= lead_;
+  const std::size_t size_class = class_of(size + lead_);
+  chunk& in = *reinterpret_cast<chunk*>(chunk_of(reinterpret_cast<std::uintptr_t>(object)));
+  in.owners()[in.slot_at(object)] = nullptr;
   in.freed = ::new (object) slot{in.freed};
-  if (in.used-- == slots_of(size_class)) link(size_class, in);
+  if (in.used-- == in.slots) link(size_class, in);
   if (in.used != 0) return;
   unlink(size_class, in);
+  chunks_.erase(reinterpret_cast<std::uintptr_t>(&in));
   ::operator delete(&in, std::align_val_t(chunk_length));
+}
+
+void object_memory::set_owner(std::byte* object, cached_object* owner) noexcept {
+  chunk& in = *reinterpret_cast<chunk*>(chunk_of(reinterpret_cast<std::uintptr_t>(object)));
+  in.owners()[in.slot_at(object)] = owner;
+}
+
+cached_object* object_memory::find(std::uintptr_t address) const {
+  chunk* const in = chunks_.find(chunk_of(address));
+  const auto* const at = reinterpret_cast<const std::byte*>(address);
+  if (in == nullptr || at < in->begin()) return nullptr;
+  const std::size_t n = in->slot_at(at);
+  return n < in->slots ? in->owners()[n] : nullptr;
 }
 
 }  // namespace tenure::cache

@@ -18,16 +18,20 @@
 #include <list>
 #include <map>
 #include <memory>
-#include <unordered_map>
+#include <optional>
 #include <vector>
 
+#include "cache/address_table.hpp"
+#include "cache/lock_words.hpp"
 #include "cache/object_memory.hpp"
 #include "cache/open_transaction.hpp"
 #include "cache/stored_types.hpp"
 
 namespace tenure::cache {
 
-// Of a group.
+class object_table;
+
+// Of a group; a transaction that has no bit in lock words.
 struct lock_holder {
   const open_transaction* who;
   lock_mode mode;
@@ -41,7 +45,7 @@ enum class object_state : std::uint8_t {
 };
 
 struct cached_object {
-  cached_object(object_memory& memory, stored_database& of, const stored_database::stored_object& stored,
+  cached_object(object_table& table, stored_database& of, const stored_database::stored_object& stored,
                 const bound_type& its_type);
   ~cached_object() { free_bytes(); }
   cached_object(const cached_object&) = delete;
@@ -51,8 +55,9 @@ struct cached_object {
   stored_database& in;
   const bound_type& type;
   const std::uint64_t home;
-  std::uint64_t size;  // 0: gone
-  std::byte* bytes;
+  std::uint64_t size;
+  std::byte* bytes;  // nullptr: gone
+  const bool has_guard;
   object_state state = object_state::stored;
   // Of a made object: the transaction that has made it, or nullptr, if it is the array of a container in no stored object;
   // whether the program has made it, and no container; whether the commit that goes on stores it.
@@ -62,13 +67,16 @@ struct cached_object {
   std::unique_ptr<std::byte[]> before;
   // The group: a ring, and its counts, which are right in the leader.
   cached_object *next = this, *leader = this;
-  std::uint64_t members = 1, holds = 0;  // holds: pins, announced changes, and locks
-  std::vector<lock_holder> locks;
+  std::uint64_t members = 1, holds = 0;      // holds: pins and announced changes
+  std::vector<lock_holder> locks;            // of those without a bit in the lock word
   std::uint64_t pins = 0;                    // of the holds, those that know this member
   bool leaves = false;                       // the eviction that goes on takes it
   std::list<cached_object>::iterator place;  // in the table
 
   [[nodiscard]] std::uintptr_t at() const { return reinterpret_cast<std::uintptr_t>(bytes); }
+  [[nodiscard]] object_guard& guard() const { return detail::guard_of(at()); }
+  // Of its group.
+  [[nodiscard]] lock_word& lock() const { return leader->guard().own; }
   // "the object at 0x110000123450, a part"
   [[nodiscard]] std::string text() const;
   void free_bytes() noexcept;
@@ -97,14 +105,14 @@ struct object_part {
 
 class object_table {
  public:
-  // `room`: bytes of objects, with what is known of each.
-  explicit object_table(std::uint64_t room) : room_(room) {}
+  // `room`: bytes of objects, with what is known of each. `lock`: what lock words are at first; nullopt: there are none.
+  object_table(std::uint64_t room, std::optional<std::uint64_t> lock)
+      : room_(room), first_lock_(lock), memory_(lock ? sizeof(object_guard) : 0) {}
 
   // The object that starts at the home address; nullptr: it is not in memory.
-  [[nodiscard]] cached_object* find(std::uint64_t home) const {
-    const auto found = by_home_.find(home);
-    return found == by_home_.end() ? nullptr : found->second;
-  }
+  [[nodiscard]] cached_object* find(std::uint64_t home) const { return by_home_.find(home); }
+  // find() will be called soon.
+  void prefetch(std::uint64_t home) const { by_home_.prefetch(home); }
   // The object in whose memory the address lies.
   [[nodiscard]] cached_object* find_at(std::uintptr_t address) const;
 
@@ -113,15 +121,23 @@ class object_table {
   [[nodiscard]] std::uint64_t room() const { return room_; }
   [[nodiscard]] std::uint64_t used() const { return used_; }
   [[nodiscard]] std::size_t size() const { return by_home_.size(); }
-  // Throws errc::cache_full if there is no room for so many bytes more; `what` wants it. The next eviction makes room for as
+  // Throws errc::cache_full if there is no room for so many bytes more; what() wants it. The next eviction makes room for as
   // much as is possible.
-  void require_room(std::uint64_t more, const std::string& what);
+  template <class What>
+  void require_room(std::uint64_t more, What&& what) {
+    if (used_ > room_ || more > room_ - used_) refuse_room(more, what());
+  }
   // Of before-images.
   void take_room(std::uint64_t bytes) { used_ += bytes; }
   void give_room(std::uint64_t bytes) { used_ -= bytes; }
 
   // Of the objects that add() gets.
   [[nodiscard]] object_memory& memory() { return memory_; }
+  [[nodiscard]] std::optional<std::uint64_t> first_lock() const { return first_lock_; }
+  // What a ref to the object has as its word.
+  [[nodiscard]] std::uint64_t word_to(const cached_object& object) const {
+    return first_lock_ ? detail::guarded(object.at()) : object.at();
+  }
   void add(std::list<cached_object>&& loaded);
   // The made object in which the home address lies; nullptr: there is none.
   [[nodiscard]] cached_object* find_made(std::uint64_t home) const;
@@ -149,18 +165,22 @@ class object_table {
   void check() const;
 
  private:
+  [[noreturn]] void refuse_room(std::uint64_t more, const std::string& what);
+  void add(cached_object& object);
   void forget(cached_object& object) noexcept;
-  void take_out_gone();
+  void forget_address(cached_object& object) noexcept;
+  void mark_gone(std::vector<cached_object*>& leaving);
   void unswizzle_to(const std::vector<cached_object*>& leaving);
 
   const std::uint64_t room_;
+  const std::optional<std::uint64_t> first_lock_;
   std::uint64_t used_ = 0, evicted_ = 0, evictions_ = 0;
   bool was_refused_ = false;
   object_memory memory_;
   std::list<cached_object> objects_;  // the first ones came first
-  std::unordered_map<std::uint64_t, cached_object*> by_home_;
-  std::map<std::uintptr_t, cached_object*> by_memory_;
-  std::map<std::uint64_t, cached_object*> made_;  // by home
+  address_table<cached_object, 4> by_home_;
+  std::map<std::uintptr_t, cached_object*> large_;  // by where they are; of others, the memory knows
+  std::map<std::uint64_t, cached_object*> made_;    // by home
   std::size_t gone_ = 0;
 };
 

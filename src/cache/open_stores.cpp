@@ -43,14 +43,29 @@ class arrays_in_caches final : public types::container_memory {
 // Set when the thread ends, and its list is gone; containers that live longer announce what they store even then.
 constinit thread_local bool is_ending = false;
 
+constinit thread_local open_transaction* locking = nullptr;
+
+// The thread's last transaction with a bit in lock words. The bit is the thread's as long as it has one.
+void look_for_locking(const std::vector<std::shared_ptr<open_transaction>>& mine) noexcept {
+  locking = nullptr;
+  for (const auto& tx : mine)
+    if (tx->bit != 0) locking = tx.get();
+  detail::holder_bit = locking == nullptr ? 0 : locking->bit;
+}
+
 // Those that have ended in another thread stay until this one looks.
 std::vector<std::shared_ptr<open_transaction>>& of_this_thread() noexcept {
   struct list {
     std::vector<std::shared_ptr<open_transaction>> transactions;
-    ~list() { is_ending = true; }
+    ~list() {
+      is_ending = true;
+      locking = nullptr;
+      detail::holder_bit = 0;
+    }
   };
   static thread_local list mine;
-  std::erase_if(mine.transactions, [](const auto& tx) { return tx->has_ended.load(); });
+  if (std::erase_if(mine.transactions, [](const auto& tx) { return tx->has_ended.load(); }) != 0)
+    look_for_locking(mine.transactions);
   return mine.transactions;
 }
 
@@ -94,6 +109,8 @@ std::shared_ptr<store_state> first_open(F&& f) {
 
 }  // namespace
 
+constinit thread_local std::uint64_t detail::holder_bit = 0;
+
 void add_open(const std::shared_ptr<store_state>& opened) {
   registry& r = all();
   const std::scoped_lock lock(r.mutex);
@@ -135,6 +152,13 @@ open_transaction* transaction_at_home(std::uint64_t home) noexcept {
   return nullptr;
 }
 
+bool announce_in_thread(std::uintptr_t address, std::size_t length) {
+  if (is_ending) return false;
+  for (const auto& tx : of_this_thread())
+    if (tx->of->announce(*tx, address, length)) return true;
+  return false;
+}
+
 std::shared_ptr<store_state> store_with(std::uintptr_t address) {
   if (!is_ending)
     for (const auto& tx : of_this_thread())
@@ -146,9 +170,24 @@ std::shared_ptr<store_state> store_at_home(std::uint64_t home) {
   return first_open([&](const store_state& store) { return store.has_home(home); });
 }
 
+open_transaction* locking_transaction() noexcept {
+  return locking != nullptr && !locking->has_ended.load() ? locking : nullptr;
+}
+
 open_transaction* begin_in_thread(const std::shared_ptr<open_transaction>& tx) {
-  of_this_thread().push_back(tx);
+  auto& mine = of_this_thread();
+  if (tx->of->locks_objects()) {
+    tx->store = tx->of->number();
+    if (tx->store != 0) {
+      for (const auto& other : mine)
+        if (other->bit_holder != nullptr) tx->bit_holder = other->bit_holder;
+      if (tx->bit_holder == nullptr) tx->bit_holder = given_number::take(given_number::purpose::thread);
+    }
+    if (tx->bit_holder != nullptr) tx->bit = tx->bit_holder->bits();
+  }
+  mine.push_back(tx);
   tx->until_ended = tx;
+  if (tx->bit != 0) look_for_locking(mine);
   return tx.get();
 }
 

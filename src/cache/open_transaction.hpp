@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "cache/lock_words.hpp"
+
 namespace tenure::cache {
 
 class store_state;
@@ -25,8 +27,12 @@ struct open_transaction {
   const bool writes;
   std::vector<cached_object*> changed;      // announced; they are held
   std::unordered_set<cached_object*> made;  // and not discarded; they are held
-  // With object locks: one object of each group that it has a lock of; they are held, too.
-  std::vector<cached_object*> locked;
+  // With object locks: its thread's bit and its store's number in lock words, and one object of each group that it has a lock of.
+  // bit 0: there was none left.
+  std::uint64_t bit = 0, store = 0;
+  std::shared_ptr<const given_number> bit_holder;
+  std::vector<const object_guard*> locked;
+  std::vector<cached_object*> locked_without_bit;
   const cached_object* waits_for = nullptr;
   lock_mode wants = lock_mode::shared;
   // What containers in it stored went on while another transaction had a lock of it: this one must not commit.

@@ -30,10 +30,16 @@ void page_pool::read(const rvm::paged_segment& from, std::uint64_t offset, std::
 }
 
 std::size_t page_pool::frame_with(const place& wanted) {
+  std::size_t& recent = recent_[wanted.page % recent_.size()];
+  if (frames_[recent].of == wanted) {
+    ++hits_;
+    frames_[recent].was_used = true;
+    return recent;
+  }
   if (const auto known = found_.find(wanted); known != found_.end()) {
     ++hits_;
     frames_[known->second].was_used = true;
-    return known->second;
+    return recent = known->second;
   }
   std::size_t n = used_;
   if (used_ == frames_.size()) {
@@ -49,7 +55,7 @@ std::size_t page_pool::frame_with(const place& wanted) {
   wanted.segment->read(wanted.page, {bytes_of(n), page_length});  // if it throws, the frame has nothing
   found_.emplace(wanted, n);
   frames_[n] = {wanted, true};
-  return n;
+  return recent = n;
 }
 
 void page_pool::committed(const rvm::paged_segment& to, std::uint64_t offset, std::span<const std::byte> bytes) {

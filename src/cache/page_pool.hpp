@@ -9,6 +9,7 @@
 // Not thread-safe: guarded by the store's mutex.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -58,6 +59,8 @@ class page_pool {
   std::unique_ptr<std::byte[]> bytes_;
   std::unordered_map<place, std::size_t, place_hash> found_;
   std::size_t used_ = 0, hand_ = 0;  // frames that have ever been used
+  // The frames that were asked for last, by the lowest bits of the page.
+  std::array<std::size_t, 64> recent_{};
   std::uint64_t hits_ = 0, reads_ = 0;
 };
 

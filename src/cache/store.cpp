@@ -19,8 +19,8 @@ namespace tenure::cache {
 
 const void* detail::resolve(std::uint64_t& word, const type& declared, const std::type_info& of) {
   const std::uint64_t known = load_word(reinterpret_cast<const std::byte*>(&word));
-  if (!is_identifier(known)) return reinterpret_cast<const void*>(known);  // another thread was faster
-  const std::uint64_t home = home_in(known);
+  if (is_direct(known)) return reinterpret_cast<const void*>(known);  // another thread was faster
+  const std::uint64_t home = is_guarded(known) ? home_of(address_in(known)) : home_in(known);
   if (open_transaction* const tx = transaction_at_home(home)) return tx->of->resolve(*tx, word, declared, of);
   if (const auto store = store_at_home(home))
     throw error(errc::bad_transaction, store->directory() + ": a reference to the object at " + os::hexadecimal(home) +
@@ -29,6 +29,11 @@ const void* detail::resolve(std::uint64_t& word, const type& declared, const std
               "a reference leads to " + os::hexadecimal(home) +
                   ", which is in no store that this process has in a cache: it was closed, or the "
                   "reference is damaged");
+}
+
+bool detail::lock_shared(std::uint64_t address) {
+  open_transaction* const tx = locking_transaction();
+  return tx != nullptr && object_locks::lock_shared(*tx, guard_of(address));
 }
 
 std::uint64_t detail::discover(std::uint64_t& word, const std::type_info& of) noexcept {
@@ -45,13 +50,11 @@ std::uint64_t detail::home_of(std::uint64_t word) noexcept {
 
 void detail::announce_change(const void* at, std::size_t length) {
   const auto address = reinterpret_cast<std::uintptr_t>(at);
+  if (announce_in_thread(address, length)) return;
   const auto store = store_with(address);
   if (store == nullptr) return announce_store(at, length);  // of a store that is mapped
-  open_transaction* const tx = transaction_in(*store);
-  if (tx == nullptr)
-    throw error(errc::bad_transaction,
-                store->directory() + ": an object is changed outside of a transaction of this thread; begin one");
-  store->announce(*tx, address, length);
+  throw error(errc::bad_transaction,
+              store->directory() + ": an object is changed outside of a transaction of this thread; begin one");
 }
 
 detail::held_object::held_object(const void* resident) {

@@ -55,11 +55,12 @@ store_state::store_state(const std::string& directory, const options& how)
     : directory_(os::absolute_path(directory)),
       is_read_only_(how.mode == rvm::open_mode::read_only),
       locks_objects_(how.transactions == concurrency::object_locks),
+      number_(locks_objects_ ? given_number::take(given_number::purpose::store) : nullptr),
       fork_generation_(os::fork_generation()),
       pool_(how.pool_pages == 0 ? 1 : how.pool_pages),
       memory_(open_memory(directory_, how)),
-      objects_(how.object_bytes),
-      loader_(databases_, objects_, !locks_objects_),
+      objects_(how.object_bytes, locks_objects_ ? std::optional(number()) : std::nullopt),
+      loader_(databases_, objects_),
       door_(
           [this] {
             const std::scoped_lock lock(mutex_);
@@ -176,15 +177,24 @@ loader::reached store_state::reach_and_lock(std::unique_lock<std::mutex>& lock, 
   }
 }
 
+// Of what a guarded word leads to.
+std::uint64_t store_state::home_in_memory(std::uintptr_t address) const {
+  if (const cached_object* const object = objects_.find_at(address)) return object->home;
+  throw error(errc::damaged, directory_ +
+                                 ": a reference leads to an object that was destroyed, or whose making was "
+                                 "aborted; no ref to it may be left");
+}
+
 const void* store_state::resolve(open_transaction& tx, std::uint64_t& word, const type& declared,
                                  const std::type_info& of) {
   std::unique_lock lock(mutex_);
   auto* const at = reinterpret_cast<std::byte*>(&word);
   const std::uint64_t known = load_word(at);
-  if (!is_identifier(known)) return reinterpret_cast<const void*>(known);  // another thread was faster
+  if (is_direct(known)) return reinterpret_cast<const void*>(known);  // another thread was faster
   ++counts_.faults;
+  const std::uint64_t home = is_guarded(known) ? home_in_memory(address_in(known)) : home_in(known);
   const auto [object, offset, loaded] =
-      locks_objects_ ? reach_and_lock(lock, tx, home_in(known), declared) : loader_.reach(home_in(known), &declared);
+      locks_objects_ ? reach_and_lock(lock, tx, home, declared) : loader_.reach(home, &declared);
   if (object->state == object_state::destroyed)
     throw error(errc::bad_transaction, object->text() + ", was destroyed in this transaction");
   // What holds at the begin of one object of a type holds for all.
@@ -199,21 +209,21 @@ const void* store_state::resolve(open_transaction& tx, std::uint64_t& word, cons
       object->type.reached_by.push_back(&of);
     }
   }
-  if (!locks_objects_) store_word(at, object->at() + offset);
+  if (!locks_objects_ || offset == 0) store_word(at, objects_.word_to(*object) + offset);
   return object->bytes + offset;
 }
 
 std::uint64_t store_state::discover(std::uint64_t& word, const std::type_info& of) noexcept {
-  if (locks_objects_) return load_word(reinterpret_cast<const std::byte*>(&word));
   const std::scoped_lock lock(mutex_);
   auto* const at = reinterpret_cast<std::byte*>(&word);
   const std::uint64_t known = load_word(at);
   if (!is_identifier(known)) return known;
   const cached_object* const object = objects_.find(home_in(known));
   if (object == nullptr || !object->type.was_reached_by(of)) return known;
-  store_word(at, object->at());
+  const std::uint64_t found = objects_.word_to(*object);
+  store_word(at, found);
   ++counts_.discovered;
-  return object->at();
+  return found;
 }
 
 bool store_state::has_at(std::uintptr_t address) const {

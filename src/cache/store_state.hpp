@@ -3,7 +3,8 @@
 // A store in a cache: its parts, and what dereferences and transactions do with them.
 //
 // Locks, in this order: the door's mutex; the store's mutex, which guards the pool, the databases and the table; those of
-// recoverable memory. Object locks are waited for without the store's mutex. Swizzled refs are followed without any: objects leave only when the door says that nobody can have one.
+// recoverable memory. Object locks are waited for without the store's mutex. Swizzled refs are followed without any: objects leave only when the
+// door says that nobody can have one.
 #pragma once
 
 #include <atomic>
@@ -51,7 +52,7 @@ class store_state : public std::enable_shared_from_this<store_state> {
   [[nodiscard]] bool has_home(std::uint64_t address) const { return databases_.at(address) != nullptr; }
   void require_other_homes(const store_state& other) const;
   // Where the target of the identifier is; the word gets it [cache.fault.whole]. `of`: the class of the ref.
-  // With object locks the transaction gets a shared lock of the object, and the word stays an identifier.
+  // With object locks the transaction gets a shared lock of the object, and the address in the word is guarded.
   [[nodiscard]] const void* resolve(open_transaction& tx, std::uint64_t& word, const type& declared,
                                     const std::type_info& of);
   // See detail::discover.
@@ -89,11 +90,15 @@ class store_state : public std::enable_shared_from_this<store_state> {
   [[nodiscard]] statistics stats() const;
   void check() const;
   [[nodiscard]] const std::string& directory() const { return directory_; }
+  [[nodiscard]] bool locks_objects() const { return locks_objects_; }
+  // In lock words; 0: there was none left.
+  [[nodiscard]] std::uint64_t number() const { return number_ ? number_->bits() : 0; }
 
  private:
   void open_all(os::disk& disk, std::uint64_t typed_from);
   [[nodiscard]] loader::reached reach_and_lock(std::unique_lock<std::mutex>& lock, open_transaction& tx,
                                                std::uint64_t home, const type& declared);
+  [[nodiscard]] std::uint64_t home_in_memory(std::uintptr_t address) const;
   void require_usable() const;
   [[nodiscard]] open_database& database(std::string_view name);
   [[nodiscard]] void* make(open_transaction* tx, open_database& in, const type& of, std::uint64_t size, bool is_root);
@@ -106,6 +111,7 @@ class store_state : public std::enable_shared_from_this<store_state> {
   const std::string directory_;
   const bool is_read_only_;
   const bool locks_objects_;
+  const std::shared_ptr<const given_number> number_;
   const std::uint32_t fork_generation_;
   std::atomic<bool> closed_{false};
   mutable std::mutex mutex_;

@@ -50,6 +50,7 @@ stored_database::stored_database(rvm::memory& memory, const rvm::segment_member&
   home_ = info.home;
   capacity_ = info.max_length;
   segment_ = memory.open_pages(file_);
+  length_ = segment_.size();
 }
 
 bool stored_database::is_blank() {
@@ -73,22 +74,14 @@ error stored_database::damaged(const std::string& what) const {
           file_ + ": is damaged: " + what + "; `tenure verify` says what else is; restore it from a backup"};
 }
 
-void stored_database::read(std::uint64_t address, std::span<std::byte> into, const std::string& what) {
-  if (!contains(address) || !has(address - home_, into.size())) throw damaged(what + " does not lie in the database");
-  try {
-    pool_.read(segment_, address - home_, into);
-  } catch (const error& e) {
-    throw error(e.code(), what + " cannot be read: " + e.what());
-  }
-}
-
 // In steps, as the object heap does: each takes one sync.
 void stored_database::grow(std::uint64_t length) {
-  const std::uint64_t now = segment_.size();
+  const std::uint64_t now = length_ = segment_.size();
   if (length <= now) return;
   const std::uint64_t step = std::clamp<std::uint64_t>(now / 4, heap::least_growth, heap::most_growth);
   const std::uint64_t wanted = rvm::round_up(std::max(length, now + step), heap::growth_unit);
   memory_.grow_segment(file_, std::min(wanted, capacity_));
+  length_ = segment_.size();
 }
 
 // [cache.fault.resolve] The same as block_map::find_persistent.

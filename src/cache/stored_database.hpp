@@ -9,6 +9,7 @@
 #pragma once
 
 #include <array>
+#include <concepts>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -53,9 +54,24 @@ class stored_database {
   };
   // The object in which the address lies.
   [[nodiscard]] stored_object find(std::uint64_t address);
-  // Copies bytes; `what` says whose they are. Throws errc::damaged if the database has no such bytes, or if a page of
+  // Copies bytes; what() says whose they are. Throws errc::damaged if the database has no such bytes, or if a page of
   // them is damaged.
-  void read(std::uint64_t address, std::span<std::byte> into, const std::string& what);
+  template <std::invocable What>
+  void read(std::uint64_t address, std::span<std::byte> into, What&& what) {
+    if (!contains(address) || !has(address - home_, into.size()))
+      throw damaged(what() + " does not lie in the database");
+    try {
+      pool_.read(segment_, address - home_, into);
+    } catch (const error& e) {
+      throw error(e.code(), what() + " cannot be read: " + e.what());
+    }
+  }
+  void read(std::uint64_t address, std::span<std::byte> into, const std::string& what) {
+    read(address, into, [&]() -> const std::string& { return what; });
+  }
+  void read(std::uint64_t address, std::span<std::byte> into, const char* what) {
+    read(address, into, std::string(what));
+  }
   // Bytes of the heap's bookkeeping. Where the segment ends before, zeros.
   template <class T>
   [[nodiscard]] T at(std::uint64_t offset) {
@@ -91,8 +107,7 @@ class stored_database {
 
  private:
   [[nodiscard]] bool has(std::uint64_t offset, std::uint64_t length) const {
-    const std::uint64_t size = segment_.size();
-    return offset <= size && length <= size - offset;
+    return offset <= length_ && length <= length_ - offset;
   }
   [[nodiscard]] std::uint64_t head_of(std::uint64_t block);
   [[nodiscard]] stored_object headed_object(std::uint64_t offset);
@@ -101,6 +116,7 @@ class stored_database {
   page_pool& pool_;
   const std::string file_, name_;
   std::uint64_t home_ = 0, capacity_ = 0;
+  std::uint64_t length_ = 0;  // of the segment
   bool is_read_only_;
   rvm::paged_segment segment_;
 

@@ -10,19 +10,18 @@
 
 namespace tenure::cache {
 
-std::vector<object_part> changed_parts(cached_object& object) {
+void add_changed_parts(cached_object& object, std::vector<object_part>& to) {
   const std::byte *const before = object.before.get(), *const now = object.bytes;
   const auto size = static_cast<std::size_t>(object.size), stride = static_cast<std::size_t>(object.type.program->size);
-  std::vector<object_part> found;
-  if (std::memcmp(before, now, size) == 0) return found;
+  if (std::memcmp(before, now, size) == 0) return;
+  const std::size_t first = to.size();
   for (std::size_t at = 0; at < size; at += stride) {
     if (std::memcmp(before + at, now + at, stride) == 0) continue;
-    if (!found.empty() && found.back().offset + found.back().length == at)
-      found.back().length += stride;
+    if (to.size() != first && to.back().offset + to.back().length == at)
+      to.back().length += stride;
     else
-      found.push_back({&object, at, stride});
+      to.push_back({&object, at, stride});
   }
-  return found;
 }
 
 std::vector<std::byte> stored_form(const object_part& part, const std::byte* bytes, const object_table& objects,
@@ -74,7 +73,7 @@ std::vector<std::byte> stored_form(const object_part& part, const std::byte* byt
                         // What it was may be damaged: then a commit mends it.
                         word = is_now ? require_home(home_in(word), offset) : home_in(word);
                       else if (word != 0)
-                        word = home_of(word, offset);
+                        word = home_of(w.is_checked ? address_in(word) : word, offset);
                       if (!w.is_checked) stored_base = word;
                       break;
                     default: return;

@@ -18,9 +18,9 @@ namespace tenure::cache {
 // destroyed.
 [[nodiscard]] std::vector<std::byte> stored_form(const object_part& part, const std::byte* bytes,
                                                  const object_table& objects, const open_databases& databases);
-// Where the memory of an announced object differs from what it was. What is the same in memory is stored as it was, so the rest
-// needs no conversion: of a large array, few elements.
-[[nodiscard]] std::vector<object_part> changed_parts(cached_object& object);
+// Appends where the memory of an announced object differs from what it was. What is the same in memory is stored as it was, so the
+// rest needs no conversion: of a large array, few elements.
+void add_changed_parts(cached_object& object, std::vector<object_part>& to);
 
 struct byte_range {
   std::uint64_t offset, length;
@@ -30,11 +30,12 @@ struct byte_range {
 [[nodiscard]] std::vector<byte_range> differences(const cached_object& object, const std::vector<std::byte>& before,
                                                   std::vector<std::byte>& now);
 
+// The same for bytes of equal length.
+[[nodiscard]] std::vector<byte_range> differences(std::span<const std::byte> before, std::span<const std::byte> now);
+
 // A changed object may have got plain pointers to others.
 void unite_with_targets(const object_part& part, const object_table& objects);
 // Its refs to objects in memory become identifiers: the program may have made one of a pointer.
-// The same for bytes of equal length.
-[[nodiscard]] std::vector<byte_range> differences(std::span<const std::byte> before, std::span<const std::byte> now);
 void unswizzle(const object_part& part, const object_table& objects);
 
 }  // namespace tenure::cache

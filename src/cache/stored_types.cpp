@@ -126,6 +126,12 @@ const type& stored_types::program_type(const stored& s, const type* declared) co
 }
 
 const bound_type& stored_types::bind(std::uint32_t index, const type* declared) {
+  known_type& known = known_[index % known_.size()];
+  if (known.index != index || known.declared != declared) known = {index, declared, &find_or_bind(index, declared)};
+  return *known.bound;
+}
+
+const bound_type& stored_types::find_or_bind(std::uint32_t index, const type* declared) {
   if (index >= all_.size() || all_[index].name.empty())
     throw of_.damaged("an object has the unknown type " + std::to_string(index));
   const stored& s = all_[index];

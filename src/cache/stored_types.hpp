@@ -5,6 +5,7 @@
 // Not thread-safe: guarded by the store's mutex.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -77,6 +78,7 @@ class stored_types {
   };
   [[nodiscard]] std::string text(std::uint64_t at, std::uint64_t length, const std::string& what);
   void require_same(const stored& s, const type& program) const;
+  [[nodiscard]] const bound_type& find_or_bind(std::uint32_t index, const type* declared);
   [[nodiscard]] const type& program_type(const stored& s, const type* declared) const;
   [[nodiscard]] std::unique_ptr<bound_type> make(std::uint32_t index, const type& program) const;
 
@@ -85,6 +87,13 @@ class stored_types {
   std::unordered_map<std::string, std::uint32_t> by_name_;
   std::uint32_t next_slot_ = 0;
   std::map<std::pair<std::uint32_t, const type*>, std::unique_ptr<bound_type>> bound_;
+  // What bind() has found last, by the lowest bits of the number.
+  struct known_type {
+    std::uint32_t index = ~std::uint32_t{0};
+    const type* declared = nullptr;
+    const bound_type* bound = nullptr;
+  };
+  std::array<known_type, 16> known_{};
 };
 
 }  // namespace tenure::cache

@@ -30,7 +30,12 @@ open_transaction* store_state::begin(bool writes) {
     door_.enter_exclusive();
   else
     door_.enter_shared();
-  return begin_in_thread(made);
+  open_transaction* const begun = begin_in_thread(made);
+  if (locks_objects_) {
+    const std::scoped_lock lock(mutex_);
+    locks_.admit(*begun);
+  }
+  return begun;
 }
 
 bool store_state::announce(open_transaction& tx, std::uintptr_t address, std::size_t length) {
@@ -48,7 +53,7 @@ bool store_state::announce(open_transaction& tx, std::uintptr_t address, std::si
   if (object->state == object_state::destroyed)
     throw error(errc::bad_transaction, object->text() + ", was destroyed in this transaction");
   if (object->before || object->state == object_state::made) return true;
-  objects_.require_room(object->size, "the value that " + object->text() + ", had before its change,");
+  objects_.require_room(object->size, [&] { return "the value that " + object->text() + ", had before its change,"; });
   keep_value(tx, *object);
   return true;
 }
@@ -112,6 +117,7 @@ ticket store_state::commit(open_transaction& tx) {
     for (cached_object* const object : tx.changed)
       if (object->state == object_state::destroyed) destroyed.push_back(object);
     forget_changes(tx);
+    if (locks_objects_) locks_.release_all(tx);
     for (cached_object* const object : destroyed) objects_.remove_destroyed(*object);
   }
   end(tx);
@@ -167,8 +173,10 @@ void store_state::end(open_transaction& tx) noexcept {
   const std::shared_ptr<store_state> alive = tx.of;
   const bool is_alone = tx.writes && !locks_objects_;
   if (locks_objects_) {
+    object_locks::release_open(tx);
     const std::scoped_lock lock(mutex_);
     locks_.release_all(tx);
+    locks_.left(tx);
   }
   end_in_thread(tx);
   if (is_alone)

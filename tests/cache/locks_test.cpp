@@ -4,6 +4,7 @@
 // come before itself.
 #include <algorithm>
 #include <atomic>
+#include <barrier>
 #include <condition_variable>
 #include <map>
 #include <mutex>
@@ -304,6 +305,91 @@ TEST_F(cache_locks, a_writer_that_waits_gets_its_turn) {
   writer.join();
   second.join();
   s.check();
+}
+
+// [cache.locks.word] What a transaction has a lock of, it finds without looking for it; so do others the first time.
+TEST_F(cache_locks, a_second_dereference_is_no_fault) {
+  make_accounts();
+  auto& s = open_locking();
+  const auto read_all = [&](const accounts& root) {
+    std::uint64_t sum = 0;
+    for (const auto& c : root.all) sum += c->writer + 1;
+    return sum;
+  };
+  for (int n = 0; n < 3; ++n) {
+    const auto tx = s.begin_read();
+    const accounts& root = *s.root<accounts>("accounts");
+    if (n == 0) {
+      EXPECT_EQ(read_all(root), account_count);
+    }
+    const std::uint64_t before = s.stats().faults;
+    EXPECT_EQ(read_all(root), account_count);
+    EXPECT_EQ(s.stats().faults, before);
+  }
+  ref<account> kept;
+  {
+    const auto tx = s.begin_read();
+    kept = at(0);
+    EXPECT_EQ(kept->writer, 0u);
+  }
+  expect_error(errc::bad_transaction, {"outside of a transaction"}, [&] { (void)kept->writer; });
+  s.check();
+}
+
+// Of which some have a bit in lock words, and some have none [cache.locks.word].
+TEST_F(cache_locks, more_threads_than_bits) {
+  constexpr std::size_t bits = 48;
+  make_accounts();
+  for (const std::size_t idle : {bits - 2, bits}) {
+    auto& s = open_locking();
+    s.transact([&] {
+      for (std::size_t n = 0; n < account_count; ++n) at(n).change() = {};
+    });
+    std::barrier begun(static_cast<std::ptrdiff_t>(idle) + 1), ends(static_cast<std::ptrdiff_t>(idle) + 1);
+    std::vector<std::thread> threads;
+    for (std::size_t n = 0; n < idle; ++n)
+      threads.emplace_back([&] {
+        const auto tx = s.begin_read();
+        begun.arrive_and_wait();
+        ends.arrive_and_wait();
+      });
+    begun.arrive_and_wait();
+    std::atomic<std::uint64_t> commits{0};
+    std::vector<std::thread> workers;
+    for (std::uint64_t t = 0; t < 4; ++t)
+      workers.emplace_back([&, t] {
+        std::mt19937_64 random(t);
+        for (std::uint64_t n = 0; n < rvm::testing::scaled(100); ++n) {
+          try {
+            auto tx = s.begin();
+            const ref<account> one = at(random() % account_count), other = at(random() % account_count);
+            const std::uint64_t saw = one->writer;
+            std::this_thread::yield();
+            EXPECT_EQ(other->writer, other->pair);
+            EXPECT_EQ(one->writer, saw);
+            one.change().writer += 1;
+            std::this_thread::yield();
+            one.change().pair += 1;
+            if (random() % 4 == 0) continue;
+            tx.commit(cache::commit_mode::lazy);
+            ++commits;
+          } catch (const error& e) {
+            EXPECT_EQ(e.code(), errc::deadlock) << e.what();
+          }
+        }
+      });
+    for (auto& t : workers) t.join();
+    ends.arrive_and_wait();
+    for (auto& t : threads) t.join();
+    std::uint64_t sum = 0;
+    s.read([&] {
+      for (std::size_t n = 0; n < account_count; ++n) sum += at(n)->writer;
+    });
+    EXPECT_EQ(sum, commits.load());
+    EXPECT_GT(sum, 0u);
+    s.check();
+    close();
+  }
 }
 
 // Objects that are loaded unite groups of which others have locks [cache.locks.united].

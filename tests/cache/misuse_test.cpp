@@ -162,8 +162,13 @@ TEST_F(cache_misuse, transactions_end_in_their_thread) {
     left_reading.reset();
     // A transaction of this thread that another one has ended.
     left.emplace(s.begin());
-    at(0).change().number = 100;
+    const auto kept = at(0);
+    kept.change().number = 100;
     std::thread([&] { left.reset(); }).join();
+    if (mode == cache::concurrency::object_locks) {  // it gets no locks any more
+      expect_error(errc::bad_transaction, {path, "transaction"}, [&] { (void)kept->number; });
+      std::thread([&] { s.transact([&] { at(0).change().number = 0; }); }).join();
+    }
     s.transact([&] {
       EXPECT_EQ(at(0)->number, 0u);
       at(1).change().number = 1;

@@ -238,37 +238,41 @@ TEST_F(cache_reading, virtual_functions_bases_and_references_into_objects) {
       z.oldest = &d->age;
     });
   });
-  auto& s = open();
-  s.read([&] {
-    const auto z = s.root<zoo>("zoo");
-    EXPECT_EQ(z->animals[0]->legs(), 2u);
-    EXPECT_EQ(z->animals[1]->legs(), 4u);
-    EXPECT_EQ(z->animals[1]->age, 9u);
-    EXPECT_EQ(*z->oldest, 9u);
-    const auto* const d = dynamic_cast<const dog*>(z->animals[1].get());
-    ASSERT_NE(d, nullptr);
-    EXPECT_EQ(d->owner, 77u);
-    EXPECT_EQ(d->friend_of.get(), d);
-    EXPECT_EQ(z->oldest.get(), &d->age);
-    // Converted to a base that lies behind others, in memory or not.
-    const ref<animal> as_animal = d->friend_of;
-    EXPECT_EQ(as_animal.get(), d);
-    EXPECT_TRUE(as_animal == z->animals[1]);
-    EXPECT_EQ(ref<animal>(ref<dog>()), nullptr);
-    EXPECT_EQ(dynamic_cast<const dog*>(z->animals[0].get()), nullptr);
-  });
-  s.transact([&] {
-    const auto z = s.root<zoo>("zoo");
-    z->animals[1].change().age = 10;
-    z->oldest.change() += 1;
-  });
-  EXPECT_EQ(s.stats().changed_bytes, 1u);
-  close();
-  look([](store& mapped) {
-    const auto& z = mapped.root<zoo>("zoo");
-    EXPECT_EQ(z.animals[1]->legs(), 4u);
-    EXPECT_EQ(*z.oldest, 11u);
-  });
+  for (const auto mode : {cache::concurrency::one_writer, cache::concurrency::object_locks}) {
+    auto& s = open({.transactions = mode});
+    s.read([&] {
+      const auto z = s.root<zoo>("zoo");
+      EXPECT_EQ(z->animals[0]->legs(), 2u);
+      EXPECT_EQ(z->animals[1]->legs(), 4u);
+      EXPECT_EQ(z->animals[1]->age, 9u);
+      EXPECT_EQ(*z->oldest, 9u);
+      const auto* const d = dynamic_cast<const dog*>(z->animals[1].get());
+      ASSERT_NE(d, nullptr);
+      EXPECT_EQ(d->owner, 77u);
+      EXPECT_EQ(d->friend_of.get(), d);
+      EXPECT_EQ(z->oldest.get(), &d->age);
+      // Converted to a base that lies behind others, in memory or not.
+      const ref<animal> as_animal = d->friend_of;
+      EXPECT_EQ(as_animal.get(), d);
+      EXPECT_TRUE(as_animal == z->animals[1]);
+      EXPECT_EQ(ref<animal>(ref<dog>()), nullptr);
+      EXPECT_EQ(dynamic_cast<const dog*>(z->animals[0].get()), nullptr);
+    });
+    s.transact([&] {
+      const auto z = s.root<zoo>("zoo");
+      z->animals[1].change().age = 10;
+      z->oldest.change() += 1;
+    });
+    EXPECT_EQ(s.stats().changed_bytes, 1u);
+    close();
+    look([](store& mapped) {
+      auto& z = mapped.root<zoo>("zoo");
+      EXPECT_EQ(z.animals[1]->legs(), 4u);
+      EXPECT_EQ(*z.oldest, 11u);
+      mapped.transact([&] { z.oldest.change() = 9; });
+      mapped.close();
+    });
+  }
 }
 
 TEST_F(cache_reading, an_identifier_of_a_base_that_lies_behind_others) {
@@ -277,6 +281,7 @@ TEST_F(cache_reading, an_identifier_of_a_base_that_lies_behind_others) {
     s.transact([&] {
       first.push_back(s.make<dog>());
       first[0].change().age = 5;
+      first[0].change().owner = 77;
     });
   });
   auto& s = open();
@@ -287,6 +292,20 @@ TEST_F(cache_reading, an_identifier_of_a_base_that_lies_behind_others) {
     ASSERT_FALSE(as_animal.is_swizzled());
     EXPECT_EQ(as_animal->age, 5u);
     EXPECT_EQ(as_animal->legs(), 4u);
+  });
+  close();
+  // The guard of an object with locks lies before the whole.
+  auto& locking = open({.transactions = cache::concurrency::object_locks});
+  locking.read([&] {
+    const auto dogs = locking.root<tenure::vector<ref<dog>>>("dogs");
+    const ref<dog>& as_dog = (*dogs)[0];
+    const ref<owned> before = as_dog;
+    EXPECT_EQ(as_dog->age, 5u);
+    const ref<owned> after = as_dog;
+    EXPECT_EQ(after->owner, 77u);
+    EXPECT_EQ(after.get(), before.get());
+    EXPECT_NE(static_cast<const void*>(after.get()), as_dog.get());
+    EXPECT_EQ(after, before);
   });
 }
 

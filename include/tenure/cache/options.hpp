@@ -11,9 +11,12 @@ namespace tenure::cache {
 
 // Which transactions of a store may be open at the same time.
 enum class concurrency {
-  one_writer,    // one that changes objects, or many that read: what is in memory is reached without locks
-  object_locks,  // any number. Each dereference gets a shared lock of the object, each change an exclusive one, until the
-                 // transaction ends; with an object also that to which it has plain pointers. errc::deadlock
+  // One that changes objects, or many that read: what is in memory is reached without locks.
+  one_writer,
+  // Any number. Each dereference gets a shared lock of the object, each change an exclusive one, until the transaction ends; with an
+  // object also that to which it has plain pointers. errc::deadlock. Dereferences are fast in the first 48 threads that have
+  // transactions at the same time.
+  object_locks,
 };
 
 struct options {
@@ -34,7 +37,7 @@ struct options {
 // Since the store was opened; objects and bytes: now.
 struct statistics {
   std::uint64_t objects = 0, object_bytes = 0;  // in memory; bytes as options::object_bytes counts them
-  std::uint64_t faults = 0;                     // dereferences that found no address
+  std::uint64_t faults = 0;                     // dereferences that found no address, or no lock that was free
   std::uint64_t loaded = 0;                     // objects that were brought into memory
   std::uint64_t discovered = 0;                 // refs that became addresses when their object was loaded
   std::uint64_t evicted = 0, evictions = 0;     // objects; scans

@@ -12,7 +12,9 @@
 // In memory it is one word [Hosking §3.2; White & DeWitt §3]:
 //   0                  null
 //   an address         of the target's copy in the cache, which is used as it is [cache.ref.word];
-//   home address + 1   the target need not be in the cache: the next use brings it there, and leaves its address here.
+//   home address + 1   the target need not be in the cache: the next use brings it there, and leaves its address here;
+//   a guarded address  where transactions lock objects: the next use gets a lock of the target, if the transaction has none
+//                      (tenure/cache/guarded_word.hpp).
 // In objects of a store that is mapped (tenure/store.hpp) it is always an address, so one text serves both kinds of stores.
 //
 // What a dereference gives is valid until the thread's transaction ends, or calls release(), and longer if it is pinned. So is
@@ -36,6 +38,7 @@
 #include <typeinfo>
 #include <utility>
 
+#include <tenure/cache/guarded_word.hpp>
 #include <tenure/containers/hash.hpp>
 #include <tenure/registry.hpp>
 #include <tenure/types/detail/reference_words.hpp>
@@ -50,8 +53,7 @@ class ref;
 
 namespace detail {
 
-// Where the target of the word is in memory, which is a `declared`. Leaves the address in the word, unless transactions lock
-// objects.
+// Where the target of the word is in memory, which is a `declared`. Leaves the address in the word.
 [[nodiscard]] const void* resolve(std::uint64_t& word, const type& declared, const std::type_info& of);
 // The word, which is an identifier; or the address of its target if that is in memory, and refs of this class have led to such
 // objects before. Leaves it in the word, too. Reads no page.
@@ -74,7 +76,9 @@ template <class Base, class Derived>
   constexpr std::uint64_t somewhere = std::uint64_t{1} << 32U;
   const auto offset =
       reinterpret_cast<std::uintptr_t>(static_cast<Base*>(reinterpret_cast<Derived*>(somewhere))) - somewhere;
-  return word == 0 ? 0 : word + offset;
+  if (word == 0) return 0;
+  if (offset != 0 && is_guarded(word)) word = home_of(address_in(word)) + 1;  // guards lie before whole objects
+  return word + offset;
 }
 
 }  // namespace detail
@@ -105,7 +109,7 @@ class ref {
   [[nodiscard]] const T* get() const {
     const std::uint64_t word = load();
     if ((word & 1U) != 0) [[unlikely]]
-      return faulted();
+      return checked(word);
     return reinterpret_cast<const T*>(word);
   }
   const T& operator*() const { return *get(); }
@@ -125,9 +129,10 @@ class ref {
   // The address that is stored for the ref: an identity of its target. 0: null.
   [[nodiscard]] std::uint64_t home() const noexcept {
     const std::uint64_t word = load();
-    return word == 0 ? 0 : (word & 1U) != 0 ? word - 1 : detail::home_of(word);
+    if (word == 0) return 0;
+    return (word & detail::guard_bits) == 1 ? word - 1 : detail::home_of(detail::address_in(word));
   }
-  // Whether the next dereference finds an address. For tests and measurements.
+  // Whether the next dereference finds an address that needs no lock. For tests and measurements.
   [[nodiscard]] bool is_swizzled() const noexcept { return load() != 0 && (load() & 1U) == 0; }
 
   // Refs are equal if their targets are the same, and ordered as the addresses that are stored.
@@ -135,6 +140,7 @@ class ref {
     const std::uint64_t one = a.load(), other = b.load();
     if (one == other) return true;
     if (((one | other) & 1U) == 0) return false;  // one target has one address
+    if (detail::is_guarded(one) && detail::is_guarded(other)) return false;
     return a.home() == b.home();
   }
   friend std::strong_ordering operator<=>(const ref& a, const ref& b) noexcept { return a.home() <=> b.home(); }
@@ -159,7 +165,14 @@ class ref {
   [[nodiscard]] std::uint64_t load() const noexcept { return __atomic_load_n(&word_, __ATOMIC_ACQUIRE); }
   [[nodiscard]] std::uint64_t discovered() const noexcept {
     const std::uint64_t word = load();
-    return (word & 1U) == 0 ? word : detail::discover(word_, typeid(ref));
+    return (word & 1U) == 0 || detail::is_guarded(word) ? word : detail::discover(word_, typeid(ref));
+  }
+  // The lowest bit is set.
+  [[nodiscard]] const T* checked(std::uint64_t word) const {
+    if (static_cast<std::int64_t>(word) >= 0) return faulted();
+    const std::uint64_t address = word - detail::guard_bits;
+    if (detail::is_locked(address) || detail::lock_shared(address)) return reinterpret_cast<const T*>(address);
+    return faulted();
   }
   [[gnu::noinline, gnu::cold]] const T* faulted() const {
     (void)&detail::registered<T>;

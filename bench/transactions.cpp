@@ -130,20 +130,22 @@ class inner_transactions {
     });
   }
   measurement run(std::size_t dirty) {
-    measurement all;
     const std::size_t changed = std::max<std::size_t>(dirty / 10, 1);
+    std::vector<double> begin, commit, abort;
     tenure::transaction outer = store_.begin();
     for (std::size_t n = 0; n < dirty; ++n) ++pages_.all[n]->words[n % 512];
-    for (const bool commits : {true, false}) {
+    for (int round = 0; round < 20; ++round) {
       tenure::transaction inner;
-      const double begin = microseconds([&] { inner = store_.begin(); });
+      begin.push_back(microseconds([&] { inner = store_.begin(); }) / static_cast<double>(dirty));
       for (std::size_t n = 0; n < changed; ++n) ++pages_.all[n]->words[n % 512];
-      const double end = microseconds([&] { commits ? (void)inner.commit() : inner.abort(); });
-      all["begin"] = begin / static_cast<double>(dirty);
-      all[commits ? "commit" : "abort"] = end / static_cast<double>(changed);
+      const bool commits = round % 2 == 0;
+      (commits ? commit : abort)
+          .push_back(microseconds([&] { commits ? (void)inner.commit() : inner.abort(); }) /
+                     static_cast<double>(changed));
     }
     outer.abort();
-    return all;
+    return {
+        {"begin", summarize(begin).median}, {"commit", summarize(commit).median}, {"abort", summarize(abort).median}};
   }
 
  private:

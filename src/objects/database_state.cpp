@@ -64,9 +64,12 @@ rvm::segment_options database_state::segment_for(const database_set* beside, con
         return other.get();
     return nullptr;
   };
+  // Also by another store that this process has open, with which it would never be open together.
+  const auto is_taken = [&](std::uint64_t from) {
+    return taken_by(from) != nullptr || !os::occupant(reinterpret_cast<void*>(from), how.reservation).empty();
+  };
   std::uint64_t slot = how.home != 0 ? how.home : random_home(how.reservation);
-  for (int tries = 0; how.home == 0 && taken_by(slot) != nullptr && tries < 10000; ++tries)
-    slot = random_home(how.reservation);
+  for (int tries = 0; how.home == 0 && tries < 1000 && is_taken(slot); ++tries) slot = random_home(how.reservation);
   if (const database_state* const other = taken_by(slot))
     throw error(errc::address_taken, file + ": its home addresses are those of " + other->file);
   return {.length = first_length,

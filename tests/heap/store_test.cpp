@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -13,6 +14,7 @@
 #include "os/write_tracking.hpp"
 #include "support/child_process.hpp"
 #include "support/expect_error.hpp"
+#include "support/sanitizers.hpp"
 #include "support/test_store.hpp"
 
 using namespace tenure;
@@ -205,6 +207,15 @@ TEST(store_files, with_homes_that_are_taken) {
   auto how = small_store();
   store first(dir / "a", how);
   expect_error(errc::address_taken, {"home"}, [&] { (void)store(dir / "b", how); });
+}
+
+// There are 62 places of a TiB.
+TEST(store_files, new_ones_choose_homes_that_others_in_the_process_do_not_have) {
+  if (thread_sanitizer) GTEST_SKIP() << "ThreadSanitizer leaves few addresses";
+  temp_dir dir;
+  std::vector<std::unique_ptr<store>> all;
+  for (int n = 0; n < 30; ++n) all.push_back(std::make_unique<store>(dir / std::to_string(n)));
+  EXPECT_EQ(all.size(), 30U);
 }
 
 TEST(two_stores, containers_take_memory_where_they_are) {

@@ -12,7 +12,7 @@
 namespace tenure::tools {
 
 // `wanted`: its path; empty: the log's and ".archive", if that is there. Forgets nothing that the archive has.
-[[nodiscard]] std::optional<rvm::archive_options> archive_beside(const std::string& directory,
+[[nodiscard]] std::optional<rvm::archive_options> archive_beside(const std::string& log,
                                                                  const std::string& wanted = {});
 
 }  // namespace tenure::tools

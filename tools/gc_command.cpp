@@ -25,7 +25,7 @@ int collect_store(const std::string& directory, bool dry_run, const std::string&
                   progress_line* progress) {
   collect_options how;
   how.dry_run = dry_run;
-  how.archive = archive_beside(directory, archive);
+  how.archive = archive_beside(directory + "/log", archive);
   how.on_progress = [progress](const rvm::progress& p) {
     if (progress != nullptr) progress->show(p.phase, p.done, p.total);
   };

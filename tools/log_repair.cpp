@@ -144,6 +144,12 @@ void shorten(log_files& log, lsn end) {
   manifest status = log.status();
   status.clean = 0;
   status.tail = status.head;
+  // Where a transaction is prepared, the head is in the middle of a batch, which is found because it is known to be durable.
+  scan_groups(log, status.head, end, [&](const group_header& header, os::const_bytes) {
+    if (header.batch >= status.head) return false;
+    if ((header.flags & group_last) != 0) status.tail = header.lsn + padded_length(header, log.block());
+    return status.tail == status.head;
+  });
   for (listed_segment& s : status.segments) s.applied = std::min(s.applied, status.head);
   log.cut(end, status);
 }

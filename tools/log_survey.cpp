@@ -55,8 +55,11 @@ class surveyor {
     scan_groups(*log_, at_, limit, [&](const group_header& header, os::const_bytes bytes) {
       // In front of it are only commits that were truncated, where a transaction is prepared (find_tail).
       if (header.lsn == begin_ && begin_ < log_->status().tail) batch_ = header.batch;
-      // All that is live was written since the log was opened last; the rest are left-overs of torn batches.
-      if (header.generation != log_->status().generation || header.batch < batch_) return true;
+      // All that is live was written since the log was opened last, but for what is prepared. The rest are left-overs of
+      // torn batches.
+      const manifest& status = log_->status();
+      const bool is_older = header.generation != status.generation && header.lsn >= status.tail;
+      if (is_older || header.batch < batch_) return true;
       if (!next && belongs(header)) return take(header, bytes);
       if (!next) next = header;
       if (header.batch > batch_ && header.synced_through > batch_) {

@@ -45,7 +45,7 @@ int resolve_prepared(const std::string& path, const wanted_outcome& wanted, bool
     const rvm::outcome said = outcome_wanted(wanted, *found);
     rvm::options how;
     how.mode = rvm::open_mode::open;
-    how.archive = is_store ? archive_beside(path) : std::nullopt;
+    how.archive = archive_beside(log);
     how.in_doubt = [said](const rvm::prepared_transaction&) { return said; };
     rvm::memory(log, how).close();
     outcome = said == rvm::outcome::committed ? "committed" : "aborted";

@@ -18,7 +18,7 @@ int trim_store(const std::string& directory, bool as_json, std::FILE* out, progr
   };
   store_options how;
   how.mode = rvm::open_mode::open;
-  how.memory.archive = archive_beside(directory);
+  how.memory.archive = archive_beside(directory + "/log");
   how.memory.on_progress = show;
   store opened(directory, how);
   const std::uint64_t bytes = opened.trim(show);

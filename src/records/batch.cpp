@@ -45,7 +45,8 @@ void put_zeros(std::byte* to, std::uint32_t count) {  // less than 8
 }
 // Copies the bytes, and fills the padding behind them with zeros.
 void put_padded(std::byte* to, const void* from, std::size_t length) {
-  if (length != 0) put(to + padded(length) - 8, std::uint64_t{0});
+  if (length == 0) return;
+  put(to + padded(length) - 8, std::uint64_t{0});
   std::memcpy(to, from, length);
 }
 

@@ -310,7 +310,9 @@ void log_writer::write(batch& b) {
   const std::uint32_t block = log_.block();
   const std::uint64_t length = b.length(block);
   log_.note_use();
-  space_.make_room(length);
+  // The outcome of what is prepared must have room behind it: what is there cannot be taken away [rvm.prepared.none].
+  const std::optional<std::uint64_t> prepared = b.prepared_at(block);
+  space_.make_room(prepared ? length + (length - *prepared) + block : length);
   // The segment notes that this log may have changes for it before the first of them can be in the log
   // [rvm.segment.in-log].
   for (segment* s : b.segments())
@@ -334,7 +336,7 @@ void log_writer::write(batch& b) {
   }
   if (!appended) throw error(errc::in_use, log_.path() + ": somebody else has written to this log; close this memory");
   previous_group_ = b.last_group_length(block);
-  if (const auto prepared = b.prepared_at(block))
+  if (prepared)
     queue_.keep_from(at + *prepared);
   else if (b.has_outcome())
     queue_.keep_nothing();

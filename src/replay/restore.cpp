@@ -77,6 +77,12 @@ class restoring {
     make_empty_directory(disk_, directory_, "a restore");
     copy_segments();
     roll_forward(plan);
+    in_doubt_ = find_in_doubt(plan);
+    if (in_doubt_)
+      for (const group_view& group : in_doubt_->groups) {
+        for (const segment_name& name : group.segments()) require_known(name, group.header().lsn);
+        prepare_segments(group);
+      }
     complete(plan);
     report_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     return std::move(report_);
@@ -232,7 +238,7 @@ class restoring {
   // Makes segments that the backup does not have, and lets those grow that had grown.
   void prepare_segments(const group_view& group) {
     std::vector<std::uint64_t> ends(group.segments().size());
-    for (const transaction_view& tx : group.transactions())
+    for (const transaction_view& tx : group.is_prepared() ? group.prepared() : group.transactions())
       for (const range_view& range : tx.ranges)
         ends[range.segment] = std::max(ends[range.segment], range.offset + range.value.size());
     for (std::size_t n = 0; n < ends.size(); ++n) {
@@ -281,7 +287,7 @@ class restoring {
     report_.time = plan.time();
     report_.label = plan.label();
     report_.left_out = plan.left_out();
-    make_closed_log(disk_, to_, made_, own_id_, plan.tail(), opened, find_in_doubt(plan));
+    make_closed_log(disk_, to_, made_, own_id_, plan.tail(), opened, in_doubt_);
   }
 
   // What is prepared where the original ends: whoever decides takes it for granted [rvm.restore.in-doubt].
@@ -307,6 +313,7 @@ class restoring {
   std::vector<noted_segment> headers_;  // of segments that were changed after the backup
   std::map<std::string, std::unique_ptr<segment>> segments_;  // by logged path
   std::set<segment*> written_;
+  std::optional<prepared_contents> in_doubt_;
   backup_report report_;
 };
 

@@ -37,6 +37,12 @@ bool restore_plan::is_wanted(const transaction_view& tx, lsn record) const {
 bool restore_plan::add(const group_view& group) {
   const group_header& header = group.header();
   const auto& transactions = group.transactions();
+  // The batch ends with groups of what is prepared: its last transaction is in one before.
+  if ((header.flags & group_last) != 0 && transactions.empty() && reached_.group >= header.batch) {
+    if (named_ && named_->tail == reached_.tail && named_->records == reached_.records) named_is_state_ = true;
+    last_ = reached_;
+    left_out_ = 0;
+  }
   for (std::size_t n = 0; n < transactions.size(); ++n) {
     const transaction_view& tx = transactions[n];
     note_changes(group, n);

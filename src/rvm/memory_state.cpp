@@ -107,9 +107,14 @@ void memory_state::open_log() {
   writing_.emplace(*this, archive);
   mapper_->write_with(
       {writing_->queue, writing_->truncation, writing_->writer, writing_->tracked, writing_->transactions});
-  if (has_member) segments_->open(how_.first_member->path, {}).note_new_member();
-  how_.first_member = nullptr;
-  if (done.committed) redo_prepared(*done.committed);
+  try {
+    if (has_member) segments_->open(how_.first_member->path, {}).note_new_member();
+    how_.first_member = nullptr;
+    if (done.committed) redo_prepared(*done.committed);
+  } catch (...) {  // nobody destroys what is not constructed: its threads end here
+    stop();
+    throw;
+  }
 }
 
 memory_state::writing& memory_state::writable() {

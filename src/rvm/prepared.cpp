@@ -29,18 +29,22 @@ void memory_state::redo_prepared(const prepared_contents& found) {
   for (const group_view& group : found.groups)
     for (std::size_t n = 0; n < group.segments().size(); ++n) {
       const segment_name& name = group.segments()[n];
+      if (by_path.contains(name.path)) continue;
       const std::string path = absolute_segment_path(opening_.path(), name.path);
+      if (how_.give_up_segments && !disk_.exists(path)) {
+        report_.given_up.push_back(path);
+        by_path[name.path] = nullptr;
+        continue;
+      }
       if (!name.raw && mapper_->describe(path).id != name.id)
         throw error(errc::wrong_log, path + ": is not the segment that the prepared transaction \"" +
                                          found.what.global_id + "\" has changed; put the right one back");
       if (!name.raw && mapper_->length_of(path, false) < group.lengths()[n])
         (void)mapper_->grow_segment(path, group.lengths()[n]);
-      region_state*& in = by_path[name.path];
-      if (in != nullptr) continue;
       map_options how;
       how.raw = name.raw;
       regions.push_back(mapper_->map(path, how));
-      in = regions.back().get();
+      by_path[name.path] = regions.back().get();
     }
   transaction_state& tx = begin(restore_mode::restore);
   try {
@@ -48,7 +52,9 @@ void memory_state::redo_prepared(const prepared_contents& found) {
     for (const group_view& group : found.groups)
       for (const transaction_view& part : group.prepared())
         for (const range_view& range : part.ranges) {
-          std::byte* const to = by_path.at(group.segments()[range.segment].path)->base + range.offset;
+          const region_state* const in = by_path.at(group.segments()[range.segment].path);
+          if (in == nullptr) continue;
+          std::byte* const to = in->base + range.offset;
           tx.set_range(to, range.value.size());
           std::memcpy(to, range.value.data(), range.value.size());
         }

@@ -18,6 +18,7 @@
 #include <tenure/rvm.hpp>
 #include <tenure/rvm/backup.hpp>
 
+#include "log/log_hold.hpp"
 #include "os/process.hpp"
 #include "sim/disk.hpp"
 #include "support/expect_error.hpp"
@@ -424,6 +425,56 @@ TEST_F(prepared, what_another_one_has_prepared_stays) {
   }
 }
 
+// What was committed before a transaction was prepared, with commits left out that later ones cover; and what is prepared.
+TEST_F(prepared, a_restore_has_what_became_durable_with_it) {
+  for (const int end : {0, 1, 2}) {  // prepared, aborted, committed
+    const std::string n = std::to_string(end);
+    put(*m, r, 0, "before");
+    m->backup("/backup" + n);
+    for (const char* const text : {"lazy 1", "lazy 2", "lazy 3"}) put(*m, r, 0, text, commit_mode::no_flush);
+    transaction tx = m->begin();
+    write(tx, 100, "raised");
+    tx.prepare("payroll/17");
+    ASSERT_GT(m->stats().inter_transactions_saved, 0u);
+    if (end == 1) tx.abort();
+    if (end == 2) tx.commit();
+    m->backup("/increment" + n, {.since = "/backup" + n});
+    for (const bool uses_log : {true, false}) {
+      const std::string to = "/restored" + n + (uses_log ? "log" : "");
+      restore_options from{.disk = disk.get()};
+      (uses_log ? from.log : from.increments.emplace_back()) = uses_log ? "/log" : "/increment" + n;
+      restore("/backup" + n, to, from);
+      asked.clear();
+      options how = small_log(disk.get());
+      how.in_doubt = [this](const prepared_transaction& what) {
+        asked.push_back(what);
+        return outcome::committed;
+      };
+      memory again(to + "/log", how);
+      const region in = again.map(to + "/segment");
+      EXPECT_EQ(get(in, 0, 6), "lazy 3") << to;
+      EXPECT_EQ(asked.size(), end == 0 && uses_log ? 1u : 0u) << to;
+      EXPECT_EQ(get(in, 100, 6) == "raised", end == 2 || (end == 0 && uses_log)) << to;
+    }
+    if (end == 0) tx.abort();
+    put(*m, r, 100, std::string(6, 0));
+  }
+}
+
+// Only what is prepared has changed it since the backup.
+TEST_F(prepared, a_restore_makes_a_new_segment) {
+  m->backup("/backup");
+  const region made = m->map("/made", {.create_length = 64 * kib});
+  transaction tx = m->begin();
+  write(tx, made, 5000, "first");
+  tx.prepare("one");
+  restore("/backup", "/restored", {.log = "/log", .disk = disk.get()});
+  options how = small_log(disk.get());
+  how.in_doubt = [](const prepared_transaction&) { return outcome::committed; };
+  memory again("/restored/log", how);
+  EXPECT_EQ(get(again.map("/restored/made"), 5000, 5), "first");
+}
+
 // [rvm.restore.in-doubt]
 TEST_F(prepared, a_restore_to_the_end_of_the_log_keeps_it) {
   put(*m, r, 0, "before");
@@ -491,6 +542,122 @@ TEST_F(prepared, a_restore_goes_over_what_was_prepared) {
     const region in = again.map(to + "/segment");
     EXPECT_EQ(get(in, 0, 200), get(r, 0, 200));
   }
+}
+
+// --- Openings that fail ---
+
+// Of a memory whose threads are at work.
+TEST_F(prepared, an_opening_that_commits_it_fails) {
+  {
+    transaction tx = m->begin();
+    write(tx, 0, std::string(12 * kib, 'x'));
+    tx.prepare("one");
+    crash();
+  }
+  int failed = 0;
+  for (const auto kind : {sim::operation::durable_write, sim::operation::write, sim::operation::sync})
+    for (std::uint64_t nth = 1; nth <= 12; ++nth) {
+      const auto copy = disk->crash(1, sim::policy::drop_all);
+      options how = small_log(copy.get());
+      how.log.size = 64 * kib;
+      how.tune.truncation_threshold = 0.01;
+      how.in_doubt = [&](const prepared_transaction&) {
+        copy->inject({.kind = kind, .nth = nth});
+        return outcome::committed;
+      };
+      try {
+        memory again("/log", how);
+      } catch (const error&) {
+        ++failed;
+      }
+    }
+  EXPECT_GT(failed, 3);
+}
+
+TEST_F(prepared, a_segment_is_lost_and_given_up) {
+  region other = m->map("/other", {.create_length = 64 * kib});
+  transaction tx = m->begin();
+  write(tx, 0, "first");
+  write(tx, other, 0, "lost!");
+  tx.prepare("one");
+  crash();
+  disk->remove("/other");
+  expect_error(std::errc::no_such_file_or_directory, {"/other"}, [&] { open(outcome::committed); });
+  options how = small_log();
+  how.give_up_segments = true;
+  how.in_doubt = [](const prepared_transaction&) { return outcome::committed; };
+  open(how);
+  EXPECT_EQ(get(r, 0, 5), "first");
+  EXPECT_EQ(m->recovery().given_up, std::vector<std::string>{"/other"});
+}
+
+// Somebody reads the log, so that its space is not free; then the power goes again before the commit is durable.
+TEST_F(prepared, stays_while_an_opening_makes_room_for_its_commit) {
+  sim::disk first;
+  options how = small_log(&first);
+  how.background = false;
+  how.log.size = 64 * kib;
+  how.log.max_size = 128 * kib;
+  how.tune.truncation_threshold = 2;
+  const std::string much(14'500, 'x');
+  {
+    memory of("/log", how);
+    region in = of.map("/segment", {.create_length = 128 * kib});
+    for (int n = 0; n < 14; ++n) put(of, in, 0, std::string(3900, static_cast<char>('a' + n)));
+    transaction tx = of.begin();
+    write(tx, in, 64 * kib, much);
+    tx.prepare("one");
+    tx.leave_in_doubt();
+  }
+  const auto opened = [&](sim::disk& on) {
+    how.disk = &on;
+    how.in_doubt = [](const prepared_transaction&) { return outcome::committed; };
+    memory again("/log", how);
+    return get(again.map("/segment"), 64 * kib, much.size()) == much;
+  };
+  for (std::uint64_t operation = 1; operation < 60; ++operation) {
+    const auto copy = first.crash(1, sim::policy::drop_all);
+    const log_hold held = log_hold::take(*copy, "/log", "a reader");
+    copy->crash_at(copy->operations() + operation);
+    try {
+      EXPECT_TRUE(opened(*copy));
+    } catch (const sim::power_failure&) {
+    }
+    const auto after = copy->crash(1, sim::policy::drop_all);
+    EXPECT_TRUE(opened(*after)) << "operation " << operation;
+  }
+}
+
+// What is held is not free: the log may not grow further, and then nothing is prepared.
+TEST_F(prepared, has_space_for_its_commit_beside_a_reader) {
+  int refused = 0, committed = 0;
+  for (int fill = 0; fill < 40; ++fill) {
+    sim::disk on;
+    options how = small_log(&on);
+    how.background = false;
+    how.log.size = how.log.max_size = 64 * kib;
+    memory of("/log", how);
+    region in = of.map("/segment", {.create_length = 64 * kib});
+    put(of, in, 0, "x");
+    const log_hold held = log_hold::take(on, "/log", "a reader");
+    try {
+      for (int n = 0; n < fill; ++n) put(of, in, 0, std::string(1500, 'y'));
+    } catch (const error&) {
+      continue;
+    }
+    transaction tx = of.begin();
+    write(tx, in, 0, std::string(5000, 'z'));
+    try {
+      tx.prepare("one");
+    } catch (const error&) {
+      ++refused;
+      continue;
+    }
+    EXPECT_NO_THROW(tx.commit()) << fill;
+    ++committed;
+  }
+  EXPECT_GT(refused, 0);
+  EXPECT_GT(committed, 0);
 }
 
 // --- Bytes that are not right ---

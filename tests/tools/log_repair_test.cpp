@@ -123,6 +123,31 @@ TEST_F(log_repair, opens_a_log_with_damage_in_its_middle) {
   EXPECT_EQ(words(), (list{1, 2, 3, 0, 0, 0}));
 }
 
+// [rvm.prepared.log] The head is in the middle of a batch.
+TEST_F(log_repair, cuts_a_log_that_begins_with_what_was_prepared) {
+  {
+    memory m("/d/log", how(open_mode::open_or_create));
+    region r = m.map("/d/seg", {.create_length = 64 * kib});
+    put(m, r, 0, "lazy", commit_mode::no_flush);
+    transaction tx = m.begin();
+    tx.modify(r.data() + 100, "raised", 6);
+    tx.prepare("one");
+    m.truncate();
+    tx.commit();
+    for (std::size_t n = 1; n <= 5; ++n) put(m, r, 4096 * n, "value");
+    auto left = disk->crash(1, sim::policy::keep_all);
+    disk->power_off();
+    disk = std::move(left);
+  }
+  (void)cut(damage_group(5));  // what is prepared, its commit, three values
+  memory m("/d/log", how());
+  const region r = m.map("/d/seg");
+  EXPECT_EQ(get(r, 0, 4), "lazy");
+  EXPECT_EQ(get(r, 100, 6), "raised");
+  EXPECT_EQ(get(r, 2 * 4096, 5), "value");
+  EXPECT_EQ(get(r, 3 * 4096, 5), std::string(5, 0));
+}
+
 TEST_F(log_repair, says_in_words_what_was_given_up) {
   crash();
   const shown text = cut(damage_group(4), false);

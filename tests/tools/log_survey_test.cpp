@@ -152,6 +152,27 @@ TEST_F(log_survey, a_transaction_is_prepared) {
   }
 }
 
+// What is prepared is of an older opening then.
+TEST_F(log_survey, a_prepared_transaction_is_committed_by_an_opening) {
+  put(m, r, 0, "lazy", rvm::commit_mode::no_flush);
+  rvm::transaction tx = m.begin();
+  tx.modify(r.data(), "x", 1);
+  tx.prepare("one");
+  const auto left = disk.crash(1, sim::policy::keep_all);
+  for (std::uint64_t operation = 1; operation < 40; ++operation) {
+    const auto copy = left->crash(1, sim::policy::keep_all);
+    options again = how();
+    again.disk = copy.get();
+    again.in_doubt = [](const rvm::prepared_transaction&) { return rvm::outcome::committed; };
+    copy->crash_at(copy->operations() + operation);
+    try {
+      const rvm::memory opened("/d/log", again);
+    } catch (const sim::power_failure&) {
+    }
+    look(*copy->crash(1, sim::policy::keep_all));
+  }
+}
+
 // Blocks 14 and 15 were read before they were written, and those behind them after.
 TEST_F(log_survey, tail_that_grows) {
   eventful_disk on(disk, 2, [&] { commit(5); });

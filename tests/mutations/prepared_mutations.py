@@ -1,7 +1,7 @@
 # Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 """Mistakes in two-phase commits."""
 
-PREPARED = "prepared.*:prepared_model.*"
+PREPARED = "prepared*"
 STORES = "heap_test transact_all.*:prepared_store.*"
 
 PREPARED_MUTATIONS = [
@@ -41,9 +41,6 @@ PREPARED_MUTATIONS = [
     ("log_anew_before_the_commit", "replay/recovery.cpp",
      [("prepared_ ? prepared_->from : report_.tail, report_.tail", "report_.tail, report_.tail")],
      PREPARED, "a second crash loses what was decided"),
-    ("not_kept_while_it_is_committed", "rvm/prepared.cpp",
-     [("parts.queue.keep_from(found.from);", "")],
-     PREPARED, "the head moves before the commit is durable"),
     ("no_room_behind_what_is_prepared", "records/log_writer.cpp",
      [("space_.make_room(prepared ? length + (length - *prepared) + block : length);", "space_.make_room(length);")],
      PREPARED, "what is prepared cannot be committed beside a backup"),

@@ -1,28 +1,23 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
 // Two-phase commit: transactions that are prepared, and their outcome.
-#include <gtest/gtest.h>
-
 #include <array>
 #include <cstring>
 #include <memory>
-#include <optional>
-#include <random>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include <gtest/gtest.h>
+
 #include <tenure/recoverable_heap.hpp>
 #include <tenure/rvm.hpp>
-#include <tenure/rvm/backup.hpp>
 
 #include "log/log_hold.hpp"
-#include "os/process.hpp"
+#include "rvm/prepared_memory.hpp"
 #include "sim/disk.hpp"
 #include "support/expect_error.hpp"
-#include "support/model.hpp"
 #include "support/small_memory.hpp"
 
 namespace tenure::rvm {
@@ -30,46 +25,7 @@ namespace {
 
 using support::expect_error, support::get, support::page, support::put, support::small_log, support::kib, support::mib;
 
-struct prepared : ::testing::Test {
-  std::vector<std::unique_ptr<sim::disk>> disks;  // of processes that have ended
-  std::unique_ptr<sim::disk> disk = std::make_unique<sim::disk>();
-  std::optional<memory> m{std::in_place, "/log", small_log(disk.get())};
-  region r = m->map("/segment", {.create_length = 64 * kib});
-
-  static void write(transaction& tx, const region& in, std::size_t at, const std::string& text) {
-    tx.modify(in.data() + at, text.data(), text.size());
-  }
-  void write(transaction& tx, std::size_t at, const std::string& text) const { write(tx, r, at, text); }
-  // The process ends with all that is durable, and no more.
-  void crash() {
-    disks.push_back(std::exchange(disk, disk->crash(1, sim::policy::drop_all)));
-    std::optional<memory> old = std::move(m);
-    m.reset();
-    region gone = std::move(r);
-    leaked.push_back({std::move(old), std::move(gone)});
-  }
-  void open(options how) {
-    how.disk = disk.get();
-    m.emplace("/log", how);
-    r = m->map("/segment");
-  }
-  void open(outcome said) {
-    options how = small_log();
-    how.in_doubt = [this, said](const prepared_transaction& what) {
-      asked.push_back(what);
-      return said;
-    };
-    open(how);
-  }
-  std::vector<prepared_transaction> asked;
-
- private:
-  struct left {
-    std::optional<memory> of;
-    region in;
-  };
-  std::vector<left> leaked;
-};
+struct prepared : testing::prepared_memory {};
 
 TEST_F(prepared, commits_and_aborts_as_any_other) {
   for (const bool commits : {true, false}) {
@@ -247,8 +203,9 @@ TEST_F(prepared, the_abort_cannot_be_logged) {
 // Nothing is prepared whose commit might not have space.
 TEST_F(prepared, there_is_no_space) {
   region large = m->map("/large", {.create_length = 2 * mib});
-  const std::string much(900 * kib, 'x');
+  const std::string much(450 * kib, 'x');
   {
+    put(*m, large, 0, std::string(900 * kib, 'y'));
     transaction tx = m->begin();
     write(tx, large, 0, much);
     disk->inject({.kind = sim::operation::create, .count = sim::for_ever, .error = ENOSPC});
@@ -425,125 +382,6 @@ TEST_F(prepared, what_another_one_has_prepared_stays) {
   }
 }
 
-// What was committed before a transaction was prepared, with commits left out that later ones cover; and what is prepared.
-TEST_F(prepared, a_restore_has_what_became_durable_with_it) {
-  for (const int end : {0, 1, 2}) {  // prepared, aborted, committed
-    const std::string n = std::to_string(end);
-    put(*m, r, 0, "before");
-    m->backup("/backup" + n);
-    for (const char* const text : {"lazy 1", "lazy 2", "lazy 3"}) put(*m, r, 0, text, commit_mode::no_flush);
-    transaction tx = m->begin();
-    write(tx, 100, "raised");
-    tx.prepare("payroll/17");
-    ASSERT_GT(m->stats().inter_transactions_saved, 0u);
-    if (end == 1) tx.abort();
-    if (end == 2) tx.commit();
-    m->backup("/increment" + n, {.since = "/backup" + n});
-    for (const bool uses_log : {true, false}) {
-      const std::string to = "/restored" + n + (uses_log ? "log" : "");
-      restore_options from{.disk = disk.get()};
-      (uses_log ? from.log : from.increments.emplace_back()) = uses_log ? "/log" : "/increment" + n;
-      restore("/backup" + n, to, from);
-      asked.clear();
-      options how = small_log(disk.get());
-      how.in_doubt = [this](const prepared_transaction& what) {
-        asked.push_back(what);
-        return outcome::committed;
-      };
-      memory again(to + "/log", how);
-      const region in = again.map(to + "/segment");
-      EXPECT_EQ(get(in, 0, 6), "lazy 3") << to;
-      EXPECT_EQ(asked.size(), end == 0 && uses_log ? 1u : 0u) << to;
-      EXPECT_EQ(get(in, 100, 6) == "raised", end == 2 || (end == 0 && uses_log)) << to;
-    }
-    if (end == 0) tx.abort();
-    put(*m, r, 100, std::string(6, 0));
-  }
-}
-
-// Only what is prepared has changed it since the backup.
-TEST_F(prepared, a_restore_makes_a_new_segment) {
-  m->backup("/backup");
-  const region made = m->map("/made", {.create_length = 64 * kib});
-  transaction tx = m->begin();
-  write(tx, made, 5000, "first");
-  tx.prepare("one");
-  restore("/backup", "/restored", {.log = "/log", .disk = disk.get()});
-  options how = small_log(disk.get());
-  how.in_doubt = [](const prepared_transaction&) { return outcome::committed; };
-  memory again("/restored/log", how);
-  EXPECT_EQ(get(again.map("/restored/made"), 5000, 5), "first");
-}
-
-// [rvm.restore.in-doubt]
-TEST_F(prepared, a_restore_to_the_end_of_the_log_keeps_it) {
-  put(*m, r, 0, "before");
-  m->backup("/backup");
-  put(*m, r, 100, "later", commit_mode::no_flush);
-  transaction tx = m->begin();
-  write(tx, 0, "raised");
-  tx.prepare("payroll/17");
-  const auto restored = [&](const std::string& to, restore_options from) {
-    from.disk = disk.get();
-    restore("/backup", to, from);
-    asked.clear();
-    options how = small_log(disk.get());
-    how.in_doubt = [this](const prepared_transaction& what) {
-      asked.push_back(what);
-      return outcome::committed;
-    };
-    memory again(to + "/log", how);
-    const region in = again.map(to + "/segment");
-    EXPECT_EQ(get(in, 100, 5) == "later", !from.log.empty());
-    return get(in, 0, 6);
-  };
-  EXPECT_EQ(restored("/restored", {.log = "/log"}), "raised");
-  ASSERT_EQ(asked.size(), 1u);
-  EXPECT_EQ(asked[0].global_id, "payroll/17");
-  EXPECT_EQ(restored("/alone", {}), "before");
-  EXPECT_TRUE(asked.empty());
-  EXPECT_EQ(restored("/later", {.log = "/log", .until = {.time = os::wall_clock_ns()}}), "raised");
-  EXPECT_EQ(asked.size(), 1u);
-  EXPECT_EQ(restored("/named", {.log = "/log", .until = {.transaction = 2}}), "before");
-  EXPECT_TRUE(asked.empty());
-  m->backup("/backup-meanwhile");  // what is only prepared is not committed
-  tx.commit();
-  EXPECT_EQ(restored("/after", {.log = "/log"}), "raised");
-  EXPECT_TRUE(asked.empty());
-  restore("/backup-meanwhile", "/from-meanwhile", {.disk = disk.get()});
-  memory again("/from-meanwhile/log", small_log(disk.get()));
-  EXPECT_EQ(get(again.map("/from-meanwhile/segment"), 0, 6), "before");
-}
-
-// In the log, an abort leaves a record, and no transaction.
-TEST_F(prepared, a_restore_goes_over_what_was_prepared) {
-  put(*m, r, 0, "before");
-  m->backup("/backup");
-  for (int n = 0; n < 6; ++n) {
-    transaction tx = m->begin();
-    write(tx, 100 + 10 * static_cast<std::size_t>(n), n % 2 == 0 ? "aborted" : "kept");
-    tx.prepare(std::to_string(n));
-    if (n % 2 == 0)
-      tx.abort();
-    else
-      tx.commit(commit_mode::no_flush);
-  }
-  m->flush();
-  m->backup("/increment", {.since = "/backup"});
-  for (const bool uses_log : {true, false}) {
-    const std::string to = uses_log ? "/from-log" : "/from-increment";
-    restore_options how{.disk = disk.get()};
-    if (uses_log)
-      how.log = "/log";
-    else
-      how.increments = {"/increment"};
-    EXPECT_EQ(restore("/backup", to, how).transactions, 3u);
-    memory again(to + "/log", small_log(disk.get()));
-    const region in = again.map(to + "/segment");
-    EXPECT_EQ(get(in, 0, 200), get(r, 0, 200));
-  }
-}
-
 // --- Openings that fail ---
 
 // Of a memory whose threads are at work.
@@ -589,43 +427,6 @@ TEST_F(prepared, a_segment_is_lost_and_given_up) {
   open(how);
   EXPECT_EQ(get(r, 0, 5), "first");
   EXPECT_EQ(m->recovery().given_up, std::vector<std::string>{"/other"});
-}
-
-// Somebody reads the log, so that its space is not free; then the power goes again before the commit is durable.
-TEST_F(prepared, stays_while_an_opening_makes_room_for_its_commit) {
-  sim::disk first;
-  options how = small_log(&first);
-  how.background = false;
-  how.log.size = 64 * kib;
-  how.log.max_size = 128 * kib;
-  how.tune.truncation_threshold = 2;
-  const std::string much(14'500, 'x');
-  {
-    memory of("/log", how);
-    region in = of.map("/segment", {.create_length = 128 * kib});
-    for (int n = 0; n < 14; ++n) put(of, in, 0, std::string(3900, static_cast<char>('a' + n)));
-    transaction tx = of.begin();
-    write(tx, in, 64 * kib, much);
-    tx.prepare("one");
-    tx.leave_in_doubt();
-  }
-  const auto opened = [&](sim::disk& on) {
-    how.disk = &on;
-    how.in_doubt = [](const prepared_transaction&) { return outcome::committed; };
-    memory again("/log", how);
-    return get(again.map("/segment"), 64 * kib, much.size()) == much;
-  };
-  for (std::uint64_t operation = 1; operation < 60; ++operation) {
-    const auto copy = first.crash(1, sim::policy::drop_all);
-    const log_hold held = log_hold::take(*copy, "/log", "a reader");
-    copy->crash_at(copy->operations() + operation);
-    try {
-      EXPECT_TRUE(opened(*copy));
-    } catch (const sim::power_failure&) {
-    }
-    const auto after = copy->crash(1, sim::policy::drop_all);
-    EXPECT_TRUE(opened(*after)) << "operation " << operation;
-  }
 }
 
 // What is held is not free: the log may not grow further, and then nothing is prepared.
@@ -689,125 +490,6 @@ TEST_F(prepared, damaged_bytes) {
     memory again("/log", how);
     EXPECT_EQ(get(again.map("/segment"), 0, 6), "before") << at;
   }
-}
-
-// --- Crashes ---
-
-// Somebody else decides, and remembers what it has decided. What it has decided to commit is there after each crash.
-class two_phases {
- public:
-  explicit two_phases(std::uint64_t seed) : random_(seed), automatic_(seed % 3 == 0), archived_(seed % 4 == 0) {}
-
-  void run() {
-    options how = small_log(disk_.get());
-    how.background = false;
-    how.log.size = 64 * kib;
-    how.tune.truncation_threshold = draw(2) == 0 ? 0.1 : 0.9;
-    if (archived_) how.archive = archive_options{};
-    how.in_doubt = [&](const prepared_transaction& what) {
-      EXPECT_FALSE(aborted_.contains(what.global_id)) << what.global_id << " was aborted";
-      if (what.global_id == prepared_) must_be_in_doubt_ = false;
-      ++asked_;
-      return committed_.contains(what.global_id) ? outcome::committed : outcome::aborted;
-    };
-    memory m("/log", how);
-    region r = m.map("/segment", {.create_length = 16 * kib,
-                                  .tracking = automatic_ ? tracking_mode::automatic : tracking_mode::explicit_ranges});
-    EXPECT_FALSE(must_be_in_doubt_) << prepared_ << " is gone";
-    if (may_commit_ && r_is(r, next_)) now_ = next_;
-    EXPECT_TRUE(r_is(r, now_)) << "after " << prepared_;
-    may_commit_ = false;
-    for (int n = 0; n < 12; ++n) change(m, r);
-    r.unmap();
-    m.close();
-  }
-  void crash_at(std::uint64_t operation) {
-    const std::uint64_t off = disk_->operations() + operation;
-    disk_->crash_at(off);
-    try {
-      run();
-    } catch (const sim::power_failure&) {
-    } catch (const error& e) {  // of an abort that could not be logged
-      EXPECT_EQ(e.code(), errc::outcome_unknown) << e.what();
-      EXPECT_GE(disk_->operations(), off) << e.what();
-    }
-    disk_ = disk_->crash(operation, draw(2) == 0 ? sim::policy::random : sim::policy::drop_all);
-  }
-  [[nodiscard]] int asked() const { return asked_; }
-  [[nodiscard]] int truncated() const { return truncated_; }
-  std::uint64_t draw(std::uint64_t below) { return random_() % below; }
-
- private:
-  using bytes = std::vector<char>;
-  static bool r_is(const region& r, const bytes& expected) {
-    return std::memcmp(r.data(), expected.data(), expected.size()) == 0;
-  }
-  void change(memory& m, region& r) {
-    transaction tx = automatic_ ? m.begin_automatic() : m.begin();
-    next_ = now_;
-    for (std::uint64_t n = 1 + draw(5); n != 0; --n) {
-      const std::uint64_t most = draw(3) == 0 ? 5000 : 200, length = 1 + draw(most), at = draw(next_.size() - length);
-      const char with = static_cast<char>(random_());
-      std::fill_n(next_.begin() + static_cast<std::ptrdiff_t>(at), length, with);
-      if (!automatic_) tx.set_range(r.data() + at, length);
-      std::memset(r.data() + at, with, length);
-    }
-    if (draw(4) == 0) {  // in one phase
-      may_commit_ = true;
-      tx.commit();
-      now_ = next_;
-      may_commit_ = false;
-      return;
-    }
-    prepared_ = "tx/" + std::to_string(++number_);
-    tx.prepare(prepared_);
-    must_be_in_doubt_ = next_ != now_;  // otherwise nothing may be prepared
-    if (draw(3) == 0) {
-      m.truncate();
-      ++truncated_;
-    }
-    if (draw(3) == 0) {
-      must_be_in_doubt_ = false;
-      tx.abort();
-      m.require_usable();
-      aborted_.insert(prepared_);
-      return;
-    }
-    committed_.insert(prepared_);
-    now_ = next_;
-    must_be_in_doubt_ = false;
-    tx.commit(draw(3) == 0 ? commit_mode::flush : commit_mode::no_flush);
-    if (draw(3) == 0) (void)m.truncate_incrementally(mib);
-    if (draw(8) == 0) m.truncate();
-  }
-
-  std::mt19937_64 random_;
-  const bool automatic_, archived_;
-  std::unique_ptr<sim::disk> disk_ = std::make_unique<sim::disk>();
-  bytes now_ = bytes(16 * kib), next_ = now_;
-  std::string prepared_;
-  std::set<std::string> committed_, aborted_;  // what was decided; an abort that was not logged is not among these
-  int number_ = 0, asked_ = 0, truncated_ = 0;
-  bool must_be_in_doubt_ = false, may_commit_ = false;
-};
-
-TEST(prepared_model, a_crash_anywhere) {
-  int asked = 0, truncated = 0;
-  for (std::uint64_t seed = 1; seed <= testing::scaled(60); ++seed) {
-    two_phases work(seed);
-    for (int round = 0; round < 12; ++round) {
-      work.crash_at(1 + work.draw(round == 0 ? 300 : 60));
-      if (::testing::Test::HasFailure()) {
-        ADD_FAILURE() << "seed " << seed << ", round " << round;
-        return;
-      }
-    }
-    asked += work.asked();
-    truncated += work.truncated();
-  }
-  EXPECT_GT(asked, 0);
-  EXPECT_GT(truncated, 0);
-  std::printf("%d transactions were in doubt; %d times the log was truncated meanwhile\n", asked, truncated);
 }
 
 }  // namespace

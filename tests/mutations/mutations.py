@@ -125,7 +125,7 @@ MUTATIONS = BARRIER_MUTATIONS + CACHE_MUTATIONS + COLLECTION_MUTATIONS + CONTAIN
      [("held_ = 1 - held; write_copy(*file_, held, encoded);", "held_ = 1 - held;")],
      "truncating.writes_pages_*:" + CRASH, "a torn status leaves no other"),
     ("use_of_a_log_not_noted", "records/log_writer.cpp",
-     [("log_.note_use(); // The outcome", "// The outcome")],
+     [("log_.note_use(); const std::optional<std::uint64_t> prepared", "const std::optional<std::uint64_t> prepared")],
      "memory.a_log_that_*", "the log says that it was closed cleanly while it has commits"),
     ("deferred_status_taken_for_the_stored_one", "log/manifest.cpp",
      [("if (!held_is_durable_) write_copy(*file_, held_, encode(written_));",

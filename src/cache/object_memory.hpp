@@ -1,8 +1,9 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
 // Memory for the objects of a cache, with their guards before them where there are locks: those of one size lie side by side, in
-// the order in which they came, so that programs that follow refs find them in few cache lines. In chunks, which are given back when they are empty. Large objects, and those of
-// unusual alignment, come from operator new. So do all in builds with AddressSanitizer, for it to see who uses what is gone.
+// the order in which they came, so that programs that follow refs find them in few cache lines. In chunks, which are given back when
+// they are empty. Large objects, and those of unusual alignment, come from operator new. So do all in builds with
+// AddressSanitizer, for it to see who uses what is gone.
 //
 // Not thread-safe: guarded by the store's mutex.
 #pragma once

@@ -372,6 +372,7 @@ void batch::append_prepared(const commit_image& commit, std::string_view global_
 
 void batch::append_abort() {
   assert(!is_prepared_);
+  commits_.reserve(commits_.size() + 1);  // then nothing fails behind add_group()
   if (groups_.empty() || pool_.group_length() - groups_.back()->used < sizeof(record_header)) add_group();
   commits_.push_back({static_cast<std::uint32_t>(groups_.size() - 1), groups_.back()->used, 0, 0, 0, false});
   put_record(record_type::outcome, {});

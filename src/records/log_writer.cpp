@@ -70,7 +70,8 @@ std::uint64_t log_writer::capture(guard& lock, commit_source& source, commit_mod
       }
       const std::uint64_t needed = batch::bound(image, log_.block(), pool_.group_length());
       if (!has_space(lock, source, image, needed)) continue;  // everything is checked again
-      batch& to = open_batch(lock, needed);
+      const std::uint64_t limit = batch_limit();
+      batch& to = open_batch(lock, needed, limit);
       try {
         append(to, [&] { to.append(image, source.pages()); });
       } catch (...) {
@@ -83,7 +84,7 @@ std::uint64_t log_writer::capture(guard& lock, commit_source& source, commit_mod
         prepared_ = 0;
         to.note_outcome();
       }
-      if (to.bytes() >= batch_limit()) seal_full(lock);
+      if (to.bytes() >= limit) seal_full(lock);
     }
     source.captured();
     return number;
@@ -94,8 +95,8 @@ std::uint64_t log_writer::batch_limit() const {
   return std::max<std::uint64_t>(std::min({largest_batch_, log_.capacity() / 4, log_.length() / 2}), 4096);
 }
 
-batch& log_writer::open_batch(const guard& lock, std::uint64_t needed) {
-  if (open_ && open_->bytes() + needed > batch_limit()) seal_full(lock);
+batch& log_writer::open_batch(const guard& lock, std::uint64_t needed, std::uint64_t limit) {
+  if (open_ && open_->bytes() + needed > limit) seal_full(lock);
   if (!open_) open_ = std::make_unique<batch>(next_number_, pool_);
   return *open_;
 }
@@ -151,7 +152,7 @@ void log_writer::prepare(commit_source& source, std::string_view global_id) {
       // The commit must have space, too, and the log's files that have this cannot be used again before.
       if (!has_space(lock, source, image, 2 * (needed + values))) continue;
       try {
-        batch& to = open_batch(lock, needed);
+        batch& to = open_batch(lock, needed, batch_limit());
         append(to, [&] { to.append_prepared(image, global_id); });
         number = to.number();
       } catch (...) {
@@ -169,7 +170,7 @@ void log_writer::abort_prepared(std::uint64_t transaction) {
   guard lock(mutex_);
   if (prepared_ != transaction) return;
   require_usable(lock);
-  batch& to = open_batch(lock, sizeof(record_header));
+  batch& to = open_batch(lock, sizeof(record_header), batch_limit());
   append(to, [&] { to.append_abort(); });
   prepared_ = 0;
   wait_until_durable(lock, to.number());

@@ -96,8 +96,8 @@ class log_writer {
   void require_not_prepared(const guard&, const commit_image& image) const;
   // Whether the log's files have space for it. If not, the source's work is undone, and they grow, without the lock.
   bool has_space(guard& lock, commit_source& source, const commit_image& image, std::uint64_t needed);
-  // The batch that takes so many bytes more, and is not too long then.
-  batch& open_batch(const guard& lock, std::uint64_t needed);
+  // The batch that takes so many bytes more, and is within the limit then, unless it is empty.
+  batch& open_batch(const guard& lock, std::uint64_t needed, std::uint64_t limit);
   // Appends to it what f appends.
   template <class F>
   void append(batch& to, F&& f);

@@ -2,17 +2,15 @@
 //
 // bench_updates: what an update costs, and what a commit costs for each page that was written, in instructions and in misses of
 // the caches, as valgrind's callgrind counts them, and in time: the thesis's Tables 5.8 and 5.9 [Hosking §5.4.2]. Counts are
-// repeatable where time is not. Caches are simulated: 32 KiB for instructions and for data each, and 32 MiB behind them.
+// repeatable where time is not.
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <optional>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -23,6 +21,7 @@
 #include <tenure/tenure.hpp>
 
 #include "command_line.hpp"
+#include "harness/callgrind.hpp"
 #include "harness/child.hpp"
 #include "harness/instrumentation.hpp"
 #include "harness/program.hpp"
@@ -218,36 +217,11 @@ double run(const measured_way& by, const section& what, const std::filesystem::p
 
 // --- By valgrind -----------------------------------------------------------------------------------------------------
 
-bool has_valgrind() { return std::system("valgrind --version >/dev/null 2>&1") == 0; }
-
-// Instructions, and misses of the first and of the last cache, for each unit. Nothing if valgrind cannot run it.
+// For each unit. Nothing if valgrind cannot run it.
 std::optional<measurement> count(const measured_way& by, const section& what, const std::filesystem::path& directory) {
   const scratch_directory scratch{directory, "callgrind"};
-  const std::string out = (scratch.path() / "out").string();
-  const std::string command = fmt::format(
-      "valgrind --tool=callgrind --cache-sim=yes --I1=32768,8,64 --D1=32768,8,64 --LL=33554432,16,64 "
-      "--instr-atstart=no "
-      "--callgrind-out-file={} {} --child {} --section {} --runs 1 --dir {} >{}.said 2>&1",
-      out, std::filesystem::read_symlink("/proc/self/exe").string(), by.name, what.name, scratch.path().string(), out);
-  if (std::system(command.c_str()) != 0) return {};
-  // "events: Ir Dr Dw I1mr D1mr D1mw ILmr DLmr DLmw", "totals: 52 ...".
-  std::map<std::string, double> found;
-  std::vector<std::string> names;
-  std::ifstream lines(out);
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line);
-    std::string first;
-    words >> first;
-    if (first == "events:")
-      for (std::string name; words >> name;) names.push_back(name);
-    if (first == "totals:")
-      for (const std::string& name : names) words >> found[name];
-  }
-  if (!found.contains("Ir") || found["Ir"] == 0) return {};
-  return measurement{{"instructions", found["Ir"] / what.units},
-                     {"instruction_misses", found["I1mr"] / what.units},
-                     {"data_misses", (found["D1mr"] + found["D1mw"]) / what.units},
-                     {"memory_misses", (found["ILmr"] + found["DLmr"] + found["DLmw"]) / what.units}};
+  return count_instructions(
+      {"--child", by.name, "--section", what.name, "--runs", "1", "--dir", scratch.path().string()}, scratch.path(), what.units);
 }
 
 bool show(const program_options& how, const section& what, bool with_counts) {

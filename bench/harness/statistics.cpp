@@ -55,13 +55,14 @@ line_fit fit_line(const std::vector<double>& x, const std::vector<double>& y) {
   const auto n = static_cast<double>(x.size());
   const double mean_x = std::accumulate(x.begin(), x.end(), 0.0) / n;
   const double mean_y = std::accumulate(y.begin(), y.end(), 0.0) / n;
-  double together = 0, squares = 0;
+  double together = 0, squares = 0, squares_y = 0;
   for (std::size_t i = 0; i < x.size(); ++i) {
     together += (x[i] - mean_x) * (y[i] - mean_y);
     squares += (x[i] - mean_x) * (x[i] - mean_x);
+    squares_y += (y[i] - mean_y) * (y[i] - mean_y);
   }
   const double b = together / squares;
-  return {mean_y - b * mean_x, b};
+  return {mean_y - b * mean_x, b, squares_y == 0 ? 0 : together / std::sqrt(squares * squares_y)};
 }
 
 }  // namespace tenure::bench

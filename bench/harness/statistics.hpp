@@ -30,6 +30,7 @@ struct interval {
 // y = a + b x, least squares.
 struct line_fit {
   double a = 0, b = 0;
+  double correlation = 0;  // of x and y; 0 if all y are equal
 };
 // At least two different x.
 [[nodiscard]] line_fit fit_line(const std::vector<double>& x, const std::vector<double>& y);

@@ -39,9 +39,12 @@ TEST(fit_line, finds_the_line) {
   const line_fit exact = fit_line({1, 5, 10}, {5, 13, 23});
   EXPECT_NEAR(exact.a, 3, 1e-9);
   EXPECT_NEAR(exact.b, 2, 1e-9);
+  EXPECT_NEAR(exact.correlation, 1, 1e-9);
   const line_fit least_squares = fit_line({0, 1, 2}, {0, 2, 1});
   EXPECT_NEAR(least_squares.a, 0.5, 1e-9);
   EXPECT_NEAR(least_squares.b, 0.5, 1e-9);
+  EXPECT_NEAR(least_squares.correlation, 0.5, 1e-9);
+  EXPECT_EQ(fit_line({0, 1}, {2, 2}).correlation, 0);
 }
 
 }  // namespace

@@ -432,12 +432,12 @@ void test_associative(const std::string& name, int keys) {
       } else if (drawn == 32) {
         if constexpr (!has_value<C> && !hashed) w.run("insert hinted", [&] { c.insert(c.end(), key); });
       } else if (drawn < 35) {
-        if constexpr (requires(typename C::mapped_type v) { c.insert_or_assign(key, v); })
+        if constexpr (requires { c.insert_or_assign(key, std::declval<typename C::mapped_type>()); })
           w.run("insert_or_assign", [&] { c.insert_or_assign(key, maker<typename C::mapped_type>::make(step)); });
       } else if (drawn == 35) {
         if constexpr (requires { c[key]; }) w.run("[]", [&] { (void)c[key]; });
       } else if (drawn == 36) {
-        if constexpr (requires(typename C::mapped_type v) { c.erase_one(key, v); })
+        if constexpr (requires { c.erase_one(key, std::declval<typename C::mapped_type>()); })
           w.run("erase_one", [&] {
             if (size != 0) c.erase_one(at->first, at->second);
           });

@@ -99,7 +99,7 @@ TEST_F(store_test, roots_have_types) {
 }
 
 TEST_F(store_test, many_roots) {
-  for (int i = 0; i < 100; ++i) s().root<node>("root " + std::to_string(i)).value;
+  for (int i = 0; i < 100; ++i) (void)s().root<node>("root " + std::to_string(i));
   s().transact([&] {
     for (int i = 0; i < 100; ++i) s().root<node>("root " + std::to_string(i)).value = i;
   });

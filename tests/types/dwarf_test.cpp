@@ -67,7 +67,7 @@ class complete_account {
 class incomplete_account {
   int number_ = 0;
   address* owner_ = nullptr;
-  address* heirs_[2] = {};
+  [[maybe_unused]] address* heirs_[2] = {};
 
  public:
   static constexpr auto persistent =

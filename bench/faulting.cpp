@@ -172,6 +172,7 @@ class all_runs {
     std::vector<double> hot, faults, running;
     for (std::size_t i = 0; i < iterations.size(); ++i) {
       const auto& one = iterations[i];
+      if (i < warm_iterations) m[iteration(i)] = one.at("ms");
       if (i >= warm_iterations) hot.push_back(one.at("ms"));
       if (i > warm_iterations) continue;
       // The first hot one, too, has no faults [Hosking §5.3.1.4].
@@ -194,6 +195,7 @@ class all_runs {
     if (const auto counted = counts_of_hot(operation, which, under)) m.insert(counted->begin(), counted->end());
     return m;
   }
+  static std::string iteration(std::size_t i) { return fmt::format("iteration_{}", i + 1); }
   // Repeatable, so counted once.
   std::optional<measurement> counts_of_hot(const std::string& operation, const std::string& which, const std::string& under) {
     if (!counts_ || !counted_.insert(operation + which + under).second) return {};
@@ -210,7 +212,7 @@ class all_runs {
                                      {.repeat = how_.repeat, .share_baseline = true, .compared = "hot"});
     const std::string what = operation == "lookup" ? "1000 parts by id" : "3280 visits";
     const auto show = [&](const std::string& key, const std::string& about, const std::vector<std::string>& more) {
-      shown_case as{"faulting", fmt::format("{}-{}-{}", operation, which, key), what + "; " + about, key, key == "hot",
+      shown_case as{"faulting", fmt::format("{}-{}-{}", operation, which, key == iteration(0) ? "iterations" : key), what + "; " + about, key, key == "hot",
                     tenure::bench::describe(how_.machine, how_.quick), settings_, more};
       as.extra["parts"] = how_.parts;
       return show_case(as, outcomes, how_.json);
@@ -221,7 +223,10 @@ class all_runs {
         all.push_back(of + "_" + name);
       return all;
     };
-    bool good = show("cold", "from a cold page cache", phases("cold"));
+    std::vector<std::string> iterations;
+    for (std::size_t i = 1; i < warm_iterations; ++i) iterations.push_back(iteration(i));
+    bool good = show(iteration(0), "each iteration on other parts", iterations);
+    good = show("cold", "from a cold page cache", phases("cold")) && good;
     good = show("warm", "the tenth iteration", phases("warm")) && good;
     return show("hot", "the parts of the tenth iteration again",
                 {"hot_redirected", "fit_base_ms", "fit_fault_us", "fit_correlation", "instructions", "instruction_misses",

@@ -47,6 +47,8 @@ def all_jobs():
     jobs = [oo1(f"cache-{operation}", "bench_oo1", CACHES, CACHES, operation, 100, 8)
             for operation in ("lookup", "traversal", "reverse", "insert")]
     jobs += [oo1(f"cache-update-p{p}", "bench_oo1", CACHES, CACHES, f"update-p{p}", 300, 12) for p in PERCENTS]
+    jobs += [Job(f"faulting-{operation}", "bench_faulting", ("--operations", operation, "--repeat", "15"),
+                 ("--operations", operation, "--quick"), (180, 12)) for operation in ("lookup", "traversal")]
     jobs.append(oo1("ways-insert", "laboratory_oo1", WAYS, QUICK_WAYS, "insert", 300, 12))
     jobs += [oo1(f"ways-update-p{p}", "laboratory_oo1", WAYS, QUICK_WAYS, f"update-p{p}", 900, 14) for p in PERCENTS]
     jobs += [

@@ -53,6 +53,30 @@ def insert(results):
                  [Table("Insert, ms", ["", "cold", "warm", "hot"], rows)])
 
 
+PHASES = {"running-ms": "Running", "finding-ms": "Finding what is logged, and making its records", "writing-ms": "Writing the log, and syncing it"}
+
+
+def insert_phases(results):
+    hot = next((case for case in results.by if re.fullmatch(r"insert-(?!cold)\w+", case)), None)
+    rows = [[name, *(results.value(hot, name, phase) for phase in PHASES)] for name in results.contenders([hot])] if hot else []
+    rows = [row for row in rows if row[1] is not None]
+    if not rows:
+        return Shown(["There are no results."])
+    return Shown([fastest_and_slowest({row[0]: row[2] for row in rows}, "Finding what is logged", "ms")],
+                 [Table("Hot Insert, ms", ["", *PHASES.values()], rows)])
+
+
+def update_phases(results):
+    tables, sentences = [], []
+    for phase, what in PHASES.items():
+        found, table, _, last = by_percent(results, f"{what}: hot Update", "ms", metric=phase)
+        if not table.rows:
+            continue
+        tables.append(table)
+        sentences.append(fastest_and_slowest(last, f"{what}, at p = {list(found)[-1] / 100:.2f}", "ms"))
+    return Shown(sentences or ["There are no results."], tables)
+
+
 def update_cold(results):
     return shown_by_percent(results, "Cold Update", "ms", cold=True)
 

@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -31,6 +32,11 @@ class contender {
   virtual void close() = 0;
   virtual void begin() = 0;
   virtual void commit() = 0;  // durable where anything is
+  // The same in two phases, for those that have them.
+  virtual std::optional<commit_phases> commit_in_phases() {
+    commit();
+    return {};
+  }
 
   virtual answer look_up(std::span<const int> ids) = 0;
   // Depth first over seven hops. Those that is_updated() says have x and y incremented; percent 0: nothing is written.

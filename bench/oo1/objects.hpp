@@ -82,6 +82,10 @@ class object_contender : public contender {
     if constexpr (evicts) find_root();
   }
   void commit() override { W::commit(); }
+  std::optional<commit_phases> commit_in_phases() override {
+    if constexpr (requires { W::commit_in_phases(); }) return W::commit_in_phases();
+    return contender::commit_in_phases();
+  }
   breakdown_counts breakdown() const override { return W::breakdown(); }
 
   answer look_up(std::span<const int> ids) override {

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "harness/instrumentation.hpp"
+#include "harness/statistics.hpp"
 
 namespace tenure::bench::oo1 {
 namespace {
@@ -50,8 +51,10 @@ class run {
     for (int i = 0; i < how_.hot_iterations; ++i) hot.push_back(iterate(last));
     stop_instrumentation();
     if (what_.what == kind::update) said["fit"] = sweep(last.front(), hot.back());
+    const nlohmann::json phases = changes() ? hot_phases(last) : nlohmann::json::object();
     if (!changes()) who_.commit();
     said["breakdown"] = who_.breakdown();
+    said["breakdown"].update(phases);
     check_sum();
     who_.close();
     check_answers();
@@ -72,6 +75,13 @@ class run {
     question asked{parts, {}};
     const auto start = clock::now();
     if (changes()) who_.begin();
+    operate(asked);
+    if (changes()) who_.commit();
+    const double taken = milliseconds_since(start);
+    return settle(std::move(asked), taken);
+  }
+  void operate(question& asked) {
+    const std::vector<int>& parts = asked.parts;
     switch (what_.what) {
       case kind::lookup: asked.given = who_.look_up(parts); break;
       case kind::traversal: asked.given = who_.traverse(parts.front(), 0); break;
@@ -79,8 +89,9 @@ class run {
       case kind::insert: who_.insert(parts_ + 1, inserted); break;
       case kind::update: asked.given = who_.traverse(parts.front(), what_.percent); break;
     }
-    if (changes()) who_.commit();
-    double taken = milliseconds_since(start);
+  }
+  // Takes back what was inserted, and keeps the answer. The time, of as many visits as others make.
+  double settle(question asked, double taken) {
     if (what_.what == kind::insert) {
       check_inserted();
       who_.begin();
@@ -93,6 +104,25 @@ class run {
     updated_ += asked.given.updated;
     asked_.push_back(std::move(asked));
     return taken;
+  }
+  // The medians of more hot iterations: running, and the phases of the commit. Nothing if the contender has none.
+  nlohmann::json hot_phases(const std::vector<int>& parts) {
+    std::vector<double> running, finding, writing;
+    for (int i = 0; i < how_.hot_iterations; ++i) {
+      question asked{parts, {}};
+      const auto start = clock::now();
+      who_.begin();
+      operate(asked);
+      running.push_back(milliseconds_since(start));
+      const auto phases = who_.commit_in_phases();
+      (void)settle(std::move(asked), 0);
+      if (!phases) return nlohmann::json::object();
+      finding.push_back(phases->finding);
+      writing.push_back(phases->writing);
+    }
+    return {{"running-ms", summarize(running).median},
+            {"finding-ms", summarize(finding).median},
+            {"writing-ms", summarize(writing).median}};
   }
   nlohmann::json sweep(int from, double one_ms) {
     std::vector<int> tried;

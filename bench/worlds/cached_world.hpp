@@ -76,6 +76,13 @@ struct cached_world {
     current->commit(tenure::cache::commit_mode::durable);
     current.reset();
   }
+  static commit_phases commit_in_phases() {
+    tenure::ticket made;
+    const commit_phases took = measure_commit([&] { made = current->commit(tenure::cache::commit_mode::lazy); },
+                                              [&] { opened->wait(made); });
+    current.reset();
+    return took;
+  }
   static void checkpoint() {
     commit();
     begin();

@@ -57,6 +57,13 @@ struct heap_world {
     current->commit(tenure::commit_mode::durable);
     current.reset();
   }
+  static commit_phases commit_in_phases() {
+    tenure::ticket made;
+    const commit_phases took = measure_commit([&] { made = current->commit(tenure::commit_mode::lazy); },
+                                              [&] { opened->wait(made); });
+    current.reset();
+    return took;
+  }
   static void checkpoint() { current->checkpoint(); }
   static std::string setting() { return "objects found by reachability, durable commits"; }
   // "tenure::bench::schema<…>::part" is called part; containers' own objects are named with what they hold.

@@ -4,17 +4,12 @@
 #include <algorithm>
 #include <new>
 
+#include "os/sanitizers.hpp"
+
 namespace tenure::cache {
 
 bool object_memory::is_small(std::uint64_t size, std::uint64_t alignment) const {
-#if defined(__SANITIZE_ADDRESS__)
-  return false;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-  return false;
-#endif
-#endif
-  return size != 0 && size + lead_ <= largest && alignment <= unit;
+  return !os::address_sanitizer && size != 0 && size + lead_ <= largest && alignment <= unit;
 }
 
 void object_memory::link(std::size_t size_class, chunk& with_room) noexcept {

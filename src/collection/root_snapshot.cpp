@@ -10,14 +10,9 @@
 
 #include "collection/handles.hpp"
 #include "collection/unlogged_references.hpp"
+#include "os/sanitizers.hpp"
 #include "os/stopped_threads.hpp"
 #include "os/virtual_memory.hpp"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define TENURE_READS_ALL_MEMORY [[gnu::no_sanitize("address", "thread")]]
-#else
-#define TENURE_READS_ALL_MEMORY
-#endif
 
 namespace tenure::heap {
 
@@ -150,7 +145,7 @@ void root_snapshot::find_objects() noexcept {
   }
 }
 
-TENURE_READS_ALL_MEMORY void root_snapshot::scan_for_hits(os::memory_stretch in) noexcept {
+TENURE_UNSANITIZED void root_snapshot::scan_for_hits(os::memory_stretch in) noexcept {
   found_->scanned_bytes += static_cast<std::uint64_t>(in.end - in.begin);
   for (const scanned_database& d : databases_) {
     const address home = d.home;

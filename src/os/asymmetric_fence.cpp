@@ -1,6 +1,8 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 #include "os/asymmetric_fence.hpp"
 
+#include "os/sanitizers.hpp"
+
 #include <linux/membarrier.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -28,7 +30,7 @@ const bool asked = (ask(), true);
 constinit std::atomic<bool> fences::asymmetric{false};
 
 void fences::full() noexcept {
-#if defined(__SANITIZE_THREAD__) && !defined(__clang__)
+#if TENURE_THREAD_SANITIZER && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wtsan"  // it sees no fences; callers order their data by acquire and release besides
 #endif
   std::atomic_thread_fence(std::memory_order_seq_cst);

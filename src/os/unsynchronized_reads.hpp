@@ -4,7 +4,9 @@
 // no sense, or that somebody else will say what was missed. ThreadSanitizer is told so; otherwise it costs nothing.
 #pragma once
 
-#if defined(__SANITIZE_THREAD__)
+#include "os/sanitizers.hpp"
+
+#if TENURE_THREAD_SANITIZER
 extern "C" void AnnotateIgnoreReadsBegin(const char* file, int line);
 extern "C" void AnnotateIgnoreReadsEnd(const char* file, int line);
 #endif
@@ -13,7 +15,7 @@ namespace tenure::os {
 
 class unsynchronized_reads {
  public:
-#if defined(__SANITIZE_THREAD__)
+#if TENURE_THREAD_SANITIZER
   unsynchronized_reads() { AnnotateIgnoreReadsBegin(__FILE__, __LINE__); }
   ~unsynchronized_reads() { AnnotateIgnoreReadsEnd(__FILE__, __LINE__); }
 #else

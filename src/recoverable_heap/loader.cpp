@@ -16,6 +16,7 @@
 
 #include "log/checksum.hpp"
 #include "os/process.hpp"
+#include "os/sanitizers.hpp"
 #include "os/system_error.hpp"
 #include "os/virtual_memory.hpp"
 #include "segments/format.hpp"
@@ -67,18 +68,6 @@ constexpr address_range thread_sanitizer_homes{0x550000000000, 0x555555554000};
 constexpr std::uint64_t home_step = std::uint64_t{1} << 30;
 constexpr std::uint64_t address_limit = std::uint64_t{1} << 47;
 
-#if defined(__SANITIZE_THREAD__)
-constexpr bool thread_sanitizer = true;
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-constexpr bool thread_sanitizer = true;
-#else
-constexpr bool thread_sanitizer = false;
-#endif
-#else
-constexpr bool thread_sanitizer = false;
-#endif
-
 std::byte* pointer(std::uint64_t address) { return reinterpret_cast<std::byte*>(address); }
 std::uint64_t number(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
 
@@ -88,7 +77,7 @@ std::string obstacle(std::uint64_t address, std::uint64_t length) {
     return "such addresses do not exist on this machine";
   // Its mmap would quietly map elsewhere.
   constexpr std::uint64_t end_of_window = 0x568000000000;
-  if (thread_sanitizer && (address < thread_sanitizer_homes.begin || address + length > end_of_window))
+  if (os::thread_sanitizer && (address < thread_sanitizer_homes.begin || address + length > end_of_window))
     return "this program runs under ThreadSanitizer, which leaves only addresses from " +
            os::hexadecimal(thread_sanitizer_homes.begin) + " to " + os::hexadecimal(thread_sanitizer_homes.end) +
            " to others";
@@ -97,7 +86,7 @@ std::string obstacle(std::uint64_t address, std::uint64_t length) {
 }
 
 std::uint64_t draw_home(std::uint64_t length, const std::string& path) {
-  constexpr address_range from = thread_sanitizer ? thread_sanitizer_homes : ordinary_homes;
+  constexpr address_range from = os::thread_sanitizer ? thread_sanitizer_homes : ordinary_homes;
   if (length > from.end - from.begin)
     throw error(errc::bad_option, path + ": a segment of " + std::to_string(length) +
                                       " bytes has no room among the addresses from " + os::hexadecimal(from.begin) +

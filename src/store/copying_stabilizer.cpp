@@ -10,13 +10,8 @@
 #include "collection/handles.hpp"
 #include "collection/unlogged_references.hpp"
 #include "os/own_stack.hpp"
+#include "os/sanitizers.hpp"
 #include "store/store_state.hpp"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define TENURE_READS_WHOLE_STACK [[gnu::no_sanitize("address", "thread")]]
-#else
-#define TENURE_READS_WHOLE_STACK
-#endif
 
 namespace tenure {
 
@@ -26,7 +21,7 @@ namespace {
 
 // A sanitizer's redzones on the stack are words like others here.
 template <class F>
-TENURE_READS_WHOLE_STACK void for_each_word(os::memory_stretch in, F&& f) {
+TENURE_UNSANITIZED void for_each_word(os::memory_stretch in, F&& f) {
   for (const auto *word = reinterpret_cast<const address*>(in.begin), *end = reinterpret_cast<const address*>(in.end);
        word < end; ++word)
     f(*word);

@@ -13,16 +13,14 @@
 #include <utility>
 
 #include "os/modules.hpp"
+#include "os/sanitizers.hpp"
 
 namespace tenure::types {
 namespace {
 
 // Copies constants of the program that belong to no object. AddressSanitizer guards the gaps between them. Therefore
 // the reads are volatile: a loop of ordinary reads might become a call of memcpy, which it watches.
-#if defined(__SANITIZE_ADDRESS__) || defined(__clang__)
-__attribute__((no_sanitize("address")))
-#endif
-void copy_constants(std::byte* to, const std::byte* from, std::size_t length) {
+TENURE_UNSANITIZED void copy_constants(std::byte* to, const std::byte* from, std::size_t length) {
   for (std::size_t i = 0; i < length; ++i) to[i] = static_cast<const volatile std::byte*>(from)[i];
 }
 

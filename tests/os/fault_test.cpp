@@ -143,14 +143,14 @@ TEST_F(fault_explanation, is_not_given_for_other_memory) {
         const fault_range range(memory, page, "the-segment", 0);
         write_to(memory + page);  // just behind
       },
-      ended_by(SIGSEGV), lacks("tenure:"));
+      ended_by(SIGSEGV), lacks("tenure: "));
   EXPECT_EXIT(
       {
         char* const memory = read_only_memory();
         const fault_range range(memory + page, page, "the-segment", 0);
         write_to(memory + page - 1);  // just before
       },
-      ended_by(SIGSEGV), lacks("tenure:"));
+      ended_by(SIGSEGV), lacks("tenure: "));
 }
 
 TEST_F(fault_explanation, is_not_given_for_memory_that_nothing_is_known_of) {
@@ -161,7 +161,7 @@ TEST_F(fault_explanation, is_not_given_for_memory_that_nothing_is_known_of) {
         unmap(memory, page);
         read_from(memory);  // unmapped by the program itself
       },
-      ended_by(SIGSEGV), lacks("tenure:"));
+      ended_by(SIGSEGV), lacks("tenure: "));
   EXPECT_EXIT(
       {
         char* const memory = read_only_memory();
@@ -171,7 +171,7 @@ TEST_F(fault_explanation, is_not_given_for_memory_that_nothing_is_known_of) {
         sent.si_addr = memory;
         ::syscall(SYS_rt_tgsigqueueinfo, ::getpid(), ::gettid(), SIGBUS, &sent);
       },
-      ended_by(SIGBUS), lacks("tenure:"));
+      ended_by(SIGBUS), lacks("tenure: "));
 }
 
 TEST_F(fault_explanation, keeps_the_end_of_a_long_name) {
@@ -193,7 +193,7 @@ TEST_F(fault_table, forgets_a_range_with_its_object) {
         { const fault_range range(memory, page, "the-segment", 0); }
         write_to(memory);
       },
-      ended_by(SIGSEGV), lacks("tenure:"));
+      ended_by(SIGSEGV), lacks("tenure: "));
 }
 
 TEST_F(fault_table, follows_an_object_that_moves) {
@@ -217,7 +217,7 @@ TEST_F(fault_table, follows_an_object_that_moves) {
         second = std::move(first);  // nothing knows the second page now
         write_to(memory + page);
       },
-      ended_by(SIGSEGV), lacks("tenure:"));
+      ended_by(SIGSEGV), lacks("tenure: "));
   EXPECT_EXIT(
       {
         char* const memory = read_only_memory();

@@ -62,11 +62,11 @@ stage_package() {
 # corpus with the same sanitizers. Random programs of the heap with small zones only: they meet the most. What is random
 # searches a tenth as deep as in release: every structure is checked after every operation here, which takes up to
 # eighteen times as long. What is large, and made of what others do, is not run at all. The undefined behaviour sanitizer itself
-# needs descriptors.
+# needs descriptors. The debug information is not that of gcc.
 stage_asan() {
   cmake --preset asan
   cmake --build --preset asan --target tests_{os,rvm,classic,types,containers,heap,cache,upgrade,pobj,rewrite,tools}
-  local other='every_|numbered_|pobj_lines|two_processes|replay_|making_files.*descriptors|.*_NOT_BUILT$'
+  local other='dwarf\.|every_|numbered_|pobj_lines|two_processes|replay_|making_files.*descriptors|.*_NOT_BUILT$'
   other+='|all/store_random|record_model|store_crash|headed_zones|collector_model'
   other+='|quarantined\.an_object_of_several|.*does_with_a_log_that_cannot_grow|read_streams\.(reading|several)'
   other+='|reachability\.(memory_of|a_large)|crashing\.with_transactions_of_several|history\.stays|garbage_queue\.what'

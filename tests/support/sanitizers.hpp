@@ -10,4 +10,11 @@ namespace tenure::support {
 using os::address_sanitizer, os::thread_sanitizer;
 inline constexpr bool sanitized = address_sanitizer || thread_sanitizer;
 
+// clang's AddressSanitizer: the symbol of a variable has the size of the variable with its redzone.
+#if defined(__clang__)
+inline constexpr bool symbols_have_redzones = address_sanitizer;
+#else
+inline constexpr bool symbols_have_redzones = false;
+#endif
+
 }  // namespace tenure::support

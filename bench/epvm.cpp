@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -18,10 +19,12 @@
 #include "epvm/parts.hpp"
 #include "epvm/world.hpp"
 #include "harness/child.hpp"
+#include "harness/memory_limit.hpp"
 #include "harness/object_cases.hpp"
 #include "harness/program.hpp"
 #include "harness/rounds.hpp"
 #include "oo1/graph.hpp"
+#include "os/virtual_memory.hpp"
 
 namespace {
 
@@ -44,21 +47,33 @@ struct plan {
 };
 
 std::vector<plan> all_plans() {
-  std::vector<plan> all{{.name = "read-one", .what = "one transaction, no updates", .shows_iterations = true},
-                        {.name = "read-many", .what = "a transaction an iteration, no updates", .many = true, .shows_iterations = true}};
+  std::vector<plan> all{
+      {.name = "read-one", .what = "one transaction, no updates", .shows_iterations = true},
+      {.name = "read-many", .what = "a transaction an iteration, no updates", .many = true, .shows_iterations = true}};
   for (const unsigned p : {0, 5, 10, 20, 50, 100}) {
-    all.push_back({.name = fmt::format("write-one-p{:02}", p), .what = fmt::format("one transaction, {} % of the parts updated", p), .percent = p});
-    all.push_back({.name = fmt::format("write-many-p{:02}", p), .what = fmt::format("a durable transaction an iteration, {} % of the parts updated", p),
-                   .many = true, .percent = p});
+    all.push_back({.name = fmt::format("write-one-p{:02}", p),
+                   .what = fmt::format("one transaction, {} % of the parts updated", p),
+                   .percent = p});
+    all.push_back({.name = fmt::format("write-many-p{:02}", p),
+                   .what = fmt::format("a durable transaction an iteration, {} % of the parts updated", p),
+                   .many = true,
+                   .percent = p});
   }
   for (const unsigned n : {0, 10, 100, 1000}) {
-    all.push_back({.name = fmt::format("hot-read-{}", n), .what = fmt::format("one transaction, {} hot iterations, no updates", n), .hot = n});
+    all.push_back({.name = fmt::format("hot-read-{}", n),
+                   .what = fmt::format("one transaction, {} hot iterations, no updates", n),
+                   .hot = n});
     all.push_back({.name = fmt::format("hot-update-{}", n),
-                   .what = fmt::format("one transaction, {} hot iterations, 10 % of the parts updated", n), .percent = 10, .hot = n});
+                   .what = fmt::format("one transaction, {} hot iterations, 10 % of the parts updated", n),
+                   .percent = 10,
+                   .hot = n});
   }
   for (const unsigned s : {1, 25, 50, 100})
-    all.push_back({.name = fmt::format("share-{}", s),
-                   .what = fmt::format("one transaction, {} % of the integers in 10 % of the wide parts updated, one by one", s), .percent = 10, .share = s});
+    all.push_back(
+        {.name = fmt::format("share-{}", s),
+         .what = fmt::format("one transaction, {} % of the integers in 10 % of the wide parts updated, one by one", s),
+         .percent = 10,
+         .share = s});
   return all;
 }
 
@@ -73,9 +88,12 @@ struct program_options : common_options {
   unsigned parts = 20'000;
   std::uint64_t pool_pages = pool_sizes().pages, small_pool_pages = pool_sizes().small;
   std::vector<std::string> versions, cases;
+  std::uint64_t memory = 0;  // MiB that a run may use; 0: all
   bool lists = false;
-  std::string child;
-  [[nodiscard]] int parts_of(const plan& of) const { return static_cast<int>(of.share == 0 ? parts : std::max(parts / 8, 1U)); }
+  std::string child, group;
+  [[nodiscard]] int parts_of(const plan& of) const {
+    return static_cast<int>(of.share == 0 ? parts : std::max(parts / 8, 1U));
+  }
 };
 
 // --- A process of its own ---
@@ -109,10 +127,15 @@ class run {
       world_->commit();
     }
     for (const auto& [asked, given] : answers_)
-      if (!(given == planned_traversal(asked, oo1::hops, parts_, doing_.percent))) throw std::runtime_error("wrong answer");
-    return {{"warm", warm},       {"hot", hot},
-            {"drawing", drawing}, {"total", total},
-            {"pages", world_->page_reads()}, {"log_bytes", world_->log_bytes()}};
+      if (!(given == planned_traversal(asked, oo1::hops, parts_, doing_.percent)))
+        throw std::runtime_error("wrong answer");
+    return {{"warm", warm},
+            {"hot", hot},
+            {"drawing", drawing},
+            {"total", total},
+            {"pages", world_->page_reads()},
+            {"log_bytes", world_->log_bytes()},
+            {"waited", tenure::os::pages_waited_for()}};
   }
 
  private:
@@ -137,6 +160,7 @@ class run {
 };
 
 void run_child(const program_options& how) {
+  if (!how.group.empty()) enter_memory_limit(how.group);
   const raised_priority priority;
   const plan& of = plan_named(how.cases.at(0));
   if (how.child != "create") return tell_parent(run(how, of).measure());
@@ -154,7 +178,8 @@ class all_runs {
   explicit all_runs(const program_options& how) : how_(how), made_(how.directory) {
     for (const version& each : all_versions()) {
       settings_[each.name] = each.what;
-      if (how.versions.empty() || std::ranges::find(how.versions, each.name) != how.versions.end()) versions_.push_back(each.name);
+      if (how.versions.empty() || std::ranges::find(how.versions, each.name) != how.versions.end())
+        versions_.push_back(each.name);
     }
     for (const std::string& each : how.versions)
       if (!settings_.contains(each)) throw std::invalid_argument("there is no version " + each + "; --list names them");
@@ -172,11 +197,16 @@ class all_runs {
 
  private:
   std::vector<std::string> arguments(const std::string& task, const plan& of) const {
-    return {"--child",      task,
-            "--cases",      of.name,
-            "--parts",      std::to_string(how_.parts),
-            "--pool-pages", std::to_string(how_.pool_pages),
-            "--small-pool-pages", std::to_string(how_.small_pool_pages)};
+    return {"--child",
+            task,
+            "--cases",
+            of.name,
+            "--parts",
+            std::to_string(how_.parts),
+            "--pool-pages",
+            std::to_string(how_.pool_pages),
+            "--small-pool-pages",
+            std::to_string(how_.small_pool_pages)};
   }
   measurement measure(const plan& of, const std::string& version) {
     // Each version has a database of its own: what it changes, or has in the log, is no other's.
@@ -185,6 +215,9 @@ class all_runs {
     m["still_cached"] = drop_directory_from_cache(directory);
     auto words = arguments("measure", of);
     words.insert(words.end(), {"--versions", version, "--dir", directory.string()});
+    std::optional<memory_limit> limit;
+    if (how_.memory != 0 && version != plain)
+      words.insert(words.end(), {"--group", limit.emplace(how_.memory << 20).group()});
     const auto said = tenure::bench::run_child(words);
     m["cold"] = said.at("warm").at(0);
     m["warm"] = said.at("warm").back();
@@ -193,6 +226,7 @@ class all_runs {
     m["total"] = said.at("total");
     m["pages"] = said.at("pages");
     m["log_bytes"] = said.at("log_bytes");
+    m["waited"] = said.at("waited");
     return m;
   }
   bool measure(const plan& of) {
@@ -203,15 +237,20 @@ class all_runs {
     const auto outcomes = run_rounds(entrants, {{plain, [&] { return measure(of, plain); }}},
                                      {.repeat = how_.repeat, .share_baseline = true, .compared = compared});
     const auto show = [&](const std::string& name, const std::string& key, const std::string& what) {
-      shown_case as{"epvm", name, what, key, key == compared, describe(how_.machine, how_.quick), settings_, {"pages", "log_bytes"}};
+      shown_case as{
+          "epvm",          how_.memory == 0 ? name : "large-" + name, what,      key,
+          key == compared, describe(how_.machine, how_.quick),        settings_, {"pages", "log_bytes", "waited"}};
       as.extra["parts"] = how_.parts_of(of);
+      as.extra["memory"] = how_.memory;
       return show_case(as, outcomes, how_.json);
     };
     if (!of.shows_iterations) return show(of.name, "total", of.what);
     bool good = show(of.name + "-cold", "cold", of.what + "; from a cold page cache");
     good = show(of.name + "-warm", "warm", of.what + "; the tenth iteration") && good;
     good = show(of.name + "-hot", "hot", of.what + "; the part of the tenth iteration again") && good;
-    return (of.many || show(of.name + "-drawing", "drawing", of.what + "; the same, with a random number drawn at each part")) && good;
+    return (of.many ||
+            show(of.name + "-drawing", "drawing", of.what + "; the same, with a random number drawn at each part")) &&
+           good;
   }
 
   static constexpr const char* plain = "transient";
@@ -241,9 +280,12 @@ int main(int argc, char** argv) {
   app.option("--small-pool-pages", how.small_pool_pages, "page buffers of versions with a small pool").shows_default();
   app.option("--versions", how.versions, "only these").separated_by_commas();
   app.option("--cases", how.cases, "only these; the beginning of a name up to a dash will do").separated_by_commas();
+  app.option("--memory", how.memory,
+             "MiB that a run may use, the page cache of its files included; 0: all; needs root");
   app.flag("--list", how.lists, "the versions and the cases");
   add_common_options(app, how, "runs of each version", "three runs");
   app.option("--child", how.child, "one run: create, measure").hidden();
+  app.option("--group", how.group, "").hidden();
   if (const auto status = app.parse_or_print(argc, argv)) return *status;
   const auto work = [&] {
     if (how.lists) {

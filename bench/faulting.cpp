@@ -77,8 +77,8 @@ class run {
     for (int i = 0; i < hot_iterations; ++i) iterate(ids);
     stop_instrumentation();
     for (const question& each : asked_)
-      if (!(each.answer == (is_lookup_ ? planned_lookup(each.ids, parts_)
-                                       : planned_traversal(each.ids.front(), oo1::hops, parts_))))
+      if (!(each.answer ==
+            (is_lookup_ ? planned_lookup(each.ids, parts_) : planned_traversal(each.ids.front(), oo1::hops, parts_))))
         throw std::runtime_error("wrong answer");
     return iterations_;
   }
@@ -132,7 +132,8 @@ void run_child(const program_options& how) {
 
 class all_runs {
  public:
-  explicit all_runs(const program_options& how) : how_(how), counts_(!how.without_counts && has_valgrind()), made_(how.directory) {
+  explicit all_runs(const program_options& how)
+      : how_(how), counts_(!how.without_counts && has_valgrind()), made_(how.directory) {
     for (const scheme& each : all_schemes())
       if (how.schemes.empty() || std::ranges::find(how.schemes, name_of(each)) != how.schemes.end()) {
         schemes_.push_back(name_of(each));
@@ -159,7 +160,8 @@ class all_runs {
   std::vector<std::string> arguments(const std::string& operation, const std::string& which, const std::string& under,
                                      const std::filesystem::path& directory) const {
     auto words = arguments("measure");
-    words.insert(words.end(), {"--operations", operation, "--programs", which, "--schemes", under, "--dir", directory.string()});
+    words.insert(words.end(),
+                 {"--operations", operation, "--programs", which, "--schemes", under, "--dir", directory.string()});
     return words;
   }
   const std::filesystem::path& database() { return made_.get("faulting", "parts", arguments("create"), ""); }
@@ -181,7 +183,8 @@ class all_runs {
     }
     for (const auto& [prefix, at] : {std::pair<std::string, std::size_t>{"cold", 0}, {"warm", warm_iterations - 1}}) {
       m[prefix] = iterations[at].at("ms");
-      for (const char* const name : {"reading_ms", "swizzling_ms", "bypassing_ms", "running_ms", "faults", "objects", "redirected", "pages"})
+      for (const char* const name :
+           {"reading_ms", "swizzling_ms", "bypassing_ms", "running_ms", "faults", "objects", "redirected", "pages"})
         m[fmt::format("{}_{}", prefix, name)] = iterations[at].at(name);
     }
     m["hot"] = summarize(hot).median;
@@ -197,7 +200,8 @@ class all_runs {
   }
   static std::string iteration(std::size_t i) { return fmt::format("iteration_{}", i + 1); }
   // Repeatable, so counted once.
-  std::optional<measurement> counts_of_hot(const std::string& operation, const std::string& which, const std::string& under) {
+  std::optional<measurement> counts_of_hot(const std::string& operation, const std::string& which,
+                                           const std::string& under) {
     if (!counts_ || !counted_.insert(operation + which + under).second) return {};
     const scratch_directory scratch{how_.directory, "callgrind"};
     return count_instructions(arguments(operation, which, under, database()), scratch.path(), hot_iterations);
@@ -212,14 +216,18 @@ class all_runs {
                                      {.repeat = how_.repeat, .share_baseline = true, .compared = "hot"});
     const std::string what = operation == "lookup" ? "1000 parts by id" : "3280 visits";
     const auto show = [&](const std::string& key, const std::string& about, const std::vector<std::string>& more) {
-      shown_case as{"faulting", fmt::format("{}-{}-{}", operation, which, key == iteration(0) ? "iterations" : key), what + "; " + about, key, key == "hot",
-                    tenure::bench::describe(how_.machine, how_.quick), settings_, more};
+      shown_case as{
+          "faulting",          fmt::format("{}-{}-{}", operation, which, key == iteration(0) ? "iterations" : key),
+          what + "; " + about, key,
+          key == "hot",        tenure::bench::describe(how_.machine, how_.quick),
+          settings_,           more};
       as.extra["parts"] = how_.parts;
       return show_case(as, outcomes, how_.json);
     };
     const auto phases = [](const std::string& of) {
       std::vector<std::string> all;
-      for (const char* const name : {"reading_ms", "swizzling_ms", "bypassing_ms", "running_ms", "faults", "objects", "redirected", "pages"})
+      for (const char* const name :
+           {"reading_ms", "swizzling_ms", "bypassing_ms", "running_ms", "faults", "objects", "redirected", "pages"})
         all.push_back(of + "_" + name);
       return all;
     };
@@ -229,8 +237,8 @@ class all_runs {
     good = show("cold", "from a cold page cache", phases("cold")) && good;
     good = show("warm", "the tenth iteration", phases("warm")) && good;
     return show("hot", "the parts of the tenth iteration again",
-                {"hot_redirected", "fit_base_ms", "fit_fault_us", "fit_correlation", "instructions", "instruction_misses",
-                 "data_misses", "memory_misses"}) &&
+                {"hot_redirected", "fit_base_ms", "fit_fault_us", "fit_correlation", "instructions",
+                 "instruction_misses", "data_misses", "memory_misses"}) &&
            good;
   }
 

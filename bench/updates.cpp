@@ -221,7 +221,8 @@ double run(const measured_way& by, const section& what, const std::filesystem::p
 std::optional<measurement> count(const measured_way& by, const section& what, const std::filesystem::path& directory) {
   const scratch_directory scratch{directory, "callgrind"};
   return count_instructions(
-      {"--child", by.name, "--section", what.name, "--runs", "1", "--dir", scratch.path().string()}, scratch.path(), what.units);
+      {"--child", by.name, "--section", what.name, "--runs", "1", "--dir", scratch.path().string()}, scratch.path(),
+      what.units);
 }
 
 bool show(const program_options& how, const section& what, bool with_counts) {

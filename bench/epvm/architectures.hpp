@@ -97,8 +97,7 @@ class epvm_1 {
     descriptor* known = table_.find(of - 1);
     if (known == nullptr) {
       table_.reserve(1);
-      known = &all_.emplace_back(
-          descriptor{of - 1, client_.pin(client_.page_of(of - 1)) + client_.place_of(of - 1)});
+      known = &all_.emplace_back(descriptor{of - 1, client_.pin(client_.page_of(of - 1)) + client_.place_of(of - 1)});
       table_.add(of - 1, known);
     }
     if constexpr (Swizzles) of = reinterpret_cast<word>(known);
@@ -111,7 +110,7 @@ class epvm_1 {
 
 enum class logging { range, page };  // of what was changed of an object or page, or all of the page
 
-// EPVM 2 with object caching: an object is copied out of the pool, and used there until the end. References are swizzled where they
+// EPVM 2 with object caching: an object is copied out of the pool, and used there until the transaction ends. References are swizzled where they
 // are discovered, if their target is in memory, without I/O. Each object has the range of what was changed, low to high; the commit
 // writes that back into the pool, and logs it.
 template <class Part, bool Swizzles>
@@ -167,10 +166,10 @@ class object_caching {
       std::memcpy(to + each->low, reinterpret_cast<const std::byte*>(&stored) + each->low, each->high - each->low);
       client_.log_update(page, place + each->low, each->high - each->low);
       client_.unpin(page);
-      each->low = sizeof(Part);
-      each->high = 0;
     }
     changed_.clear();
+    all_.clear();
+    table_ = {};
     client_.commit();
   }
 
@@ -262,10 +261,10 @@ class page_caching {
         }
       client_.log_update(each->page, each->low, each->high - each->low);
       client_.unpin(each->page);
-      each->low = length;
-      each->high = 0;
     }
     changed_.clear();
+    all_.clear();
+    table_ = {};
     client_.commit();
   }
 
@@ -295,7 +294,8 @@ class page_caching {
   client& client_;
   std::vector<std::unique_ptr<cached>> all_;
   std::vector<cached*> changed_;
-  cache::address_table<cached, 12> table_;
+  cache::address_table<cached, 7>
+      table_;  // of units smaller than a page: its runs are for neighbours, which are too many here
 };
 
 // The mapped heap, which takes the place of ObjectStore.
@@ -308,7 +308,9 @@ class mapped {
   void open(pointer) {}
   void close(pointer) {}
   [[nodiscard]] const std::byte* at(pointer of) const { return reinterpret_cast<const std::byte*>(of); }
-  [[nodiscard]] pointer next(pointer of, std::size_t offset) const { return reinterpret_cast<pointer>(word_at(at(of) + offset)); }
+  [[nodiscard]] pointer next(pointer of, std::size_t offset) const {
+    return reinterpret_cast<pointer>(word_at(at(of) + offset));
+  }
   template <class Change>
   void update(pointer of, std::size_t offset, std::size_t, Change&& change) {
     change(reinterpret_cast<std::byte*>(of) + offset);
@@ -328,15 +330,17 @@ class transient {
   using pointer = Part*;
   explicit transient(int parts) : all_(static_cast<std::size_t>(parts)) {
     for (auto& each : all_) each = std::make_unique<Part>();
-    for (int id = 1; id <= parts; ++id) fill(*all_[static_cast<std::size_t>(id) - 1], id, parts, [&](int to) {
-      return all_[static_cast<std::size_t>(to) - 1].get();
-    });
+    for (int id = 1; id <= parts; ++id)
+      fill(*all_[static_cast<std::size_t>(id) - 1], id, parts,
+           [&](int to) { return all_[static_cast<std::size_t>(to) - 1].get(); });
   }
   [[nodiscard]] pointer start(std::uint64_t id) const { return all_[id - 1].get(); }
   void open(pointer) {}
   void close(pointer) {}
   [[nodiscard]] const std::byte* at(pointer of) const { return reinterpret_cast<const std::byte*>(of); }
-  [[nodiscard]] pointer next(pointer of, std::size_t offset) const { return reinterpret_cast<pointer>(word_at(at(of) + offset)); }
+  [[nodiscard]] pointer next(pointer of, std::size_t offset) const {
+    return reinterpret_cast<pointer>(word_at(at(of) + offset));
+  }
   template <class Change>
   void update(pointer of, std::size_t offset, std::size_t, Change&& change) {
     change(reinterpret_cast<std::byte*>(of) + offset);

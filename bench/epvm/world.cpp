@@ -57,7 +57,8 @@ class traversal {
     if (how_.numbers == 0)
       increment(offsetof(Part, x), 2);
     else  // each is an update of its own
-      for (int n = 0; n < how_.numbers; ++n) increment(offsetof(Part, numbers) + static_cast<std::size_t>(n) * sizeof(int), 1);
+      for (int n = 0; n < how_.numbers; ++n)
+        increment(offsetof(Part, numbers) + static_cast<std::size_t>(n) * sizeof(int), 1);
   }
   Version& by_;
   const workload& how_;
@@ -105,7 +106,8 @@ class client_world final : public world {
   void begin() override { version_.begin(); }
   void commit() override { version_.commit(); }
   visits traverse(int from, int hops, const workload& how) override {
-    return traversal<Part, Version>(version_, how).run(version_.start(homes_[static_cast<std::size_t>(from) - 1]), hops);
+    return traversal<Part, Version>(version_, how)
+        .run(version_.start(homes_[static_cast<std::size_t>(from) - 1]), hops);
   }
   std::uint64_t page_reads() const override { return client_.page_reads(); }
   std::uint64_t log_bytes() const override { return client_.log_bytes(); }
@@ -117,7 +119,8 @@ class client_world final : public world {
 };
 
 template <class Part>
-std::unique_ptr<world> make(const std::string& name, const std::filesystem::path& directory, int parts, const pool_sizes& pools) {
+std::unique_ptr<world> make(const std::string& name, const std::filesystem::path& directory, int parts,
+                            const pool_sizes& pools) {
   const auto of = [&]<class Version>(std::type_identity<Version>, std::size_t pages) -> std::unique_ptr<world> {
     return std::make_unique<client_world<Part, Version>>(directory, pages);
   };
@@ -132,7 +135,8 @@ std::unique_ptr<world> make(const std::string& name, const std::filesystem::path
   if (name == "epvm2-pages") return of(std::type_identity<page_caching<Part, true, logging::range>>(), pools.small);
   if (name == "epvm2-pages-unswizzled")
     return of(std::type_identity<page_caching<Part, false, logging::range>>(), pools.small);
-  if (name == "epvm2-whole-pages") return of(std::type_identity<page_caching<Part, true, logging::page>>(), pools.small);
+  if (name == "epvm2-whole-pages")
+    return of(std::type_identity<page_caching<Part, true, logging::page>>(), pools.small);
   throw std::invalid_argument("there is no version " + name + "; --list names them");
 }
 
@@ -145,9 +149,11 @@ std::span<const version> all_versions() {
       {"esm", "a pin and an unpin for each visit; a log record for each update"},
       {"epvm1-unswizzled", "objects in the pool, found by a hash table at each access; a log record for each update"},
       {"epvm1", "the same; local variables are swizzled"},
-      {"epvm2-objects-small-pool", "objects are copied, references swizzled on discovery; ranges logged at the commit; a small pool"},
+      {"epvm2-objects-small-pool",
+       "objects are copied, references swizzled on discovery; ranges logged at the commit; a small pool"},
       {"epvm2-objects", "the same with a large pool"},
-      {"epvm2-pages", "whole pages are copied, references swizzled on discovery; ranges logged at the commit; a small pool"},
+      {"epvm2-pages",
+       "whole pages are copied, references swizzled on discovery; ranges logged at the commit; a small pool"},
       {"epvm2-pages-unswizzled", "the same, never swizzled"},
       {"epvm2-objects-unswizzled", "as epvm2-objects, never swizzled"},
       {"epvm2-whole-pages", "as epvm2-pages, all of each changed page is logged, as ObjectStore did"}};
@@ -156,7 +162,8 @@ std::span<const version> all_versions() {
 
 visits planned_traversal(int from, int hops, int parts, int percent) {
   const oo1::planned_part plan = oo1::plan_part(from, parts);
-  visits planned{1, static_cast<std::uint64_t>(plan.build), percent != 0 && oo1::is_updated(plan.build, percent) ? 1U : 0U};
+  visits planned{1, static_cast<std::uint64_t>(plan.build),
+                 percent != 0 && oo1::is_updated(plan.build, percent) ? 1U : 0U};
   if (hops == 0) return planned;
   for (const auto& next : plan.out) {
     const visits further = planned_traversal(next.to, hops - 1, parts, percent);
@@ -167,8 +174,8 @@ visits planned_traversal(int from, int hops, int parts, int percent) {
   return planned;
 }
 
-std::unique_ptr<world> make_world(const std::string& name, const std::filesystem::path& directory, int parts, bool are_wide,
-                                  const pool_sizes& pools) {
+std::unique_ptr<world> make_world(const std::string& name, const std::filesystem::path& directory, int parts,
+                                  bool are_wide, const pool_sizes& pools) {
   return are_wide ? make<wide_part>(name, directory, parts, pools) : make<small_part>(name, directory, parts, pools);
 }
 

@@ -44,7 +44,7 @@ struct pool_sizes {
   std::size_t pages = 1280, small = 384;  // 5 MiB, and 1.5 MiB
 };
 // In the directory: what make_parts() has made, of small or of wide parts.
-[[nodiscard]] std::unique_ptr<world> make_world(const std::string& version, const std::filesystem::path& directory, int parts,
-                                                bool are_wide, const pool_sizes& pools);
+[[nodiscard]] std::unique_ptr<world> make_world(const std::string& version, const std::filesystem::path& directory,
+                                                int parts, bool are_wide, const pool_sizes& pools);
 
 }  // namespace tenure::bench::epvm

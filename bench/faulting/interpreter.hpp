@@ -23,21 +23,21 @@ namespace tenure::bench::faulting {
 
 enum class operation : std::uint8_t {
   push_self,
-  push_temporary,   // number; arguments come first
-  pop_into,         // number
-  push_integer,     // value
-  push_field,       // offset / 4 of an int
-  push_reference,   // offset / 8
-  push_element,     // offset / 4 of an array of int; pops the index
-  push_target,      // offset / 8 of an array of references; pops the index
-  add,              // of the two that it pops
-  is_less,          // whether the lower one is less: 1 or 0
-  jump,             // bytes, from behind it
-  jump_if_zero,     // bytes; pops
-  send,             // number of the literal, arguments
+  push_temporary,  // number; arguments come first
+  pop_into,        // number
+  push_integer,    // value
+  push_field,      // offset / 4 of an int
+  push_reference,  // offset / 8
+  push_element,    // offset / 4 of an array of int; pops the index
+  push_target,     // offset / 8 of an array of references; pops the index
+  add,             // of the two that it pops
+  is_less,         // whether the lower one is less: 1 or 0
+  jump,            // bytes, from behind it
+  jump_if_zero,    // bytes; pops
+  send,            // number of the literal, arguments
   pop,
-  visit,            // pops build, type, y and x of a part
-  answer            // what it pops
+  visit,  // pops build, type, y and x of a part
+  answer  // what it pops
 };
 
 template <class Memory>

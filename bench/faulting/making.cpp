@@ -32,11 +32,13 @@ class assembler {
     return length_;
   }
   void land(std::size_t jump) {
-    into_.code[jump - 1] = static_cast<std::uint8_t>(static_cast<std::ptrdiff_t>(length_) - static_cast<std::ptrdiff_t>(jump));
+    into_.code[jump - 1] =
+        static_cast<std::uint8_t>(static_cast<std::ptrdiff_t>(length_) - static_cast<std::ptrdiff_t>(jump));
   }
   void jump_back(std::size_t to) {
     put(operation::jump, {0});
-    into_.code[length_ - 1] = static_cast<std::uint8_t>(static_cast<std::ptrdiff_t>(to) - static_cast<std::ptrdiff_t>(length_));
+    into_.code[length_ - 1] =
+        static_cast<std::uint8_t>(static_cast<std::ptrdiff_t>(to) - static_cast<std::ptrdiff_t>(length_));
   }
   [[nodiscard]] std::size_t here() const { return length_; }
 
@@ -140,7 +142,8 @@ class maker {
       root.classes[n]->name = make_text(names[n]);
       root.classes[n]->super = base;
     }
-    const auto add = [&](kind to, std::size_t at, message which, int arguments, int temporaries, void (*write)(method&)) {
+    const auto add = [&](kind to, std::size_t at, message which, int arguments, int temporaries,
+                         void (*write)(method&)) {
       text* const selector = root.selectors[static_cast<std::size_t>(which)];
       method* const made = in_.make<method>();
       made->selector = made->literals[0] = selector;

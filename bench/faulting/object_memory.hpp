@@ -23,13 +23,13 @@
 namespace tenure::bench::faulting {
 
 struct fault_counts {
-  std::uint64_t faults = 0;     // targets that were not in memory
-  std::uint64_t objects = 0;    // that came into memory
+  std::uint64_t faults = 0;      // targets that were not in memory
+  std::uint64_t objects = 0;     // that came into memory
   std::uint64_t redirected = 0;  // targets that were, behind an identifier or an indirect block
   // Nanoseconds.
-  std::uint64_t reading = 0;     // from the pool and from the file
-  std::uint64_t swizzling = 0;   // copying and converting
-  std::uint64_t bypassing = 0;   // at faults
+  std::uint64_t reading = 0;    // from the pool and from the file
+  std::uint64_t swizzling = 0;  // copying and converting
+  std::uint64_t bypassing = 0;  // at faults
 };
 
 template <scheme S>

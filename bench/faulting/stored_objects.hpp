@@ -14,8 +14,8 @@
 
 #include "cache/databases.hpp"
 #include "cache/page_pool.hpp"
-#include "faulting/scheme.hpp"
 #include "faulting/schema.hpp"
+#include "faulting/scheme.hpp"
 
 namespace tenure::bench::faulting {
 

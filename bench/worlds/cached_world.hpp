@@ -78,8 +78,8 @@ struct cached_world {
   }
   static commit_phases commit_in_phases() {
     tenure::ticket made;
-    const commit_phases took = measure_commit([&] { made = current->commit(tenure::cache::commit_mode::lazy); },
-                                              [&] { opened->wait(made); });
+    const commit_phases took =
+        measure_commit([&] { made = current->commit(tenure::cache::commit_mode::lazy); }, [&] { opened->wait(made); });
     current.reset();
     return took;
   }

@@ -59,8 +59,8 @@ struct heap_world {
   }
   static commit_phases commit_in_phases() {
     tenure::ticket made;
-    const commit_phases took = measure_commit([&] { made = current->commit(tenure::commit_mode::lazy); },
-                                              [&] { opened->wait(made); });
+    const commit_phases took =
+        measure_commit([&] { made = current->commit(tenure::commit_mode::lazy); }, [&] { opened->wait(made); });
     current.reset();
     return took;
   }

@@ -52,7 +52,8 @@ TEST_P(faulting_schemes, answer_alike) {
       EXPECT_EQ(w->traverse(5, hops), planned_traversal(5, hops, parts));
       EXPECT_EQ(w->counts().faults, cold.faults);
       EXPECT_EQ(w->counts().objects, cold.objects);
-      EXPECT_EQ(w->counts().redirected == cold.redirected, w->indirections() == 0 || GetParam().when == bypass::faulting);
+      EXPECT_EQ(w->counts().redirected == cold.redirected,
+                w->indirections() == 0 || GetParam().when == bypass::faulting);
     }
 }
 
@@ -63,9 +64,7 @@ TEST_P(faulting_schemes, bypass_as_they_say) {
   for (int from = 1; from < parts; from += 50) (void)w->traverse(from, hops);
   switch (GetParam().when) {
     case bypass::never: EXPECT_GT(w->indirections(), 3 * w->counts().objects / 2); break;
-    case bypass::swizzling:
-      EXPECT_EQ(w->indirections() == 0, GetParam().unswizzled == references::direct);
-      break;
+    case bypass::swizzling: EXPECT_EQ(w->indirections() == 0, GetParam().unswizzled == references::direct); break;
     case bypass::faulting: EXPECT_EQ(w->indirections(), 0U); break;
   }
 }

@@ -26,6 +26,7 @@
 // Hosking, "Lightweight Support for Fine-Grained Persistence on Stock Hardware" (1995), chapters 3 to 5.
 #pragma once
 
+#include <tenure/cache/method_cache.hpp>
 #include <tenure/cache/options.hpp>
 #include <tenure/cache/ref.hpp>
 #include <tenure/cache/store.hpp>

@@ -132,6 +132,12 @@ class ref {
     if (word == 0) return 0;
     return (word & detail::guard_bits) == 1 ? word - 1 : detail::home_of(detail::address_in(word));
   }
+  // The target, if the next dereference finds an address that needs no lock; otherwise nullptr, also if the target is in memory.
+  // Never a fault: for those who have something else to do then (tenure/cache/method_cache.hpp).
+  [[nodiscard]] const T* resident() const noexcept {
+    const std::uint64_t word = load();
+    return (word & 1U) != 0 ? nullptr : reinterpret_cast<const T*>(word);
+  }
   // Whether the next dereference finds an address that needs no lock. For tests and measurements.
   [[nodiscard]] bool is_swizzled() const noexcept { return load() != 0 && (load() & 1U) == 0; }
 

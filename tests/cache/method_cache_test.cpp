@@ -46,8 +46,7 @@ using namespace method_cache_types;
 
 namespace {
 
-using cached_methods = cache::method_cache<&object::of, const symbol*, method, 64>;
-
+template <std::size_t Entries>
 class interpreter {
  public:
   [[nodiscard]] std::int64_t send(const ref<object>& receiver, const symbol* selector) {
@@ -63,7 +62,7 @@ class interpreter {
       }
     return result;
   }
-  cached_methods methods;
+  cache::method_cache<&object::of, const symbol*, method, Entries> methods;
 
  private:
   static const method& look_up(const behaviour& of, const symbol* selector) {
@@ -78,7 +77,7 @@ class interpreter {
 class method_caches : public cached_store {
  protected:
   static constexpr std::uint64_t objects = 300;
-  // Leaves answer their value; others the sum of their two fields and their own. A tree, in which parents come first.
+  // Leaves answer twice their value; others the sum of their two fields and their own. A tree, in which parents come first.
   void make_image() {
     make([](store& s) {
       s.transact([&] {
@@ -96,7 +95,7 @@ class method_caches : public cached_store {
         leaf->super = base;
         auto* const leaf_sum = s.make<method>();
         leaf_sum->selector = sum;
-        leaf_sum->code.push_back({operation::answer_field, 0, 0});
+        leaf_sum->code = {{operation::add, 0, 0}, {operation::add, 0, 0}, {operation::answer, 0, 0}};
         leaf->methods.push_back(leaf_sum);
         auto* const inner = s.make<behaviour>();
         inner->super = base;
@@ -108,8 +107,8 @@ class method_caches : public cached_store {
         std::vector<object*> made;
         for (std::uint64_t n = 0; n < objects; ++n) {
           auto* const one = s.make<object>();
-          one->value = static_cast<std::int64_t>(n * n % 97);
-          one->of = 2 * n + 1 < objects ? inner : leaf;
+          one->value = value_of(n);
+          one->of = is_leaf(n) ? leaf : inner;
           made.push_back(one);
           all.objects.push_back(one);
           if (n != 0) made[(n - 1) / 2]->fields[(n - 1) % 2] = one;
@@ -117,9 +116,11 @@ class method_caches : public cached_store {
       });
     });
   }
+  static std::int64_t value_of(std::uint64_t n) { return static_cast<std::int64_t>(n * n % 97); }
+  static bool is_leaf(std::uint64_t n) { return 2 * n + 1 >= objects; }
   static std::int64_t expected() {
     std::int64_t sum = 0;
-    for (std::uint64_t n = 0; n < objects; ++n) sum += static_cast<std::int64_t>(n * n % 97);
+    for (std::uint64_t n = 0; n < objects; ++n) sum += (is_leaf(n) ? 2 : 1) * value_of(n);
     return sum;
   }
 };
@@ -127,7 +128,7 @@ class method_caches : public cached_store {
 TEST_F(method_caches, take_the_place_of_residency_checks) {
   make_image();
   auto& s = open();
-  interpreter language;
+  interpreter<64> language;
   s.read([&] {
     const auto all = s.root<image>("image");
     const ref<object> root = all->objects[0];
@@ -143,15 +144,33 @@ TEST_F(method_caches, take_the_place_of_residency_checks) {
   });
 }
 
+// All classes and selectors in one entry.
+TEST_F(method_caches, find_the_right_one_of_one_entry) {
+  make_image();
+  auto& s = open();
+  interpreter<1> language;
+  s.read([&] {
+    const auto all = s.root<image>("image");
+    for (int times = 0; times < 2; ++times)  // the second time without a fault
+      EXPECT_EQ(language.send(all->objects[0], all->sum.get()), expected());
+    for (std::uint64_t n = 0; n < objects; ++n) {
+      const std::uint64_t leaf = objects - 1 - n % 2;
+      EXPECT_EQ(language.send(all->objects[leaf], all->sum.get()), 2 * value_of(leaf));
+      EXPECT_EQ(language.send(all->objects[n], all->value.get()), value_of(n));
+    }
+    EXPECT_GT(language.methods.lookups(), objects / 2);
+  });
+}
+
 TEST_F(method_caches, run_in_less_memory_than_the_image) {
   make_image();
   auto& s = open({.pool_pages = 1, .object_bytes = 40'000});
-  interpreter language;
+  interpreter<64> language;
   for (std::uint64_t n = 0; n < objects; n += 5) {
     language.methods.clear();
     s.read([&] {
       const auto all = s.root<image>("image");
-      EXPECT_EQ(language.send(all->objects[n], all->value.get()), static_cast<std::int64_t>(n * n % 97));
+      EXPECT_EQ(language.send(all->objects[n], all->value.get()), value_of(n));
     });
   }
   s.check();
@@ -161,7 +180,7 @@ TEST_F(method_caches, run_beside_others_with_object_locks) {
   make_image();
   auto& s = open({.transactions = cache::concurrency::object_locks});
   s.read([&] {
-    interpreter language;
+    interpreter<64> language;
     const auto all = s.root<image>("image");
     EXPECT_EQ(language.send(all->objects[0], all->sum.get()), expected());
     EXPECT_EQ(language.send(all->objects[0], all->sum.get()), expected());
@@ -172,7 +191,7 @@ TEST_F(method_caches, run_beside_others_with_object_locks) {
 TEST_F(method_caches, refuse_receivers_without_a_class) {
   make_image();
   auto& s = open();
-  interpreter language;
+  interpreter<64> language;
   s.transact([&] {
     const auto all = s.root<image>("image");
     expect_error(errc::bad_option, {"null reference"}, [&] { (void)language.send({}, all->sum.get()); });

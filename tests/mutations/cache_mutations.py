@@ -154,4 +154,12 @@ CACHE_MUTATIONS = [
     ("cache_search_ends_early", "cache/places.cpp",
      [("if (!must_grow) break;", "break;")],
      "cache_test cache_making_space.*", "the file grows while blocks are free"),
+    ("method_cache_ignores_the_class", "include/tenure/cache/method_cache.hpp",
+     [("known.method != nullptr && known.of == of && known.selector == selector) [[likely]]",
+       "known.method != nullptr && known.selector == selector) [[likely]]")],
+     "cache_test method_caches.*", "an object runs the method of another class"),
+    ("method_cache_ignores_the_selector", "include/tenure/cache/method_cache.hpp",
+     [("known.method != nullptr && known.of == of && known.selector == selector) [[likely]]",
+       "known.method != nullptr && known.of == of) [[likely]]")],
+     "cache_test method_caches.*", "an object runs another method than was asked for"),
 ]

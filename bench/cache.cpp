@@ -60,7 +60,8 @@ double nanoseconds(F&& work) {
 
 // A store with a chain of items, made mapped. `order` is that of the chain, by the order in which items are made; it begins anew
 // `parts` times. Returns the address of each item, in the chain's order.
-std::vector<std::uintptr_t> make_chain(const std::filesystem::path& store, const std::vector<std::size_t>& order, std::size_t parts) {
+std::vector<std::uintptr_t> make_chain(const std::filesystem::path& store, const std::vector<std::size_t>& order,
+                                       std::size_t parts) {
   tenure::store_options how;
   how.tune.typed_from = 1;
   tenure::store made(store.string(), how);
@@ -147,7 +148,8 @@ constexpr std::size_t page = 4096, items_in_page = page / sizeof(item);
 // The chain goes through all items of a page, and then to another page, in random order.
 class larger_than_the_pool {
  public:
-  larger_than_the_pool(const std::filesystem::path& directory, std::size_t pages) : directory_(directory), pages_(pages) {
+  larger_than_the_pool(const std::filesystem::path& directory, std::size_t pages)
+      : directory_(directory), pages_(pages) {
     std::vector<std::size_t> places(pages);
     std::iota(places.begin(), places.end(), 0U);
     std::shuffle(places.begin(), places.end(), std::mt19937_64{1});
@@ -217,7 +219,8 @@ constexpr unsigned writers = 8;
 constexpr std::size_t writer_items = 4'096, changed = 4;
 
 // Each writer changes items of its own, four in a transaction.
-double microseconds_each(std::size_t transactions, const std::function<void(unsigned writer, std::size_t n)>& transact) {
+double microseconds_each(std::size_t transactions,
+                         const std::function<void(unsigned writer, std::size_t n)>& transact) {
   return nanoseconds([&] {
            std::vector<std::thread> all;
            for (unsigned w = 0; w < writers; ++w)
@@ -266,7 +269,8 @@ class cached_writers {
     opened_ = std::make_unique<tenure::cache::store>(
         store.string(), tenure::cache::options{.transactions = tenure::cache::concurrency::object_locks});
     opened_->read([&] {
-      for (const ref<item>& each : opened_->root<items>("items")->from) at_.push_back(tenure::cache::identity<item>(each));
+      for (const ref<item>& each : opened_->root<items>("items")->from)
+        at_.push_back(tenure::cache::identity<item>(each));
     });
   }
   measurement run(bool durable, std::size_t transactions) {
@@ -326,14 +330,19 @@ bool run(const common_options& how) {
   bool good = true;
   {
     faults with(scratch.path() / "faults");
-    good = show(how,
-                {"fault", "an object of 64 bytes comes into memory whose page is in the pool, and another one goes; each", "nanoseconds", "ns"},
-                run_rounds({{"copy-by-hand", copy_by_hand, ""}, {"tenure-cache", [&] { return with.run(); }, ""}}, {}, rounds));
+    good = show(
+        how,
+        {"fault", "an object of 64 bytes comes into memory whose page is in the pool, and another one goes; each",
+         "nanoseconds", "ns"},
+        run_rounds({{"copy-by-hand", copy_by_hand, ""}, {"tenure-cache", [&] { return with.run(); }, ""}}, {}, rounds));
   }
   {
     larger_than_the_pool with(scratch.path(), how.quick ? 4096 : 16'384);
-    good &= show(how, {"larger", "a store four times the pool, from the device, pages in random order; each page", "microseconds", "us"},
-                 run_rounds({{"pages-in-that-order", [&] { return with.pages(); }, ""}, {"tenure-cache", [&] { return with.cached(); }, ""}},
+    good &= show(how,
+                 {"larger", "a store four times the pool, from the device, pages in random order; each page",
+                  "microseconds", "us"},
+                 run_rounds({{"pages-in-that-order", [&] { return with.pages(); }, ""},
+                             {"tenure-cache", [&] { return with.cached(); }, ""}},
                             {}, rounds));
   }
   explicit_writers by_ranges(scratch.path() / "explicit");
@@ -342,7 +351,8 @@ bool run(const common_options& how) {
     const std::size_t transactions = (durable ? 4'000U : 200'000U) / (how.quick ? 4 : 1);
     good &= show(how,
                  {durable ? "writers-durable" : "writers-lazy",
-                  fmt::format("eight threads change four objects of their own in {} transaction; each", durable ? "a durable" : "a lazy"),
+                  fmt::format("eight threads change four objects of their own in {} transaction; each",
+                              durable ? "a durable" : "a lazy"),
                   "microseconds", "us"},
                  run_rounds({{"recoverable-memory", [&] { return by_ranges.run(durable, transactions); }, ""},
                              {"tenure-cache-locks", [&] { return by_locks.run(durable, transactions); }, ""}},

@@ -71,7 +71,7 @@ class object_memory {
   const std::size_t lead_;
   [[nodiscard]] static std::uintptr_t chunk_of(std::uintptr_t address) { return address / chunk_length * chunk_length; }
 
-  address_table<chunk, 16> chunks_;
+  address_table<chunk, 11> chunks_;  // far apart in the table: they are all neighbours, and would be one long run
   std::array<chunk*, largest / unit + 1> with_room_{};
 };
 

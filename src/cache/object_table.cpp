@@ -240,8 +240,7 @@ void object_table::evict() {
     } while (member != &object);
   }
   if (leaving.empty()) return;
-  std::ranges::sort(leaving, {}, &cached_object::at);
-  unswizzle_to(leaving);
+  unswizzle_to_leaving();
   for (cached_object* const object : leaving) {
     if (object->state == object_state::gone) continue;  // another one may have its home
     by_home_.erase(object->home);
@@ -254,16 +253,14 @@ void object_table::evict() {
 }
 
 // [cache.evict.unswizzle]
-void object_table::unswizzle_to(const std::vector<cached_object*>& leaving) {
+void object_table::unswizzle_to_leaving() {
   const auto unswizzle = [&](const bound_type& type, std::byte* bytes, std::uint64_t size) {
     for_each_word(type, bytes, size, [&](const pointer_map::word& w, std::size_t, std::byte* at) {
       if (!w.is_checked) return;
       if (!is_address(load_word(at))) return;
       const std::uint64_t word = address_in(load_word(at));
-      auto behind = std::ranges::upper_bound(leaving, word, {}, &cached_object::at);
-      if (behind == leaving.begin()) return;
-      const cached_object& target = **std::prev(behind);
-      if (word - target.at() < target.size) store_word(at, identifier_of(target.home + (word - target.at())));
+      const cached_object* const target = find_at(word);
+      if (target != nullptr && target->leaves) store_word(at, identifier_of(target->home + (word - target->at())));
     });
   };
   for (cached_object& object : objects_) {

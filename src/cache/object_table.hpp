@@ -170,7 +170,7 @@ class object_table {
   void forget(cached_object& object) noexcept;
   void forget_address(cached_object& object) noexcept;
   void mark_gone(std::vector<cached_object*>& leaving);
-  void unswizzle_to(const std::vector<cached_object*>& leaving);
+  void unswizzle_to_leaving();
 
   const std::uint64_t room_;
   const std::optional<std::uint64_t> first_lock_;

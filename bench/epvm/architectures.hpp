@@ -14,10 +14,12 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <deque>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "cache/address_table.hpp"
@@ -108,12 +110,41 @@ class epvm_1 {
   cache::address_table<descriptor, 3> table_;
 };
 
-enum class logging { range, page };  // of what was changed of an object or page, or all of the page
+// What a commit logs of an object or a page that was changed.
+enum class logging {
+  range,       // from the lowest byte that was changed to the highest one
+  whole,       // all of it
+  differences  // words that differ from the pool's
+};
+// Brings the changed bytes [low, high) of `now`, in stored form, into the pool and the log.
+template <logging Logs>
+void write_back(client& to, std::uint64_t page, std::size_t place, std::span<const std::byte> now, std::size_t low,
+                std::size_t high) {
+  std::byte* const stored = to.pin(page) + place;
+  const auto log = [&](std::size_t from, std::size_t end) {
+    std::memcpy(stored + from, now.data() + from, end - from);
+    to.log_update(page, place + from, end - from);
+  };
+  if constexpr (Logs == logging::range) {
+    log(low, high);
+  } else if constexpr (Logs == logging::whole) {
+    log(0, now.size());
+  } else {
+    const auto differs = [&](std::size_t at) { return word_at(stored + at) != word_at(now.data() + at); };
+    for (std::size_t at = low / sizeof(word) * sizeof(word); at < high; at += sizeof(word)) {
+      if (!differs(at)) continue;
+      const std::size_t from = at;
+      while (at + sizeof(word) < high && differs(at + sizeof(word))) at += sizeof(word);
+      log(from, at + sizeof(word));
+    }
+  }
+  to.unpin(page);
+}
 
 // EPVM 2 with object caching: an object is copied out of the pool, and used there until the transaction ends. References are swizzled where they
 // are discovered, if their target is in memory, without I/O. Each object has the range of what was changed, low to high; the commit
 // writes that back into the pool, and logs it.
-template <class Part, bool Swizzles>
+template <class Part, bool Swizzles, logging Logs>
 class object_caching {
   struct cached {
     std::uint64_t home;
@@ -154,18 +185,14 @@ class object_caching {
   void commit() {
     std::ranges::sort(changed_, {}, &cached::home);  // by page, as the paper's hash table of pages
     for (cached* const each : changed_) {
-      const std::uint64_t page = client_.page_of(each->home);
-      const std::size_t place = client_.place_of(each->home);
-      std::byte* const to = client_.pin(page) + place;
       Part stored = each->copy;
       for (std::size_t n = 0; n < each->is_swizzled.size(); ++n)
         if (each->is_swizzled[n]) {
           const std::uint64_t home = reinterpret_cast<const cached*>(stored.to[n])->home;
           std::memcpy(&stored.to[n], &home, sizeof home);
         }
-      std::memcpy(to + each->low, reinterpret_cast<const std::byte*>(&stored) + each->low, each->high - each->low);
-      client_.log_update(page, place + each->low, each->high - each->low);
-      client_.unpin(page);
+      write_back<Logs>(client_, client_.page_of(each->home), client_.place_of(each->home),
+                       std::as_bytes(std::span(&stored, 1)), each->low, each->high);
     }
     changed_.clear();
     all_.clear();
@@ -246,21 +273,16 @@ class page_caching {
   void begin() { client_.begin(); }
   void commit() {
     for (cached* const each : changed_) {
-      if (Logs == logging::page) {
-        each->low = 0;
-        each->high = length;
-      }
-      std::byte* const to = client_.pin(each->page);
-      std::memcpy(to + each->low, each->bytes.data() + each->low, each->high - each->low);
-      for (std::size_t n = each->low / sizeof(word); n < (each->high + sizeof(word) - 1) / sizeof(word); ++n)
-        if ((each->swizzled[n / 64] >> n % 64 & 1) != 0) {
-          const auto* const target = reinterpret_cast<const std::byte*>(word_at(each->bytes.data() + n * sizeof(word)));
+      std::array<std::byte, length> stored = each->bytes;
+      for (std::size_t set = 0; set < each->swizzled.size(); ++set)
+        for (std::uint64_t bits = each->swizzled[set]; bits != 0; bits &= bits - 1) {
+          std::byte* const at = &stored[(set * 64 + static_cast<std::size_t>(std::countr_zero(bits))) * sizeof(word)];
+          const auto* const target = reinterpret_cast<const std::byte*>(word_at(at));
           const cached& in = page_around(target);
           const std::uint64_t home = client_.home_of(in.page) + static_cast<std::uint64_t>(target - in.bytes.data());
-          std::memcpy(to + n * sizeof(word), &home, sizeof home);
+          std::memcpy(at, &home, sizeof home);
         }
-      client_.log_update(each->page, each->low, each->high - each->low);
-      client_.unpin(each->page);
+      write_back<Logs>(client_, each->page, 0, stored, each->low, each->high);
     }
     changed_.clear();
     all_.clear();

@@ -129,14 +129,20 @@ std::unique_ptr<world> make(const std::string& name, const std::filesystem::path
   if (name == "esm") return of(std::type_identity<esm<Part>>(), pools.pages);
   if (name == "epvm1-unswizzled") return of(std::type_identity<epvm_1<Part, false>>(), pools.pages);
   if (name == "epvm1") return of(std::type_identity<epvm_1<Part, true>>(), pools.pages);
-  if (name == "epvm2-objects-small-pool") return of(std::type_identity<object_caching<Part, true>>(), pools.small);
-  if (name == "epvm2-objects") return of(std::type_identity<object_caching<Part, true>>(), pools.pages);
-  if (name == "epvm2-objects-unswizzled") return of(std::type_identity<object_caching<Part, false>>(), pools.pages);
+  if (name == "epvm2-objects-small-pool")
+    return of(std::type_identity<object_caching<Part, true, logging::range>>(), pools.small);
+  if (name == "epvm2-objects") return of(std::type_identity<object_caching<Part, true, logging::range>>(), pools.pages);
+  if (name == "epvm2-objects-unswizzled")
+    return of(std::type_identity<object_caching<Part, false, logging::range>>(), pools.pages);
+  if (name == "epvm2-whole-objects")
+    return of(std::type_identity<object_caching<Part, true, logging::whole>>(), pools.pages);
+  if (name == "epvm2-differences")
+    return of(std::type_identity<object_caching<Part, true, logging::differences>>(), pools.pages);
   if (name == "epvm2-pages") return of(std::type_identity<page_caching<Part, true, logging::range>>(), pools.small);
   if (name == "epvm2-pages-unswizzled")
     return of(std::type_identity<page_caching<Part, false, logging::range>>(), pools.small);
   if (name == "epvm2-whole-pages")
-    return of(std::type_identity<page_caching<Part, true, logging::page>>(), pools.small);
+    return of(std::type_identity<page_caching<Part, true, logging::whole>>(), pools.small);
   throw std::invalid_argument("there is no version " + name + "; --list names them");
 }
 
@@ -156,6 +162,8 @@ std::span<const version> all_versions() {
        "whole pages are copied, references swizzled on discovery; ranges logged at the commit; a small pool"},
       {"epvm2-pages-unswizzled", "the same, never swizzled"},
       {"epvm2-objects-unswizzled", "as epvm2-objects, never swizzled"},
+      {"epvm2-whole-objects", "as epvm2-objects, all of each changed object is logged"},
+      {"epvm2-differences", "as epvm2-objects, the words that differ are logged"},
       {"epvm2-whole-pages", "as epvm2-pages, all of each changed page is logged, as ObjectStore did"}};
   return all;
 }

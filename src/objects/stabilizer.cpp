@@ -23,6 +23,11 @@ constexpr std::uint64_t least_table = 32;  // types: those of a new database, an
 constexpr stabilizer::refusal_reason outside{
     "which is not in the store",
     "make the object with store.make, set the pointer to null, or declare the field transient"};
+constexpr stabilizer::refusal_reason in_another_store{
+    "which is in another store",
+    "pointers lead from one store to another in transient fields only; a container that is in no store gets its memory "
+    "from the store "
+    "whose transaction the thread has begun last, so copy it to where it belongs, or build it there"};
 constexpr stabilizer::refusal_reason destroyed{
     "an object that this transaction has destroyed",
     "set the pointer to null, or take its object out of the container, before the commit"};
@@ -127,7 +132,7 @@ void stabilizer::follow(database_state& from, const reference& r, if_nothing how
   database_state* const in = is_near ? &from : store_.at(in_memory(r.to));
   if (in == nullptr) {
     if (how == if_nothing::ignore) return;
-    refuse(r, outside);
+    refuse(r, open_set_with(in_memory(r.to)) != nullptr ? in_another_store : outside);
   }
   const found_object found = in->map->find(static_cast<address>(r.to));
   if (!found || (!destroyed_.empty() && destroyed_.contains(found.at))) {

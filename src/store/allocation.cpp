@@ -142,4 +142,11 @@ void deallocate(void* array) noexcept {
     deallocate_own(array);
 }
 
+bool is_in_another_store(const void* container, const void* memory) noexcept {
+  const store_state* const its = store_at(container);
+  if (its == nullptr) return false;
+  const store_state* const other = store_at(memory);
+  return other != nullptr && other != its;
+}
+
 }  // namespace tenure::detail

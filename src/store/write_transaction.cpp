@@ -279,6 +279,7 @@ void transaction::leave_in_doubt() {
 
 ticket transaction::checkpoint(commit_mode mode) {
   store_state& s = require_outermost("make a checkpoint");
+  s.require_changeable("make a checkpoint");
   const ticket done = s.finish(store_state::access_after::kept);
   state_ = nullptr;
   s.reopen();
@@ -289,6 +290,7 @@ ticket transaction::checkpoint(commit_mode mode) {
 
 ticket transaction::chain(commit_mode mode) {
   store_state& s = require_outermost("be chained");
+  s.require_changeable("be chained");
   const ticket done = commit(mode);
   s.begin();
   state_ = &s;

@@ -147,6 +147,19 @@ TEST(prepared_store, commits_and_aborts) {
   a.expect_right(2);
 }
 
+TEST(prepared_store, goes_on_with_nothing_but_its_outcome) {
+  party a(1);
+  a.open();
+  a.of->transact([&] { a.add(1); });
+  transaction tx = a.of->begin();
+  a.add(2);
+  tx.prepare("somebody else decides");
+  expect_error(errc::bad_transaction, {"prepared"}, [&] { (void)tx.checkpoint(); });
+  expect_error(errc::bad_transaction, {"prepared"}, [&] { (void)tx.chain(); });
+  tx.abort();
+  a.expect_right(1);
+}
+
 TEST(transact_all, commits_in_all_or_none) {
   party a(1), b(2), c(3);
   a.open();

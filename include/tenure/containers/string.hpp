@@ -449,11 +449,29 @@ class basic_string {
     set_size(size);
     return text + at;
   }
+  // A long one, which becomes empty. false: there is no memory.
+  [[gnu::noinline]] bool copy_from(basic_string& other) noexcept {
+    const size_type size = other.words_[0];
+    try {
+      heap_ = Memory::template allocate<char>(size + 1, this);
+    } catch (...) {
+      return false;
+    }
+    std::memcpy(heap_, other.heap_, size + 1);
+    words_[0] = words_[1] = size;
+    other.free_text();
+    detail::announce_each(other);
+    other.heap_ = nullptr;
+    other.words_[0] = other.words_[1] = 0;
+    return true;
+  }
   void free_text() noexcept {
     if (heap_ != nullptr) Memory::template deallocate<char>(heap_, words_[1] + 1);
   }
-  // This string has no memory, and is announced or in no store.
+  // This string has no memory, and is announced or in no store. Where the other's memory is in another store, the text is
+  // copied; without memory for that, the commit refuses what it leads to.
   void take(basic_string& other) noexcept {
+    if (detail::is_elsewhere<Memory>(other.heap_, this) && copy_from(other)) return;
     heap_ = other.heap_;
     words_[0] = other.words_[0];
     words_[1] = other.words_[1];

@@ -62,17 +62,21 @@ class vector {
   }
   vector(std::initializer_list<T> values) : vector(values.begin(), values.end()) {}
   vector(const vector& other) : vector(other.begin(), other.end()) {}
-  vector(vector&& other) noexcept : first_(other.first_), size_(other.size_), capacity_(other.capacity_) {
-    other.forget();
-  }
+  vector(vector&& other) noexcept { take(other); }
   ~vector() { free_elements(); }
 
   vector& operator=(const vector& other) {
     if (this != &other) assign(other.begin(), other.end());
     return *this;
   }
-  // The elements do not move, even if they are in another database.
+  // The elements do not move, even if they are in another database; they do if that is in another store.
   vector& operator=(vector&& other) noexcept {
+    if (detail::is_elsewhere<Memory>(other.first_, this)) {
+      vector old;
+      swap(old);
+      take(other);
+      return *this;
+    }
     vector moved(std::move(other));
     swap(moved);
     return *this;
@@ -298,6 +302,33 @@ class vector {
   void release() noexcept {
     free_elements();
     forget();
+  }
+  // This vector has no memory, and is announced or in no store. Where the other's memory is in another store, its elements move
+  // into memory here; without memory for that, the commit refuses what it leads to.
+  void take(vector& other) noexcept {
+    if (detail::is_elsewhere<Memory>(other.first_, this) && move_from(other)) return;
+    first_ = other.first_;
+    size_ = other.size_;
+    capacity_ = other.capacity_;
+    other.forget();
+  }
+  [[gnu::noinline]] bool move_from(vector& other) noexcept {
+    if constexpr (std::is_nothrow_move_constructible_v<T>) {
+      const size_type size = other.size_;
+      if (size != 0) {
+        try {
+          first_ = Memory::template allocate<T>(size, this);
+        } catch (...) {
+          return false;
+        }
+        for (size_type n = 0; n < size; ++n) std::construct_at(first_ + n, std::move(other.first_[n]));
+      }
+      size_ = capacity_ = size;
+      other.release();
+      return true;
+    } else {
+      return false;
+    }
   }
 
   // Elements whose moves may throw are copied, so that an exception leaves the vector unchanged.

@@ -23,6 +23,10 @@ namespace tenure::detail {
 // freed only inside write transactions. Thread-safe.
 void deallocate(void* memory) noexcept;
 
+// Whether the container lies in one open store and its memory in another one, as that of a container does which was in no store when
+// it got memory, and moves into a store now. Such memory cannot become persistent. Thread-safe.
+[[nodiscard]] bool is_in_another_store(const void* container, const void* memory) noexcept;
+
 #pragma GCC visibility pop
 
 }  // namespace tenure::detail

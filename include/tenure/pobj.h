@@ -174,8 +174,9 @@ int pobj_sweep(uint64_t* freed);
 /* Makes a transient object persistent, with its present content as the image. References to it in images that were
  * written before become right, too. Does nothing if it is persistent already. */
 int pobj_persistify(void* object);
-/* Makes an object transient: its image is freed. If it is made persistent again, objects that refer to it must be
- * updated again. */
+/* Makes an object transient: its image is freed. References to it are NULL in the images of others from now on, so an abort of a
+ * transaction that has updated those makes them NULL in memory, too. If it is made persistent again, objects that refer to it
+ * must be updated again. */
 int pobj_unpersistify(void* object);
 
 /* ---- Types [pobj 3.5.4, 7] ---- */
@@ -293,9 +294,10 @@ int pobj_end(void);
 /* Undoes the transaction, or the innermost inner one alone, and ends it. Objects that were updated in it get the content
  * that their images had before, when it began. Objects that were allocated in it are freed, those made persistent are
  * transient again, those freed exist again, and static variables are as before. Changes that were never updated stay. In
- * a nested transaction: undoes the innermost inner one that it is in, or else the whole transaction; the nested ones and
- * that one must end. Until then, calls that change images fail with POBJ_EABORTED, and so does the pobj_end of that one,
- * which ends it all the same; outer ones go on. If it fails with POBJ_ENOMEM, nothing was undone. */
+ * a nested transaction: undoes the innermost inner one that it is in, or else the whole transaction, and ends the nested one
+ * in which it was called; those around it, up to what was undone, must still end with pobj_end. Until then, calls that
+ * change images fail with POBJ_EABORTED, and so does the pobj_end of what was undone, which ends it all the same; outer
+ * ones go on. If it fails with POBJ_ENOMEM, nothing was undone. */
 int pobj_abort(void);
 /* How many of this thread's transactions are open, nested and inner ones among them; 0: none. */
 int pobj_depth(void);

@@ -32,6 +32,7 @@ void ahead_reader::begin(F f) {
       }
     });
   } catch (const std::system_error&) {  // pages are read when they are touched
+  } catch (const std::bad_alloc&) {     // as well: whoever begins to use the memory has taken locks
   }
 }
 

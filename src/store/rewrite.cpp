@@ -250,6 +250,10 @@ rewrite_report clone(const std::string& store, const std::string& directory, con
   store_state opened(store, opened_as(rvm::open_mode::read_only, how), type_check::none);
   require_databases(*opened.databases, how);
   require_outside(opened.directory, to);
+  if (const auto& prepared = opened.memory->in_doubt())
+    throw error(errc::in_doubt,
+                opened.directory + ": the transaction \"" + prepared->global_id +
+                    "\" is prepared, and a clone would be without it; end it first, by `tenure resolve`");
   rvm::make_empty_directory(disk, to, "a clone");
   new_store as{to, to + "/log", {}};
   as.databases = all_like(*opened.databases, how, &*opened.databases,

@@ -16,6 +16,8 @@
 #include <tenure/vector.hpp>
 
 #include "objects/format.hpp"
+#include "store/open_stores.hpp"
+#include "store/store_state.hpp"
 
 namespace tenure {
 
@@ -68,11 +70,23 @@ std::string global_id(const store& coordinator, const store_identity& participan
          std::to_string(number);
 }
 
-rvm::outcome outcome_in(const store& coordinator, const rvm::prepared_transaction& what) {
+// A coordinator, wherever its store object is moved. Its database is `in` as long as the store is open.
+struct asked_coordinator {
+  std::string directory;
+  store_identity identity;
+  database in;
+  const void* home;
+};
+
+rvm::outcome outcome_in(const asked_coordinator& coordinator, const rvm::prepared_transaction& what) {
   const auto refuse = [&](const std::string& why) {
-    return error(errc::in_doubt, coordinator.directory() + ": the transaction \"" + what.global_id + "\" " + why);
+    return error(errc::in_doubt, coordinator.directory + ": the transaction \"" + what.global_id + "\" " + why);
   };
-  const std::string of = std::string(prefix) + text_of(identity_of(coordinator)) + ":";
+  store_state* const open = store_at(coordinator.home);
+  if (open == nullptr || open->closed ||
+      static_cast<const heap::database_header*>(coordinator.home)->store_id != coordinator.identity)
+    throw refuse("is in doubt, and its coordinator is not open any more; open it first, and leave it open");
+  const std::string of = std::string(prefix) + text_of(coordinator.identity) + ":";
   const std::string_view id = what.global_id;
   constexpr std::size_t participant_length = 2 * sizeof(store_identity);
   if (!id.starts_with(of) || id.size() <= of.size() + participant_length)
@@ -82,8 +96,8 @@ rvm::outcome outcome_in(const store& coordinator, const rvm::prepared_transactio
     (void)std::from_chars(id.data() + of.size() + 2 * n, id.data() + of.size() + 2 * n + 2, participant[n], 16);
   std::uint64_t number = 0;
   (void)std::from_chars(id.data() + of.size() + participant_length + 1, id.data() + id.size(), number);
-  const auto reading = coordinator.begin_read();
-  const auto* const outcomes = coordinator.find_root<stored_outcomes>(root_name);
+  const reading_scope reading(*open);
+  const auto* const outcomes = coordinator.in.find_root<stored_outcomes>(root_name);
   const std::uint64_t last = outcomes == nullptr ? 0 : outcomes->last_of(participant);
   if (last > number)
     throw refuse(
@@ -177,7 +191,10 @@ void all_transactions::leave_in_doubt(std::size_t which) noexcept {
 }  // namespace detail
 
 callback<rvm::outcome(const rvm::prepared_transaction&)> outcomes_of(store& coordinator) {
-  return [&coordinator](const rvm::prepared_transaction& what) { return detail::outcome_in(coordinator, what); };
+  const database in = coordinator.default_database();
+  return [asked = detail::asked_coordinator{coordinator.directory(), detail::identity_of(coordinator), in,
+                                            reinterpret_cast<const void*>(in.home())}](
+             const rvm::prepared_transaction& what) { return detail::outcome_in(asked, what); };
 }
 
 }  // namespace tenure

@@ -39,6 +39,7 @@ void store_state::reopen() {
     tx = memory->begin_automatic();
     tx.join(*this);
   } catch (...) {
+    tx = {};  // if it could not be joined: others wait for its end
     transaction_ended(*this);
     access.unlock_exclusive();
     throw;

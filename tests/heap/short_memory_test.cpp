@@ -92,6 +92,20 @@ class inner_in_short_memory : public reopened_store {
 
 }  // namespace
 
+// The first transaction of an open store, where no list has any room yet. The next one waits for nobody.
+TEST_F(inner_in_short_memory, nor_do_the_first_ones_keep_others_out) {
+  long long failed = 0;
+  for (bool is_done = false; !is_done; failed += is_done ? 0 : 1) {
+    reopen();
+    std::optional<transaction> first;
+    is_done = succeeds_with(failed, [&] { first = s().begin(); });
+    first.reset();
+    s().transact([&] { s().root<shelf>("shelf").all.push_back(nullptr); });
+  }
+  EXPECT_GT(failed, 1);
+  EXPECT_EQ(s().root<shelf>("shelf").all.size(), 1001U + static_cast<std::size_t>(failed));
+}
+
 TEST_F(inner_in_short_memory, fail_to_begin_and_to_end_without_a_change) {
   transaction outer = s().begin();
   fill(300);

@@ -202,6 +202,23 @@ TEST(transact_all, commits_in_all_or_none) {
   c.expect_right(6);
 }
 
+TEST(transact_all, coordinators_may_be_moved_and_not_closed) {
+  party a(1), b(2);
+  a.open();
+  const auto ask = outcomes_of(*a.of);
+  rvm::prepared_transaction somebodys;
+  somebodys.global_id = "of somebody else";
+  expect_error(errc::in_doubt, {"does not coordinate"}, [&] { (void)ask(somebodys); });
+  std::optional<store> moved(std::move(*a.of));
+  expect_error(errc::in_doubt, {"does not coordinate"}, [&] { (void)ask(somebodys); });
+  moved->close();
+  expect_error(errc::in_doubt, {"not open any more"}, [&] { (void)ask(somebodys); });
+  expect_error(errc::closed, {}, [&] { (void)outcomes_of(*moved); });
+  moved.reset();
+  expect_error(errc::in_doubt, {"not open any more"}, [&] { (void)ask(somebodys); });
+  a.open();
+}
+
 // A coordinator of others knows nothing of it.
 TEST(transact_all, asks_the_right_coordinator) {
   party a(1), b(2), other(3);

@@ -269,6 +269,18 @@ TEST_F(rewriting_stores, a_word_of_unknown_layout_that_may_be_a_pointer_is_refus
   EXPECT_EQ(s.find_root<opaque_root>("opaque")->of->pointer, s.find_root<opaque_root>("opaque")->to);
 }
 
+TEST_F(rewriting_stores, what_is_in_doubt_is_not_left_out) {
+  {
+    const auto s = made(10);
+    transaction tx = s->begin();
+    s->root<std::uint64_t>("prepared") = 1;
+    tx.prepare("somebody else's");
+    tx.leave_in_doubt();
+  }
+  expect_error(errc::in_doubt, {"somebody else's", "resolve"}, [&] { (void)clone(path, dir / "clone"); });
+  EXPECT_FALSE(std::filesystem::exists(dir / "clone"));
+}
+
 TEST_F(rewriting_stores, misuse_is_refused) {
   const auto s = made(10, true);
   expect_error(errc::in_use, {}, [&] { (void)compact(path); });

@@ -31,7 +31,8 @@ namespace tenure {
 #pragma GCC visibility push(default)  // libtenure.so exports it
 
 // The answers of a coordinator, for rvm::options::in_doubt of its participants. They throw errc::in_doubt for a transaction that
-// another one coordinates. The store must be open when they are given.
+// another one coordinates, and if the store is not open when they are asked for; it may have been moved. errc::closed: it is not
+// open now.
 [[nodiscard]] callback<rvm::outcome(const rvm::prepared_transaction&)> outcomes_of(store& coordinator);
 
 namespace detail {

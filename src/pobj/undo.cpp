@@ -118,6 +118,11 @@ void transaction::undo_areas(const level& l) noexcept {
 void transaction::undo_since(const level& l, blocks_to_free& to_free) noexcept {
   undo_slots(l);
   undo_types(l);
+  // Before the notes: one that stayed would be of whoever gets the memory, of another thread perhaps, whose object would go back to
+  // its image with the outer level.
+  for (std::size_t i = l.made; i < made_.size(); ++i)
+    if (const object o = made_[i]; in_.addresses.is_handle(o.handle) && in_.object_blocks.takes_back(o))
+      forget_object(o, to_free);
   // An object that is transient again stays noted: the outer level may have taken an image from it, to which it goes back with
   // that level [pobj.inner.transient].
   const auto put_back = [&](std::uintptr_t handle, nothing, bool is_last) {
@@ -131,9 +136,6 @@ void transaction::undo_since(const level& l, blocks_to_free& to_free) noexcept {
   else
     updated_.take_back(l.updated, put_back);
   undo_statics(l);
-  for (std::size_t i = l.made; i < made_.size(); ++i)
-    if (const object o = made_[i]; in_.addresses.is_handle(o.handle) && in_.object_blocks.takes_back(o))
-      forget_object(o, to_free);
   // Objects that were made since then, and that a collector has taken, have never existed.
   std::erase_if(in_.finalized, [&](const auto& each) {
     if (!is_made_since(l, each.slot)) return false;

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <map>
 #include <random>
+#include <thread>
 #include <vector>
 
 #include "pobj/scenario.hpp"
@@ -61,6 +62,39 @@ TEST_F(pobj_inner, an_abort_undoes_only_what_was_done_in_it) {
   EXPECT_EQ(anchor->value, 12u);
   EXPECT_EQ(anchor->next->value, 3u);
   EXPECT_EQ(anchor->next->next->value, 2u);
+}
+
+// A memory manager with one block, which everybody gets.
+alignas(16) std::byte only_block[256];
+bool is_given = false;
+void* give_only_block(std::size_t size) {
+  if (is_given || size > sizeof only_block) return nullptr;
+  is_given = true;
+  return only_block;
+}
+void take_only_block(void*) { is_given = false; }
+
+// The memory of an object that was made in it goes to another thread, whose object has nothing to do with it.
+TEST_F(pobj_inner, an_abort_forgets_what_was_made_in_it) {
+  start();
+  const pobj_allocator only{&give_only_block, nullptr, &take_only_block};
+  EXPECT_OK(pobj_start());
+  EXPECT_OK(pobj_start_inner());
+  void* const made = pobj_malloc_adhoc(sizeof(node), &only);
+  ASSERT_NE(made, nullptr);
+  EXPECT_OK(pobj_unpersistify(made));
+  EXPECT_OK(pobj_persistify(made));
+  EXPECT_OK(pobj_abort());
+  node* others = nullptr;
+  std::thread([&] {
+    others = static_cast<node*>(pobj_malloc_adhoc(sizeof(node), &only));
+    if (others == nullptr) return;
+    others->value = 7;  // not updated: an abort of its own would not touch it either
+  }).join();
+  ASSERT_EQ(others, made);
+  EXPECT_OK(pobj_abort());
+  EXPECT_EQ(others->value, 7u);
+  EXPECT_OK(pobj_free(others));
 }
 
 TEST_F(pobj_inner, an_end_makes_it_part_of_the_outer_one) {

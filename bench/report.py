@@ -108,6 +108,16 @@ FIGURES = {
     },
     "barriers": {"microseconds": "µs a transaction", "processor": "of the processor's time"},
     "stores": {"nanoseconds": "ns"},
+    "transactions": {"transaction": "µs a transaction", "begin": "begin, µs", "commit": "commit, µs", "abort": "abort, µs"},
+    "cache": {"nanoseconds": "ns", "microseconds": "µs"},
+    "faulting": {
+        "milliseconds": "ms",
+        "fit_base_ms": "base, ms",
+        "fit_fault_us": "a fault, µs",
+        "instructions": "instructions",
+        "data_misses": "misses of the first data cache",
+    },
+    "epvm": {"milliseconds": "ms", "pages": "pages read", "log_bytes": "bytes logged", "waited": "page faults that waited"},
     "updates": {
         "nanoseconds": "ns",
         "instructions": "instructions",
@@ -234,16 +244,19 @@ def more(bench, size, lines, out):
 
 
 def figures(bench, lines, out):
-    """Programs whose cases are not comparisons of systems: a table for all, a row a figure."""
+    """Programs whose cases are not comparisons of systems: a table for all, a row a figure; those without a name are in the file for
+    machines only."""
     out += ["", f"## {bench}", "", "| case | figure | value | min … max | runs | ratio |",
             "| --- | --- | ---: | ---: | ---: | ---: |"]
     for l in lines:
+        metric, _, of_type = l["metric"].partition("/")
+        if metric not in FIGURES[bench]:
+            continue
         who = "" if l["contender"] == "tenure" else f", {l['contender'].removeprefix('tenure-')}"
         unit = "" if l["unit"] == "1" else f" {l['unit']}"
         ratio = f"**{number(l['ratio'])}** of {l['of']}" if "of" in l else ""
         if "ratio_min" in l:
             ratio += f" ({number(l['ratio_min'])} … {number(l['ratio_max'])})"
-        metric, _, of_type = l["metric"].partition("/")
         figure = FIGURES[bench][metric] + (f": `{of_type}`" if of_type else "")
         out.append(f"| {l['case']}{who} | {figure} | {number(l['value'])}{unit} | "
                    f"{number(l['min'])} … {number(l['max'])} | {l['n']} | {ratio} |")

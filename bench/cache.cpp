@@ -290,37 +290,9 @@ class cached_writers {
 
 // --- Tables --------------------------------------------------------------------------------------------------------------
 
-struct shown {
-  std::string name, what, metric, unit;
-};
-
-// The ratio is that of the medians, to the first.
-bool show(const common_options& how, const shown& one, const std::vector<outcome>& outcomes) {
-  fmt::print("{}: {}\n", one.name, one.what);
-  table rows{{"contender", one.unit, "[min .. max]", "× " + outcomes.front().name}};
-  bool good = true;
-  for (const outcome& each : outcomes) {
-    if (!each.failure.empty()) {
-      fmt::print("  {} FAILED: {}\n", each.name, each.failure);
-      good = false;
-      continue;
-    }
-    result line;
-    line.bench = "cache";
-    line.contender = each.name;
-    line.case_name = one.name;
-    line.metric = one.metric;
-    line.unit = one.unit;
-    line.value = summarize(each.values(one.metric));
-    line.of = outcomes.front().name;
-    line.ratio = line.value.median / summarize(outcomes.front().values(one.metric)).median;
-    line.extra = describe(how.machine, how.quick);
-    rows.add({each.name, number(line.value.median), range(line.value), number(line.ratio)});
-    how.json.add(line);
-  }
-  rows.print();
-  fmt::print("\n");
-  return good;
+bool show(const common_options& how, const std::string& name, const std::string& what, const std::string& metric,
+          const std::string& unit, const std::vector<outcome>& outcomes) {
+  return show_metric({"cache", name, what, metric, unit, true, describe(how.machine, how.quick)}, outcomes, how.json);
 }
 
 bool run(const common_options& how) {
@@ -331,16 +303,14 @@ bool run(const common_options& how) {
   {
     faults with(scratch.path() / "faults");
     good = show(
-        how,
-        {"fault", "an object of 64 bytes comes into memory whose page is in the pool, and another one goes; each",
-         "nanoseconds", "ns"},
+        how, "fault", "an object of 64 bytes comes into memory whose page is in the pool, and another one goes; each",
+        "nanoseconds", "ns",
         run_rounds({{"copy-by-hand", copy_by_hand, ""}, {"tenure-cache", [&] { return with.run(); }, ""}}, {}, rounds));
   }
   {
     larger_than_the_pool with(scratch.path(), how.quick ? 4096 : 16'384);
-    good &= show(how,
-                 {"larger", "a store four times the pool, from the device, pages in random order; each page",
-                  "microseconds", "us"},
+    good &= show(how, "larger", "a store four times the pool, from the device, pages in random order; each page",
+                 "microseconds", "us",
                  run_rounds({{"pages-in-that-order", [&] { return with.pages(); }, ""},
                              {"tenure-cache", [&] { return with.cached(); }, ""}},
                             {}, rounds));
@@ -349,11 +319,10 @@ bool run(const common_options& how) {
   cached_writers by_locks(scratch.path() / "locks");
   for (const bool durable : {false, true}) {
     const std::size_t transactions = (durable ? 4'000U : 200'000U) / (how.quick ? 4 : 1);
-    good &= show(how,
-                 {durable ? "writers-durable" : "writers-lazy",
-                  fmt::format("eight threads change four objects of their own in {} transaction; each",
-                              durable ? "a durable" : "a lazy"),
-                  "microseconds", "us"},
+    good &= show(how, durable ? "writers-durable" : "writers-lazy",
+                 fmt::format("eight threads change four objects of their own in {} transaction; each",
+                             durable ? "a durable" : "a lazy"),
+                 "microseconds", "us",
                  run_rounds({{"recoverable-memory", [&] { return by_ranges.run(durable, transactions); }, ""},
                              {"tenure-cache-locks", [&] { return by_locks.run(durable, transactions); }, ""}},
                             {}, rounds));

@@ -16,8 +16,8 @@
 #include <tenure/transact_all.hpp>
 
 #include "command_line.hpp"
+#include "harness/object_cases.hpp"
 #include "harness/program.hpp"
-#include "harness/report.hpp"
 #include "harness/rounds.hpp"
 #include "peers/sqlite.hpp"
 
@@ -156,37 +156,13 @@ class inner_transactions {
 // --- Tables ---
 
 bool show(const common_options& how, const std::string& title, const std::string& case_name,
-          const std::vector<std::string>& metrics, const std::string& compared_with,
-          const std::vector<outcome>& outcomes) {
+          const std::vector<std::string>& metrics, bool with_ratios, const std::vector<outcome>& outcomes) {
   bool good = true;
-  for (const std::string& metric : metrics) {
-    fmt::print("{}: {}; microseconds\n", case_name, fmt::format(fmt::runtime(title), fmt::arg("metric", metric)));
-    table rows{{"contender", "us", "[min .. max]", compared_with.empty() ? "" : "× " + compared_with}};
-    for (const outcome& each : outcomes) {
-      if (!each.failure.empty()) {
-        fmt::print("  {} FAILED: {}\n", each.name, each.failure);
-        good = false;
-        continue;
-      }
-      result line;
-      line.bench = "transactions";
-      line.contender = each.name;
-      line.case_name = case_name;
-      line.metric = metric;
-      line.unit = "us";
-      line.value = summarize(each.values(metric));
-      if (!compared_with.empty()) {
-        line.of = compared_with;
-        line.ratio = line.value.median / summarize(outcomes.front().values(metric)).median;
-      }
-      line.extra = {{"kernel", how.machine.kernel}, {"quick", how.quick}};
-      rows.add(
-          {each.name, number(line.value.median), range(line.value), compared_with.empty() ? "" : number(line.ratio)});
-      how.json.add(line);
-    }
-    rows.print();
-    fmt::print("\n");
-  }
+  for (const std::string& metric : metrics)
+    good &= show_metric(
+        {"transactions", case_name, fmt::format(fmt::runtime(title), fmt::arg("metric", metric)) + "; microseconds",
+         metric, "us", with_ratios, describe(how.machine, how.quick)},
+        outcomes, how.json);
   return good;
 }
 
@@ -213,7 +189,7 @@ int main(int argc, char** argv) {
     for (const std::size_t of : {1, 2, 3})
       entrants.push_back({fmt::format("sqlite-{}-files", of), [&, of] { return sqlite.run(of); }, ""});
 #endif
-    bool good = show(how, "a durable {metric} that changes a number in each", "several", {"transaction"}, "one-store",
+    bool good = show(how, "a durable {metric} that changes a number in each", "several", {"transaction"}, true,
                      run_rounds(entrants, {}, {.repeat = how.repeat, .compared = "transaction"}));
     const std::size_t most = how.quick ? 1000 : 10'000;
     inner_transactions inner(scratch.path(), most);
@@ -223,7 +199,7 @@ int main(int argc, char** argv) {
     good &= show(how,
                  "{metric} of an inner transaction: begin for each page that the outer one has written, the others "
                  "for each of the tenth of these that the inner one has written, too",
-                 "inner", {"begin", "commit", "abort"}, "",
+                 "inner", {"begin", "commit", "abort"}, false,
                  run_rounds(entrants, {}, {.repeat = how.repeat, .compared = "begin"}));
     return good;
   });

@@ -320,13 +320,11 @@ class page_caching {
       table_;  // of units smaller than a page: its runs are for neighbours, which are too many here
 };
 
-// The mapped heap, which takes the place of ObjectStore.
+// Plain pointers to where the objects are: nothing is looked up, and nobody is told of changes.
 template <class Part>
-class mapped {
+class plain_pointers {
  public:
   using pointer = Part*;
-  explicit mapped(const std::filesystem::path& directory) : store_((directory / "store").string()) {}
-  [[nodiscard]] pointer start(std::uint64_t home) const { return reinterpret_cast<Part*>(home); }
   void open(pointer) {}
   void close(pointer) {}
   [[nodiscard]] const std::byte* at(pointer of) const { return reinterpret_cast<const std::byte*>(of); }
@@ -337,6 +335,14 @@ class mapped {
   void update(pointer of, std::size_t offset, std::size_t, Change&& change) {
     change(reinterpret_cast<std::byte*>(of) + offset);
   }
+};
+
+// The mapped heap, which takes the place of ObjectStore.
+template <class Part>
+class mapped : public plain_pointers<Part> {
+ public:
+  explicit mapped(const std::filesystem::path& directory) : store_((directory / "store").string()) {}
+  [[nodiscard]] Part* start(std::uint64_t home) const { return reinterpret_cast<Part*>(home); }
   void begin() { open_ = store_.begin(); }
   void commit() { open_.commit(); }
 
@@ -347,26 +353,15 @@ class mapped {
 
 // Objects of the program's own.
 template <class Part>
-class transient {
+class transient : public plain_pointers<Part> {
  public:
-  using pointer = Part*;
   explicit transient(int parts) : all_(static_cast<std::size_t>(parts)) {
     for (auto& each : all_) each = std::make_unique<Part>();
     for (int id = 1; id <= parts; ++id)
       fill(*all_[static_cast<std::size_t>(id) - 1], id, parts,
            [&](int to) { return all_[static_cast<std::size_t>(to) - 1].get(); });
   }
-  [[nodiscard]] pointer start(std::uint64_t id) const { return all_[id - 1].get(); }
-  void open(pointer) {}
-  void close(pointer) {}
-  [[nodiscard]] const std::byte* at(pointer of) const { return reinterpret_cast<const std::byte*>(of); }
-  [[nodiscard]] pointer next(pointer of, std::size_t offset) const {
-    return reinterpret_cast<pointer>(word_at(at(of) + offset));
-  }
-  template <class Change>
-  void update(pointer of, std::size_t offset, std::size_t, Change&& change) {
-    change(reinterpret_cast<std::byte*>(of) + offset);
-  }
+  [[nodiscard]] Part* start(std::uint64_t id) const { return all_[id - 1].get(); }
   void begin() {}
   void commit() {}
 

@@ -115,6 +115,37 @@ bool show_case(const shown_case& one, const std::vector<outcome>& outcomes, cons
   return good;
 }
 
+bool show_metric(const shown_metric& one, const std::vector<outcome>& outcomes, const json_lines& to) {
+  fmt::print("{}: {}\n", one.case_name, one.what);
+  const outcome& first = outcomes.front();
+  table rows{{"contender", one.unit, "[min .. max]", one.with_ratios ? "× " + first.name : ""}};
+  bool good = true;
+  for (const outcome& each : outcomes) {
+    if (!each.failure.empty()) {
+      fmt::print("  {} FAILED: {}\n", each.name, each.failure);
+      good = false;
+      continue;
+    }
+    result line;
+    line.bench = one.bench;
+    line.contender = each.name;
+    line.case_name = one.case_name;
+    line.metric = one.metric;
+    line.unit = one.unit;
+    line.value = summarize(each.values(one.metric));
+    line.extra = one.extra;
+    if (one.with_ratios) {
+      line.of = first.name;
+      line.ratio = line.value.median / summarize(first.values(one.metric)).median;
+    }
+    rows.add({each.name, number(line.value.median), range(line.value), one.with_ratios ? number(line.ratio) : ""});
+    to.add(line);
+  }
+  rows.print();
+  fmt::print("\n");
+  return good;
+}
+
 void add_breakdown(const std::vector<outcome>& outcomes, std::vector<std::string>& to) {
   for (const outcome& of : outcomes)
     for (const auto& run : of.runs)

@@ -52,6 +52,15 @@ struct shown_case {
 // Prints the table and adds lines; false, and says so, if an entrant failed.
 bool show_case(const shown_case& one, const std::vector<outcome>& outcomes, const json_lines& to);
 
+// One metric of some rounds, whose ratios are those of the medians, to the first entrant.
+struct shown_metric {
+  std::string bench, case_name, what, metric, unit;
+  bool with_ratios = true;
+  nlohmann::json extra = nlohmann::json::object();
+};
+// Prints the table and adds lines; false, and says so, if an entrant failed.
+bool show_metric(const shown_metric& one, const std::vector<outcome>& outcomes, const json_lines& to);
+
 // Adds the names of what systems tell of themselves (worlds/breakdown.hpp): those with a dash.
 void add_breakdown(const std::vector<outcome>& outcomes, std::vector<std::string>& to);
 

@@ -52,9 +52,9 @@ def all_jobs():
     jobs += [Job(f"epvm-{name}", "bench_epvm", ("--cases", name, "--repeat", "15"), ("--cases", quick, "--quick"), seconds)
              for name, quick, seconds in (("read", "read", (60, 8)), ("write", "write-one-p10,write-many-p10,write-many-p100", (400, 12)),
                                           ("hot", "hot-read-100,hot-update-100", (300, 8)), ("share", "share-1,share-100", (200, 10)))]
-    large = ("--cases", "read-many,write-many-p10", "--memory", "64", "--pool-pages", "6144", "--small-pool-pages", "4096")
-    jobs.append(Job("epvm-large", "bench_epvm", (*large, "--parts", "1000000", "--repeat", "7"),
-                    (*large, "--parts", "1000000", "--quick", "--repeat", "1"), (500, 90)))
+    large = ("--cases", "read-many,write-many-p10", "--memory", "64", "--pool-pages", "6144", "--small-pool-pages", "4096", "--parts", "1000000")
+    jobs.append(Job("epvm-large", "bench_epvm", (*large, "--repeat", "7"),
+                    (*large, "--quick", "--repeat", "1"), (500, 90)))
     jobs.append(oo1("ways-insert", "laboratory_oo1", WAYS, QUICK_WAYS, "insert", 300, 12))
     jobs += [oo1(f"ways-update-p{p}", "laboratory_oo1", WAYS, QUICK_WAYS, f"update-p{p}", 900, 14) for p in PERCENTS]
     jobs += [

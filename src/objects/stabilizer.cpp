@@ -26,8 +26,7 @@ constexpr stabilizer::refusal_reason outside{
 constexpr stabilizer::refusal_reason in_another_store{
     "which is in another store",
     "pointers lead from one store to another in transient fields only; a container that is in no store gets its memory "
-    "from the store "
-    "whose transaction the thread has begun last, so copy it to where it belongs, or build it there"};
+    "from the store whose transaction the thread has begun last, so copy it to where it belongs, or build it there"};
 constexpr stabilizer::refusal_reason destroyed{
     "an object that this transaction has destroyed",
     "set the pointer to null, or take its object out of the container, before the commit"};

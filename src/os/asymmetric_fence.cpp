@@ -1,11 +1,11 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 #include "os/asymmetric_fence.hpp"
 
-#include "os/sanitizers.hpp"
-
 #include <linux/membarrier.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "os/sanitizers.hpp"
 
 namespace tenure::os {
 

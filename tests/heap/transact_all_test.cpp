@@ -147,6 +147,36 @@ TEST(prepared_store, commits_and_aborts) {
   a.expect_right(2);
 }
 
+TEST(prepared_store, needs_a_log_of_four_times_its_bytes) {
+  party a(1);
+  a.how.memory.log.size = a.how.memory.log.max_size = 1 << 20;
+  a.open();
+  constexpr std::size_t most = (std::size_t{1} << 20) / sizeof(std::uint64_t);
+  a.of->transact([&] { a.book().numbers.resize(most / 2, 1); });
+  const auto prepare = [&](std::size_t bytes) {
+    transaction tx = a.of->begin();
+    for (std::size_t n = 0; n < bytes / sizeof(std::uint64_t); ++n) ++a.book().numbers[n];
+    tx.prepare("somebody else decides");
+    tx.commit();
+  };
+  prepare(240'000);
+  EXPECT_THROW(prepare(270'000), error);
+  a.of->transact([&] {
+    for (auto& each : a.book().numbers) ++each;
+  });
+}
+
+TEST(prepared_store, is_closed_in_doubt) {
+  party a(1);
+  a.open();
+  transaction tx = a.of->begin();
+  a.add(1);
+  tx.prepare("somebody else decides");
+  tx.leave_in_doubt();
+  expect_error(errc::in_doubt, {"open it again"}, [&] { a.of->close(); });
+  a.of->close();
+}
+
 TEST(prepared_store, goes_on_with_nothing_but_its_outcome) {
   party a(1);
   a.open();

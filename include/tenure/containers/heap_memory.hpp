@@ -21,9 +21,9 @@ namespace tenure {
 // The object heap, the default policy of all containers. Each allocation is a transient object, in the database that
 // contains `near`, or else in the default database of the store whose write transaction the thread has begun last, or
 // else of the store that was opened last. If `near` is in an object of a cache (tenure/cache.hpp), or else if the thread changes a
-// store in a cache and none that is mapped, the allocation is in that store. Strings and vectors that move from one store into another
-// leave their memory behind; maps and hash tables keep it, which the commit refuses. It becomes persistent together with its container. Deallocated memory is free
-// after the commit; an abort restores it. allocate throws tenure::error: errc::closed if no store is open,
+// store in a cache and none that is mapped, the allocation is in that store. It becomes persistent together with its
+// container. Strings and vectors that move from one store into another leave their memory behind; maps and hash tables keep
+// it, which the commit refuses. Deallocated memory is free after the commit; an abort restores it. allocate throws tenure::error: errc::closed if no store is open,
 // errc::read_only, errc::out_of_memory if the database is full, errc::schema_mismatch if T is stored with another
 // layout. deallocate outside of write transactions leaves persistent memory to the future garbage collection.
 struct heap_memory {

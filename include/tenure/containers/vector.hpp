@@ -306,6 +306,7 @@ class vector {
   // This vector has no memory, and is announced or in no store. Where the other's memory is in another store, its elements move
   // into memory here; without memory for that, the commit refuses what it leads to.
   void take(vector& other) noexcept {
+    assert(first_ == nullptr);
     if (detail::is_elsewhere<Memory>(other.first_, this) && move_from(other)) return;
     first_ = other.first_;
     size_ = other.size_;

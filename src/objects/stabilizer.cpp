@@ -42,17 +42,21 @@ constexpr stabilizer::refusal_reason moved{
 void stabilizer::trace(std::span<const rvm::memory_range> changes) {
   freed_.resize(store_.size());
   for (const auto& d : store_) {
-    destroyed_.insert(d->destroyed.begin(), d->destroyed.end());
-    destroyed_.insert(d->retired.begin(), d->retired.end());
+    destroyed_.insert(destroyed_.end(), d->destroyed.begin(), d->destroyed.end());
+    destroyed_.insert(destroyed_.end(), d->retired.begin(), d->retired.end());
   }
+  std::ranges::sort(destroyed_);
   store_.with_births_locked([&] {
     trace_changes(changes);
     trace_unchanged();
     trace_pending();
     refuse_destroyed_references();
   });
+}
+
+void stabilizer::describe() {
   while (!undescribed_.empty() || !grown_.empty()) {
-    describe_types();
+    for (const auto& [in, what] : std::exchange(undescribed_, {})) describe(*in, *what);
     store_.with_births_locked([&] {
       trace_pending();
       if (undescribed_.empty()) promote_tables();
@@ -78,7 +82,7 @@ void stabilizer::trace_changes(std::span<const rvm::memory_range> changes) {
       continue;
     }
     in->map->for_each_persistent_in(from, to, [&](address object) {
-      if (!destroyed_.empty() && destroyed_.contains(object)) return;
+      if (is_destroyed(object)) return;
       const std::uint64_t begin = from > object ? from - object : 0;
       const object_facts facts = in->map->facts(object);
       trace_object(*in, in->types->at(facts.type), object, facts.size, begin,
@@ -94,7 +98,7 @@ void stabilizer::trace_unchanged() {
     const auto from = reinterpret_cast<address>(page.address), to = from + page.length;
     if (in == nullptr || from < in->home + zone_kinds_at) return;
     in->map->for_each_persistent_in(from, to, [&](address object) {
-      if (!destroyed_.empty() && destroyed_.contains(object)) return;
+      if (is_destroyed(object)) return;
       const object_facts facts = in->map->facts(object);
       const std::uint64_t begin = from > object ? from - object : 0,
                           end = std::min(to - std::min(to, object), facts.size);
@@ -134,7 +138,7 @@ void stabilizer::follow(database_state& from, const reference& r, if_nothing how
     refuse(r, open_set_with(in_memory(r.to)) != nullptr ? in_another_store : outside);
   }
   const found_object found = in->map->find(static_cast<address>(r.to));
-  if (!found || (!destroyed_.empty() && destroyed_.contains(found.at))) {
+  if (!found || is_destroyed(found.at)) {
     if (how == if_nothing::ignore) return;
     refuse(r, found ? destroyed : nothing);
   }
@@ -212,7 +216,7 @@ void stabilizer::refuse_destroyed_references() {
   };
   for (const auto& d : store_)
     d->map->for_each_persistent(0, d->header().blocks_end, [&](address object) {
-      if (destroyed_.contains(object)) return;
+      if (is_destroyed(object)) return;
       const object_facts facts = d->map->facts(object);
       for_each_reference(d->types->at(facts.type), facts, [&](const reference_field& r) {
         if (!r.is_ambiguous && is_gone(r.to) && !is_garbage(object)) refuse({object, r.offset, r.to}, destroyed);
@@ -221,11 +225,6 @@ void stabilizer::refuse_destroyed_references() {
 }
 
 // --- The type index ---------------------------------------------------------------------------------------------------
-
-void stabilizer::describe_types() {
-  const auto wanted = std::exchange(undescribed_, {});
-  for (const auto& [in, what] : wanted) describe(*in, *what);
-}
 
 void stabilizer::describe(database_state& in, known_type& what) {
   if (what.stored != nullptr) return;
@@ -380,52 +379,80 @@ void stabilizer::write_block(database_state& in, transient_block& y) {
     write(in.map->kind_of_zone(b / blocks_in_zone)) = zone_kind::continued;
 }
 
+// Block by block: each word is declared once, and not for each object.
 void stabilizer::free_destroyed(database_state& in) {
-  auto& freed = freed_[static_cast<std::size_t>(std::ranges::find(store_, &in, &std::unique_ptr<database_state>::get) -
-                                                store_.begin())];
   std::vector<std::uint64_t> emptier;  // zones
-  for (const address object : in.destroyed) {
-    const std::uint64_t block = in.map->block_of(object);
-    const std::uint64_t bit = (object - in.map->start_of(block)) / granule;
+  address_list<address> gone(in.destroyed.begin(), in.destroyed.end());
+  std::ranges::sort(gone);
+  const auto in_block = [&](address object) { return in.map->block_of(object); };
+  for (auto first = gone.begin(); first != gone.end();) {
+    const std::uint64_t block = in_block(*first);
+    const auto end = std::ranges::upper_bound(first, gone.end(), block, {}, in_block);
+    start_bits objects;
     const record_view record = in.map->record(block);
-    if (!record.starts.test(bit)) continue;
-    write(record.starts.word(bit / 64)) &= ~(std::uint64_t{1} << (bit % 64));
-    block_entry& entry = write(record.entry);
-    assert(block_map::has_objects(entry.kind));
-    if (entry.kind != block_kind::large) {
-      const std::size_t page = (object - in.map->start_of(block)) / typed_page_size;
-      if (record.pages[page].is_typed() && record.starts.empty_in_page(page)) write(record.pages[page]) = {};
-      const std::uint64_t taken = entry.kind == block_kind::typed ? 1 : granules_of(facts_of_headed(object).size);
-      assert(entry.used >= taken);
-      entry.used = static_cast<std::uint16_t>(entry.used - taken);
-      if (entry.used == 0) {
-        entry = {};
-        emptier.push_back(block / blocks_in_zone);
-      }
-      freed.push_back(block);
-      continue;
+    for (; first != end; ++first) {
+      const std::uint64_t bit = (*first - in.map->start_of(block)) / granule;
+      if (record.starts.test(bit)) objects.set(bit);
     }
-    emptier.push_back(block / blocks_in_zone);
-    const std::uint64_t zone_end = (block / blocks_in_zone + 1) * blocks_in_zone;
-    const std::uint64_t object_end = block + entry.span, end = std::min<std::uint64_t>(object_end, zone_end);
-    for (std::uint64_t b = block; b < end; ++b) {
-      write(in.map->entry(b)) = {};
-      freed.push_back(b);
-    }
-    for (std::uint64_t b = zone_end; b < object_end; b += blocks_in_zone) {
-      write(in.map->kind_of_zone(b / blocks_in_zone)) = zone_kind::unused;
-      for (std::uint64_t n = b + bookkeeping_blocks; n < in.map->end_of_zone(b / blocks_in_zone); ++n)
-        freed.push_back(n);
-    }
+    if (objects.empty()) continue;
+    for (std::size_t n = 0; n < start_bits::words; ++n)
+      if (objects.word(n) != 0) write(record.starts.word(n)) &= ~objects.word(n);
+    assert(block_map::has_objects(record.entry.kind));
+    if (record.entry.kind == block_kind::large)
+      free_large(in, block);
+    else
+      count_down(in, block, objects);
+    if (record.entry.kind == block_kind::unused) emptier.push_back(block / blocks_in_zone);
   }
   // Large objects can continue over unused zones. Headed zones stay: their first blocks may have had objects, and would
   // become bookkeeping [heap.zone.headed].
-  std::ranges::sort(emptier);
   emptier.erase(std::unique(emptier.begin(), emptier.end()), emptier.end());
   for (const std::uint64_t zone : emptier) {
     if (zone != 0 && in.map->kind_of_zone(zone) == zone_kind::ordinary && in.map->is_unused(zone))
       write(in.map->kind_of_zone(zone)) = zone_kind::unused;
   }
+}
+
+// Of a block that has lost these objects.
+void stabilizer::count_down(database_state& in, std::uint64_t block, const start_bits& objects) {
+  const record_view record = in.map->record(block);
+  std::uint64_t taken = 0;
+  if (record.entry.kind == block_kind::typed) {
+    taken = objects.count();
+    for (std::size_t n = 0; n < pages_in_block; ++n)
+      if (record.pages[n].is_typed() && !objects.empty_in_page(n) && record.starts.empty_in_page(n))
+        write(record.pages[n]) = {};
+  } else {
+    objects.for_each([&](std::uint64_t g) {
+      taken += granules_of(facts_of_headed(in.map->start_of(block) + g * granule).size);
+    });
+  }
+  block_entry& entry = write(record.entry);
+  assert(entry.used >= taken);
+  entry.used = static_cast<std::uint16_t>(entry.used - taken);
+  if (entry.used == 0) entry = {};
+  freed_in(in).push_back(block);
+}
+
+// The blocks of a large object that begins there.
+void stabilizer::free_large(database_state& in, std::uint64_t block) {
+  auto& freed = freed_in(in);
+  const std::uint64_t zone_end = (block / blocks_in_zone + 1) * blocks_in_zone;
+  const std::uint64_t object_end = block + in.map->entry(block).span,
+                      end = std::min<std::uint64_t>(object_end, zone_end);
+  for (std::uint64_t b = block; b < end; ++b) {
+    write(in.map->entry(b)) = {};
+    freed.push_back(b);
+  }
+  for (std::uint64_t b = zone_end; b < object_end; b += blocks_in_zone) {
+    write(in.map->kind_of_zone(b / blocks_in_zone)) = zone_kind::unused;
+    for (std::uint64_t n = b + bookkeeping_blocks; n < in.map->end_of_zone(b / blocks_in_zone); ++n) freed.push_back(n);
+  }
+}
+
+std::vector<std::uint64_t>& stabilizer::freed_in(const database_state& of) {
+  return freed_[static_cast<std::size_t>(std::ranges::find(store_, &of, &std::unique_ptr<database_state>::get) -
+                                         store_.begin())];
 }
 
 // New objects are logged whole, together with the padding between them, which is zero.

@@ -4,8 +4,8 @@
 // persistent where it is, and declares what will be logged. Each attempt to commit makes a new stabilizer.
 #pragma once
 
+#include <algorithm>
 #include <span>
-#include <unordered_set>
 #include <vector>
 
 #include <tenure/rvm.hpp>
@@ -26,6 +26,8 @@ class stabilizer {
   // First finds out what becomes persistent. Throws errc::cannot_persist, with the path from a root, if an object that is
   // reachable from a persistent one is not in the store or was destroyed. After undo() the transaction is then as it was before.
   void trace(std::span<const rvm::memory_range> changes);
+  // Then writes descriptions of the types of promoted objects.
+  void describe();
   // Then writes the bookkeeping, and declares all of it.
   void write();
   // Why a reference cannot persist, and what to do about it.
@@ -74,8 +76,6 @@ class stabilizer {
   [[noreturn]] void refuse(const reference& r, const refusal_reason& why);
   // Refuses references from any object to destroyed ones, if the store was opened with that option.
   void refuse_destroyed_references();
-  // Writes descriptions of the types of promoted objects.
-  void describe_types();
   void describe(database_state& in, known_type& what);
   void promote_tables();
 
@@ -83,6 +83,9 @@ class stabilizer {
   void write_block(database_state& in, transient_block& y);
   void open_zone(database_state& in, std::uint64_t zone);
   void free_destroyed(database_state& in);
+  void count_down(database_state& in, std::uint64_t block, const start_bits& objects);
+  void free_large(database_state& in, std::uint64_t block);
+  [[nodiscard]] std::vector<std::uint64_t>& freed_in(const database_state& of);
   void declare_objects(database_state& in, transient_block& y);
   // Large volumes of new blocks are written straight to the segment.
   [[nodiscard]] bool worth_bulk(database_state& in, std::span<transient_block* const> blocks) const;
@@ -125,7 +128,10 @@ class stabilizer {
     address from = 0, to = 0;
     address_list<std::span<const std::byte>> pieces;
   } bulk_;
-  address_set destroyed_;  // destroyed or retired in this transaction
+  address_list<address> destroyed_;  // destroyed or retired in this transaction, in ascending order
+  [[nodiscard]] bool is_destroyed(address object) const {
+    return !destroyed_.empty() && std::ranges::binary_search(destroyed_, object);
+  }
   // What was promoted of a type.
   struct tally {
     const database_state* in;

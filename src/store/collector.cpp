@@ -274,7 +274,7 @@ void collector::mark(cycle& in, const collection_options& how) {
       [[maybe_unused]] const os::unsynchronized_reads racing;
       for (const address object : std::span(next).first(coming))  // while nobody waits
         (void)*reinterpret_cast<const volatile std::byte*>(object);
-      const gate_lock gate(gate_);
+      const gate_lock gate = lock_gate(0);
       more = in.marks->follow(slice);
       coming = std::ranges::copy(in.marks->next(), next.begin()).out - next.begin();
     }
@@ -362,9 +362,10 @@ void collector::sweep_all(cycle& in, const collection_options& how) {
     if (gone.empty() || how.dry_run) return gone.clear();
     last = sweeping.destroy(d, gone);
     gone.clear();
-    // Where transactions of the program take long, a quarter of that is no long wait: with a millisecond at a time, the sweep fell
-    // behind a program with transactions of 16 ms, which made more garbage than was destroyed.
-    const double seconds = sweeping.last_transaction(), enough = std::max(1e-3, sweeping.last_wait() / 4);
+    // Where transactions of the program take long, a quarter of that is no long wait; as long as one of them, if it has made so
+    // much since the cycle began that the next one is due: otherwise garbage would grow without end.
+    const double seconds = sweeping.last_transaction();
+    const double enough = std::max(1e-3, sweeping.last_wait() / (made_ < due_at_ ? 4 : 1));
     if (seconds > enough)
       at_once = std::max<std::uint64_t>(at_once / 2, 1);
     else if (seconds < enough / 3)
@@ -482,16 +483,26 @@ void collector::sweep_transients(cycle& in, const collection_options& how) {
 collector::gate_lock collector::pass_gate() {
   if (!is_collecting_.load(std::memory_order_acquire)) return {};
   ++at_gate_;
-  // A slice is shorter than it takes to be woken: of lazy transactions of four words, 27 000 a second without a collection, there
-  // were 15 000 beside one, and it took twenty times as long.
+  gate_lock lock = lock_gate(100);
+  --at_gate_;
+  return lock;
+}
+
+// What others do there is shorter than it takes to be woken: of lazy transactions of four words, 27 000 a second without a
+// collection, there were 15 000 beside one whose slices they waited for asleep.
+collector::gate_lock collector::lock_gate(int busy_tries) {
+  constexpr int tries = 300;
   gate_lock lock(gate_, std::try_to_lock);
-  for (int n = 0; n < 200 && !lock; ++n) {
-    if (n >= 100) std::this_thread::yield();
+  for (int n = 0; n < tries && !lock; ++n) {
+    if (n >= busy_tries) std::this_thread::yield();
     (void)lock.try_lock();
   }
   if (!lock) lock.lock();
-  --at_gate_;
   return lock;
+}
+
+void collector::let_mark(gate_lock& gate) {
+  if (gate && marker_ != nullptr) gate.unlock();
 }
 
 void* collector::keep(void* object) {
@@ -530,14 +541,30 @@ void collector::note_overwritten(const rvm::transaction& tx, std::span<const rvm
                          [&](const reference_field& r) { marker_->mark_target(r.to, r.may_be_end); });
     });
   }
-  for (const auto& d : *of_.databases)
-    for (const address object : d->destroyed) marker_->mark_targets_of(*d, object);
   tx.for_each_written_page([this](const rvm::memory_range& page) {
     const database_state* const in = of_.databases->at(page.address);
     const auto from = reinterpret_cast<address>(page.address);
     if (in != nullptr && from >= in->home + zone_kinds_at) marker_->look_again_at(*in, from, from + page.length);
   });
   marker_->forget_followed();
+}
+
+void collector::note_destroyed() {
+  if (marker_ == nullptr) return;
+  for (const auto& d : *of_.databases)
+    for (const address object : d->destroyed) marker_->mark_targets_of(*d, object);
+}
+
+void collector::note_taken_back() noexcept {
+  if (marker_ == nullptr) return;
+  try {
+    for (const auto& d : *of_.databases) {
+      for (const address object : d->destroyed) marker_->mark_object(object);
+      marker_->mark_targets_of(*d, static_cast<address>(d->header().types));  // its array may have been a larger one
+    }
+  } catch (...) {
+    is_broken_ = true;
+  }
 }
 
 void collector::note_written(const rvm::transaction& tx, std::span<const rvm::memory_range> changes) {
@@ -559,6 +586,7 @@ void collector::note_abort(rvm::transaction& tx) noexcept {
   try {
     const std::span<const rvm::memory_range> changes = tx.collect_changes();
     note_overwritten(tx, changes);
+    note_destroyed();
     if (evacuating_ != nullptr) evacuating_->note_abort(tx, changes);
     tx.discard_changes();
   } catch (...) {

@@ -65,8 +65,14 @@ class collector {
   [[nodiscard]] void* keep(void* object);
   // The cycle takes this persistent object, or has taken it. The writer, before it has the gate.
   [[nodiscard]] bool is_taking(const void* object);
-  // With the gate: what the transaction has changed or destroyed.
+  // Gives the gate up while marking goes on: the writer does what takes long, and changes no bookkeeping.
+  void let_mark(gate_lock& gate);
+  // With the gate: what the transaction has changed.
   void note_overwritten(const rvm::transaction& tx, std::span<const rvm::memory_range> changes);
+  // With the gate: what it has destroyed, which is there for the last time.
+  void note_destroyed();
+  // With the gate: the commit has failed, and what it has destroyed is there again. The marker may have missed it.
+  void note_taken_back() noexcept;
   // With the gate: the same changes, when they and new objects are about to be committed.
   void note_written(const rvm::transaction& tx, std::span<const rvm::memory_range> changes);
   // What is about to be put back.
@@ -95,6 +101,7 @@ class collector {
   };
 
   void start_thread();
+  [[nodiscard]] gate_lock lock_gate(int busy_tries);
   void run();
   collect_report run_cycle(const collection_options& how);
   void begin_cycle(cycle& in, program_roots which);

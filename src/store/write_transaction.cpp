@@ -62,6 +62,8 @@ struct store_state::ending {
   void begin();
   // Then everything is as before begin().
   void take_back() noexcept;
+  // If nobody collects, there is none.
+  void take_gate();
 
   store_state& of;
   stabilizer work;
@@ -79,20 +81,31 @@ void store_state::ending::begin() {
   }
   gate = of.collection.pass_gate();
   if (gate) of.collection.note_overwritten(of.tx, changes);
+  of.collection.let_mark(gate);
   work.trace(changes);
+  take_gate();
+  work.describe();
+  if (gate) of.collection.note_destroyed();
   if (copying) copying->traced();
   of.weak.clear_left_behind(work.cells());
   work.write();
   if (gate) of.collection.note_written(of.tx, changes);
   if (!of.label.empty()) of.tx.label(of.label);
+  of.collection.let_mark(gate);
+}
+
+void store_state::ending::take_gate() {
+  if (!gate) gate = of.collection.pass_gate();
 }
 
 void store_state::ending::take_back() noexcept {
+  take_gate();
   of.hidden.put_back();
   of.tx.discard_changes();
   work.undo();
   if (copying) copying->failed();
   of.weak.commit_failed();
+  if (gate) of.collection.note_taken_back();
 }
 
 ticket store_state::finish(access_after then) {
@@ -107,6 +120,7 @@ ticket store_state::finish(access_after then) {
     end.take_back();
     throw;
   }
+  end.take_gate();
   {
     const std::scoped_lock lock(statistics_mutex);
     end.work.committed(counts);

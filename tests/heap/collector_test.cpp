@@ -25,6 +25,15 @@
 #include "support/model.hpp"
 #include "support/waiting_thread.hpp"
 
+namespace collector_test_types {
+
+template <std::size_t N>
+struct numbered {
+  std::uint64_t number;
+};
+
+}  // namespace collector_test_types
+
 using namespace tenure;
 using namespace tenure::support;
 
@@ -331,6 +340,37 @@ TEST_F(changing_at_every_step, what_a_transaction_moves_before_it_commits_is_fol
         if (open_one) open_one->commit();
         open_one.reset();
       });
+}
+
+// A larger table of types takes the place of one that the marker has met, and has not followed yet.
+template <std::size_t First, std::size_t... N>
+void make_numbered(store& in, std::index_sequence<N...>) {
+  in.transact([&] { (void)(..., in.root<numbered<First + N>>("number " + std::to_string(First + N))); });
+}
+TEST_F(changing_at_every_step, the_types_of_a_table_that_is_replaced_are_followed) {
+  constexpr std::size_t some = 40;  // more than the table has room for, each time
+  constexpr auto types = std::make_index_sequence<some>();
+  how.tune.marked_at_once = 1;
+  bool is_over = false;
+  for (int step = 0; !is_over && !HasFailure(); ++step) {
+    s().close();
+    path = dir / ("store of step " + std::to_string(step));
+    how.create.home = next_home(how.create.reservation);
+    open();
+    s().transact([&] {  // what follows lies on other pages
+      for (kept_list& l = s().root<kept_list>("list"); l.all.size() < 500;) l.all.push_back(s().make<kept_node>());
+    });
+    make_numbered<0>(s(), types);
+    s().transact([&] { s().root<kept_list>("list").all.clear(); });
+    int steps = 0;
+    s().collect({.roots = program_roots::handles, .on_progress = [&](const rvm::progress& p) {
+                   if (p.phase != std::string_view("marking") || p.done == p.total) return;
+                   if (steps++ == step) make_numbered<some>(s(), types);
+                 }});
+    is_over = steps <= step;
+    expect_sound(s());
+    reopen();
+  }
 }
 
 // --- Misuse ---------------------------------------------------------------------------------------------------------------

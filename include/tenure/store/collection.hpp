@@ -76,8 +76,9 @@ struct collection_options {
   bool dry_run = false;  // only find out what is garbage
   program_roots roots = program_roots::all_memory;
   tenure::quarantine quarantine = tenure::quarantine::hold;  // of what it takes
-  // That a transaction destroys, at most; at least 1. Fewer if that takes over 1 ms, or a quarter of what it waited for others.
-  std::uint64_t objects_at_once = 4096;
+  // That a transaction destroys, at most; at least 1. Fewer if that takes over 1 ms, and a quarter of what it waited for others; or
+  // as long as it waited, if the program has made so much meanwhile that the next collection is due.
+  std::uint64_t objects_at_once = 1 << 16;
   // In the end, as store::trim() does: the disk space of what is free goes back to the file system. What is in quarantine is not.
   bool trim = false;
   tenure::evacuation evacuation = {};  // after sweeping. Not with dry_run

@@ -28,7 +28,7 @@ struct store_tuning {
   std::uint64_t bulk =
       std::uint64_t{8} << 20;               // bytes of new objects from which on a commit writes them to the database
                                             // straight away, not to the log; 0: always
-  std::uint32_t refill = 50;                // blocks in use to at most this part, in percent, get new objects again
+  std::uint32_t refill = 75;                // blocks in use to at most this part, in percent, get new objects again
   std::uint64_t typed_from = 4096;          // bytes of new objects of one type and size that get headers, before such
                                             // objects get pages of their own without
   std::uint64_t least_hole = 128;           // bytes between two objects that are worth filling

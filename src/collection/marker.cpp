@@ -94,14 +94,6 @@ std::size_t marker::number_of(address at) const {
   return npos;
 }
 
-sound_object marker::persistent_at(address at) const {
-  const std::size_t n = number_of(at);
-  if (n == npos || !databases_[n].marks.covers(at)) return {};
-  const database_state& in = *databases_[n].of;
-  const address object = in.map->find_persistent(at);
-  return object != 0 ? sound_at(in, object) : sound_object{};
-}
-
 bool marker::has_met(std::size_t database, address begin, address end) const {
   if (database >= databases_.size()) return false;
   const marked_database& in = databases_[database];
@@ -153,9 +145,11 @@ void marker::mark_object(address at) {
 }
 
 bool marker::mark_persistent(stored_address to) {
-  const sound_object object = persistent_at(static_cast<address>(to));
-  if (object) mark(number_of(object.at), object.at);
-  return static_cast<bool>(object);
+  const auto at = static_cast<address>(to);
+  const std::size_t n = number_of(at);
+  const address object = n != npos && databases_[n].marks.covers(at) ? databases_[n].of->map->find_persistent(at) : 0;
+  if (object != 0) mark(n, object);
+  return object != 0;
 }
 
 void marker::mark_target(stored_address to, bool may_be_end) {
@@ -165,12 +159,16 @@ void marker::mark_target(stored_address to, bool may_be_end) {
 
 void marker::mark_targets_of(const database_state& in, address object) {
   (void)mark_targets_of(in, object, 0, ~std::uint64_t{0});
+  mark_met();
 }
 
 std::uint64_t marker::mark_targets_of(const database_state& in, address object, std::uint64_t begin,
                                       std::uint64_t most) {
   const sound_object from = sound_at(in, object);
-  if (!from) return 0;
+  if (!from) {
+    if (how_ == if_nothing::refuse && !is_among_garbage_) refuse_damaged(object);
+    return 0;
+  }
   const std::uint64_t size = from.facts().size, stride = from.type->of->size;
   if (from.type->cell != cell_kind::none) databases_[number_of(object)].cells.set(object);
   if (begin >= size || stride == 0) return 0;
@@ -178,18 +176,33 @@ std::uint64_t marker::mark_targets_of(const database_state& in, address object, 
   const std::uint64_t end = begin + std::min(most, size - begin);
   databases_[number_of(object)].followed.add(object + begin, object + end);
   for_each_reference(*from.type, reinterpret_cast<const std::byte*>(object), size, begin, end,
-                     [&](const reference_field& r) {
-                       if (!mark_persistent(r.to)) {
-                         if (how_ == if_nothing::refuse && !r.is_ambiguous && !is_among_garbage_)
-                           refuse(object, r.offset, r.to);
-                         const std::size_t n = number_of(static_cast<address>(r.to));
-                         if (n != npos)
-                           databases_[n].missed_in(static_cast<address>(r.to)).set(static_cast<address>(r.to));
-                       }
-                       if (r.may_be_end) mark_end(r.to);
-                     });
+                     [&](const reference_field& r) { meet(object, r); });
   if (end < size) rest_of_large_ = {object, end};
   return end - begin;
+}
+
+void marker::meet(address from, const reference_field& what) {
+  constexpr std::size_t most = 64;
+  if (met_.size() == most) mark_met();
+  met_.push_back({from, what});
+  const auto to = static_cast<address>(what.to);
+  const std::size_t n = number_of(to);
+  if (n == npos) return;
+  databases_[n].of->map->prefetch(to);
+  databases_[n].marks.prefetch(to);
+}
+
+void marker::mark_met() {
+  for (const met_reference& r : met_) {
+    if (!mark_persistent(r.what.to)) {
+      if (how_ == if_nothing::refuse && !r.what.is_ambiguous && !is_among_garbage_)
+        refuse(r.from, r.what.offset, r.what.to);
+      const auto to = static_cast<address>(r.what.to);
+      if (const std::size_t n = number_of(to); n != npos) databases_[n].missed_in(to).set(to);
+    }
+    if (r.what.may_be_end) mark_end(r.what.to);
+  }
+  os::clear_all_of(met_);
 }
 
 // Whole elements: a reference may depend on bytes beside it [heap.reference.guards].
@@ -216,9 +229,10 @@ void marker::forget_followed() {
 void marker::mark_end(stored_address end) {
   const stored_address last = byte_before(end);
   if (how_ == if_nothing::ignore || is_among_garbage_) return void(mark_persistent(last));
-  const sound_object object = persistent_at(static_cast<address>(last));
-  if (!object) return;
-  databases_[number_of(object.at)].ends.set(object.at);
+  const std::size_t n = number_of(static_cast<address>(last));
+  const address object = n != npos ? databases_[n].of->map->find_persistent(static_cast<address>(last)) : 0;
+  if (object == 0) return;
+  databases_[n].ends.set(object);
   has_ends_ = true;
 }
 
@@ -238,11 +252,13 @@ bool marker::follow(std::uint64_t most) {
       bytes = follow_rest(large);
       continue;
     }
+    if (grey_.empty()) mark_met();
     if (grey_.empty()) follow_ends();
     const address next = grey_.pop();
     if (next == 0) return false;
     bytes = follow_object(next);
   }
+  mark_met();
   return !grey_.empty() || has_ends_ || rest_of_large_.object != 0;
 }
 
@@ -266,6 +282,12 @@ std::uint64_t marker::follow_object(address object) {
   for (const address at : {granule_of, granule_of + 8})
     if (d.of->map->find_persistent(at) == at) return mark_targets_of(*d.of, at, 0, most_at_once);
   return 0;
+}
+
+void marker::refuse_damaged(address object) const {
+  throw error(errc::damaged, store_.directory() + ": what the store says of the object at " +
+                                 os::hexadecimal(reinterpret_cast<void*>(object)) +
+                                 " is damaged; nothing was collected; `tenure verify` tells all that is wrong");
 }
 
 void marker::refuse(address from, std::uint64_t offset, stored_address to) const {

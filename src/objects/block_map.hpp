@@ -287,6 +287,14 @@ class block_map {
   [[nodiscard]] address find_persistent(address at) const {
     return contains(at) ? find_in(block_of(at), nullptr, at).at : 0;
   }
+  // The caller is about to ask for the object there.
+  void prefetch(address at) const {
+    const std::uint64_t block = block_of(at);
+    if (block >= blocks_) return;
+    const record_view r = record(block);
+    __builtin_prefetch(&r.entry);
+    __builtin_prefetch(&r.starts.word((at - start_of(block)) / granule / 64));
+  }
   // The object that starts exactly at the address.
   [[nodiscard]] found_object find_start(address at) const;
   // Of an object that starts at the address. Nothing is checked: the store may be damaged.

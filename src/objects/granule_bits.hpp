@@ -44,6 +44,10 @@ class granule_bits {
     const std::uint64_t bit = (object - home_) / granule;
     return bit < granules_ && (words_[bit / 64] >> (bit % 64) & 1) != 0;
   }
+  void prefetch(address object) const {
+    const std::uint64_t bit = (object - home_) / granule;
+    if (bit < granules_) __builtin_prefetch(&words_[bit / 64], 1);
+  }
   void set(address object) {
     const std::uint64_t bit = (object - home_) / granule;
     if (bit >= granules_) return;

@@ -30,6 +30,8 @@ class stabilizer {
   void describe();
   // Then writes the bookkeeping, and declares all of it.
   void write();
+  // Whether objects are gone, of the program or of the table of types.
+  [[nodiscard]] bool takes_away() const { return !destroyed_.empty() || !replaced_.empty(); }
   // Why a reference cannot persist, and what to do about it.
   struct refusal_reason {
     const char* what;

@@ -555,18 +555,6 @@ void collector::note_destroyed() {
     for (const address object : d->destroyed) marker_->mark_targets_of(*d, object);
 }
 
-void collector::note_taken_back() noexcept {
-  if (marker_ == nullptr) return;
-  try {
-    for (const auto& d : *of_.databases) {
-      for (const address object : d->destroyed) marker_->mark_object(object);
-      marker_->mark_targets_of(*d, static_cast<address>(d->header().types));  // its array may have been a larger one
-    }
-  } catch (...) {
-    is_broken_ = true;
-  }
-}
-
 void collector::note_written(const rvm::transaction& tx, std::span<const rvm::memory_range> changes) {
   if (evacuating_ != nullptr) evacuating_->note_commit(tx, changes);
 }

@@ -71,8 +71,6 @@ class collector {
   void note_overwritten(const rvm::transaction& tx, std::span<const rvm::memory_range> changes);
   // With the gate: what it has destroyed, which is there for the last time.
   void note_destroyed();
-  // With the gate: the commit has failed, and what it has destroyed is there again. The marker may have missed it.
-  void note_taken_back() noexcept;
   // With the gate: the same changes, when they and new objects are about to be committed.
   void note_written(const rvm::transaction& tx, std::span<const rvm::memory_range> changes);
   // What is about to be put back.

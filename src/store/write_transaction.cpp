@@ -91,7 +91,8 @@ void store_state::ending::begin() {
   work.write();
   if (gate) of.collection.note_written(of.tx, changes);
   if (!of.label.empty()) of.tx.label(of.label);
-  of.collection.let_mark(gate);
+  // If the commit fails, what it takes away is there again, and the marker must not have missed it.
+  if (!work.takes_away()) of.collection.let_mark(gate);
 }
 
 void store_state::ending::take_gate() {
@@ -105,7 +106,6 @@ void store_state::ending::take_back() noexcept {
   work.undo();
   if (copying) copying->failed();
   of.weak.commit_failed();
-  if (gate) of.collection.note_taken_back();
 }
 
 ticket store_state::finish(access_after then) {

@@ -22,6 +22,7 @@
 #include "segments/segment.hpp"
 #include "sim/disk.hpp"
 #include "store/store_state.hpp"
+#include "os/system_error.hpp"
 #include "support/expect_error.hpp"
 #include "support/test_store.hpp"
 
@@ -286,6 +287,20 @@ TEST_F(collecting_a_store, refuses_garbage_that_is_damaged) {
       expect_error(errc::damaged, {"/store/main.db", "block", "nothing was collected"},
                    [&] { (void)collect("/store", {.dry_run = dry_run, .disk = &disk}); });
   }
+}
+
+// Nobody knows what it refers to.
+TEST_F(collecting_a_store, refuses_what_is_kept_and_damaged) {
+  const auto* const kept = reinterpret_cast<const std::byte*>(&opened->root<opaque>("kept"));
+  const std::uint64_t offset =
+      static_cast<std::uint64_t>(kept - reinterpret_cast<std::byte*>(opened->default_database().home()));
+  close();
+  const std::uint64_t header = rvm::read_segment_header(disk, "/store/main.db").data_offset + offset - 8;
+  const std::uint32_t unknown = 0xfffff;  // type
+  disk.open("/store/main.db", os::access::read_write)->write_at(header, std::as_bytes(std::span(&unknown, 1)));
+  for (const bool dry_run : {true, false})
+    expect_error(errc::damaged, {"/store", os::hexadecimal(kept), "is damaged; nothing was collected", "verify"},
+                 [&] { (void)collect("/store", {.dry_run = dry_run, .disk = &disk}); });
 }
 
 TEST_F(collecting_a_store, refuses_one_that_is_in_use_or_not_there) {

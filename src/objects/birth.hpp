@@ -123,9 +123,20 @@ class birth {
     promoted_.push_back(&in);
   }
   [[nodiscard]] const std::vector<transient_block*>& promoted() const { return promoted_; }
-  // Whether a transient object may lie where a persistent one was. Called in with_lock().
-  [[nodiscard]] bool has_transients_in_reused_memory() const {
-    return std::ranges::any_of(reused_, [](const transient_block* y) { return !y->starts.empty(); });
+  // Calls f(address) for each transient object that may lie where a persistent one was, and that the commit has not promoted so
+  // far, until f returns true. Returns whether it did. Called in with_lock().
+  template <class F>
+  [[nodiscard]] bool any_left_in_reused_memory(F&& f) const {
+    return std::ranges::any_of(reused_, [&](const transient_block* y) {
+      bool found = false;
+      for (std::size_t n = 0; n < start_bits::words && !found; ++n) {
+        std::uint64_t left = y->starts.word(n) & ~y->promoted.word(n) & ~y->moved.word(n);
+        for (; left != 0 && !found; left &= left - 1)
+          found = f(object_of_bit(map_.start_of(y->first), y->pages,
+                                  n * 64 + static_cast<std::uint64_t>(std::countr_zero(left))));
+      }
+      return found;
+    });
   }
   // Whether an object of this process has lain where the zone has its bookkeeping. If it never became persistent, memory
   // there differs from the file. Called in with_lock().

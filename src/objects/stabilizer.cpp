@@ -427,9 +427,8 @@ void stabilizer::count_down(database_state& in, std::uint64_t block, const start
       if (record.pages[n].is_typed() && !objects.empty_in_page(n) && record.starts.empty_in_page(n))
         write(record.pages[n]) = {};
   } else {
-    objects.for_each([&](std::uint64_t g) {
-      taken += granules_of(facts_of_headed(in.map->start_of(block) + g * granule).size);
-    });
+    objects.for_each(
+        [&](std::uint64_t g) { taken += granules_of(facts_of_headed(in.map->start_of(block) + g * granule).size); });
   }
   block_entry& entry = write(record.entry);
   assert(entry.used >= taken);

@@ -111,6 +111,8 @@ old_object old_object::operator[](std::uint64_t n) const {
   return {*of_, at_ + n * of_->size, 1, *in_};
 }
 
+const std::byte* old_object::address() const { return in_ != nullptr ? in_->stored_at(at_) : at_; }
+
 bool old_object::has(std::string_view path) const { return at_ != nullptr && find(*of_, at_, path).at != nullptr; }
 
 namespace {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 
 #include <tenure/types/evolve.hpp>
 
@@ -36,6 +37,16 @@ class conversion_memory {
   void clear() { made_.clear(); }
   [[nodiscard]] bool empty() const { return made_.empty(); }
 
+  // The bytes there are a copy of stored ones, until this is said of other ones.
+  void note_copy(std::span<const std::byte> bytes, heap::address of) {
+    copy_ = bytes;
+    copied_ = of;
+  }
+  // Where a value is stored that functions see.
+  [[nodiscard]] const std::byte* stored_at(const std::byte* value) const {
+    const auto offset = static_cast<std::size_t>(value - copy_.data());
+    return offset < copy_.size() ? reinterpret_cast<const std::byte*>(copied_) + offset : value;
+  }
   // The stored object, from the element on to which the address leads.
   [[nodiscard]] old_object object_at(const std::byte* at);
 
@@ -55,6 +66,8 @@ class conversion_memory {
  private:
   const database_set& store_;
   std::map<heap::address, made_object> made_;  // by address
+  std::span<const std::byte> copy_;
+  heap::address copied_ = 0;
 };
 
 }  // namespace tenure::detail

@@ -73,6 +73,7 @@ const rebuilt_trees::tree_type& rebuilt_trees::type_of_tree(const type& containe
                  nullptr,   {},      name.find("map<") == std::string::npos};
   const type_field &was = require_field(*leaf.from, "entries"), &is = require_field(*leaf.to, "entries");
   std::vector<std::string> problems;
+  const tenure::detail::conversion_memory::scope containers_use(made_);  // default constructors run
   made.entry = std::make_unique<types::value_conversion>(plan_->plan(was.of(), is.of(), problems));
   if (!address_orders::parts_of_entry(was, made.is_set, made.key))  // changed_keys.hpp
     problems.push_back(name + ": its keys have more than numbers, pointers and text");
@@ -148,6 +149,7 @@ address rebuilt_trees::make_leaves(const tree_type& of, const std::vector<addres
       const auto* const old = reinterpret_cast<const std::byte*>(entries[next]);
       in_order.assign(old, old + was);
       orders.apply_inside(entries[next], in_order);
+      made_.note_copy(in_order, entries[next]);
       convert_one(*of.entry, in_order.data(), reinterpret_cast<std::byte*>(slot), made_);
       entries_[entries[next]] = {was, slot, of.entry.get()};
     }

@@ -378,6 +378,7 @@ class rewriter {
     if (orders_.empty()) return stored;
     ordered_bytes_.assign(stored.begin(), stored.end());
     orders_.apply(from, ordered_bytes_);
+    further_.note_copy(ordered_bytes_, from);
     return ordered_bytes_;
   }
   // The slots of a vector that have no value become zero.

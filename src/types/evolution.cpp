@@ -62,6 +62,17 @@ class declared_changes {
     }
     return false;
   }
+  // The name that a stored field itself was given, not what it is in; empty: none.
+  [[nodiscard]] std::string new_name(std::string path) const {
+    bool is_renamed = false;
+    for (const version_changes* v : versions_) {
+      is_renamed = is_renamed || std::ranges::any_of(v->fields, [&](const field_change& change) {
+                     return change.what == field_change::kind::renamed && change.field == path;
+                   });
+      path = renamed(*v, path, &field_change::field, &field_change::to);
+    }
+    return is_renamed ? path : std::string();
+  }
   // Under the name that the field had after each version.
   [[nodiscard]] bool is_narrowed(std::string path) const {
     for (auto v = versions_.rbegin(); v != versions_.rend(); ++v) {
@@ -71,14 +82,14 @@ class declared_changes {
     }
     return false;
   }
-  // Whether some declaration leads into a new field.
-  [[nodiscard]] bool leads_to_parts_of(std::string_view path) const {
-    return std::ranges::any_of(versions_, [&](const version_changes* v) {
-      return std::ranges::any_of(v->fields, [&](const field_change& change) {
-        return change.what == field_change::kind::renamed ? leads_into(change.to, path)
-                                                          : leads_into(change.field, path);
-      });
-    });
+  // Whether some declaration leads into a new field, under the name that it had after each version.
+  [[nodiscard]] bool leads_to_parts_of(std::string path) const {
+    for (auto v = versions_.rbegin(); v != versions_.rend(); ++v) {
+      for (const field_change& change : (*v)->fields)
+        if (leads_into(change.what == field_change::kind::renamed ? change.to : change.field, path)) return true;
+      path = renamed(**v, path, &field_change::to, &field_change::field);
+    }
+    return false;
   }
   [[nodiscard]] std::vector<const version_changes*> functions() const {
     std::vector<const version_changes*> found;
@@ -420,17 +431,20 @@ class planning {
       made_.numbers.push_back({guard_, from + n * each_was, to + n * each_is, old_number, new_number, path});
   }
 
-  // Stored fields that nothing has become of.
+  // Stored fields that nothing has become of. Functions may use what was not renamed.
   void find_lost(const scope& in, const type& stored, const std::string& prefix) {
-    if (in.has_functions) return;
     for (const type_field& f : stored.fields) {
       if (f.name.empty() || f.kind == field_kind::vtable || f.kind == field_kind::transient || f.size == 0) continue;
       const std::string name = prefix + f.name;
       if (in.used.contains(name) || in.changes->is_removed(name)) continue;
       const auto inside = in.used.lower_bound(name + ".");
-      if (inside != in.used.end() && leads_into(*inside, name))
+      if (const std::string now = in.changes->new_name(name); !now.empty())
+        say(in.path, "field `" + name + "` (" + f.type_name + ") was renamed, and would be `" + now +
+                         "` now, which is no field or comes from another one: declare what became of it later, or " +
+                         declaration(in, "removed(\"" + name + "\")") + " in place of renamed");
+      else if (inside != in.used.end() && leads_into(*inside, name))
         find_lost(in, f.of(), name + ".");
-      else
+      else if (!in.has_functions)
         say(in.path, "field `" + name + "` (" + f.type_name + ") is gone: declare " +
                          declaration(in, "removed(\"" + name + "\")") + ", or " +
                          declaration(in, "renamed(\"" + name + "\", NEW NAME)"));

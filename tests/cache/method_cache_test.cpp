@@ -3,6 +3,7 @@
 // [cache.method-cache] The seam for language runtimes: a miniature language whose classes, methods and objects are in a store, run out of a cache. No
 // message checks whether its receiver is in memory.
 #include <cstdint>
+#include <numeric>
 #include <vector>
 
 #include "cache/cached_graph.hpp"
@@ -160,6 +161,26 @@ TEST_F(method_caches, find_the_right_one_of_one_entry) {
     }
     EXPECT_GT(language.methods.lookups(), objects / 2);
   });
+}
+
+// Hashes of small numbers are these numbers.
+TEST_F(method_caches, give_selectors_that_are_numbers_entries_of_their_own) {
+  make_image();
+  auto& s = open();
+  cache::method_cache<&object::of, int, int> methods;
+  std::vector<int> found(100);
+  std::iota(found.begin(), found.end(), 0);
+  s.read([&] {
+    const auto all = s.root<image>("image");
+    for (int times = 0; times < 10; ++times)
+      for (int n = 0; n < 100; ++n)
+        ASSERT_EQ(methods.find(all->objects[static_cast<std::uint64_t>(n) % 2 * (objects - 1)], n,
+                               [&](const behaviour&, int selector) -> const int& {
+                                 return found[static_cast<std::size_t>(selector)];
+                               }),
+                  n);
+  });
+  EXPECT_LT(methods.lookups(), 300U);
 }
 
 TEST_F(method_caches, run_in_less_memory_than_the_image) {

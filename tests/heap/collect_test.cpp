@@ -19,10 +19,10 @@
 #include <tenure/tenure.hpp>
 
 #include "objects/object_walk.hpp"
+#include "os/system_error.hpp"
 #include "segments/segment.hpp"
 #include "sim/disk.hpp"
 #include "store/store_state.hpp"
-#include "os/system_error.hpp"
 #include "support/expect_error.hpp"
 #include "support/test_store.hpp"
 

@@ -303,6 +303,26 @@ TEST_F(reachability, a_new_object_at_an_old_address_is_found) {
   }
 }
 
+// A container that grows twice in a transaction has made and freed an array.
+TEST_F(reachability, what_a_transaction_makes_and_destroys_is_not_found_at_an_old_address) {
+  stale_places& in = s().root<stale_places>("places");
+  buffer* old = nullptr;
+  s().transact([&] { in.own.push_back(old = s().make<buffer>()); });
+  s().transact([&] {
+    s().destroy(old);
+    in.own.pop_back();
+  });
+  s().transact([&] {
+    buffer* const fresh = s().make<buffer>();
+    EXPECT_EQ(fresh, old) << "otherwise this shows nothing";
+    in.own.push_back(fresh);
+    in.own.pop_back();
+    s().destroy(fresh);
+    ASSERT_NE(s().make<buffer>(), old);  // something else is left
+  });
+  EXPECT_FALSE(s().is_persistent(old));
+}
+
 // [heap.reference.guards]
 TEST_F(reachability, an_optional_that_is_engaged_again_refers_to_its_object) {
   stale_places& in = s().root<stale_places>("places");

@@ -87,6 +87,25 @@ struct part {
   std::int32_t second, third;
 };
 }  // namespace chained
+// Fields move into a nested class, which gets another name later.
+struct pair {
+  std::int64_t x, y;
+};
+namespace moved_twice {
+struct part {
+  pair numbers;
+};
+}  // namespace moved_twice
+namespace moved_twice_by_a_function {
+struct part {
+  pair numbers;
+};
+}  // namespace moved_twice_by_a_function
+namespace lost_later {  // two fields would come from one
+struct part {
+  pair numbers;
+};
+}  // namespace lost_later
 namespace other_kinds {
 struct part {
   std::int32_t weight;
@@ -235,6 +254,30 @@ struct evolve<evolving::chained::part> {
   }
 };
 template <>
+struct evolve<evolving::moved_twice::part> {
+  static void describe(changes<evolving::moved_twice::part>& of) {
+    of.since(0).renamed("weight", "pair.x").renamed("count", "pair.y").removed("next").removed("where");
+    of.since(0).removed("ratio").removed("letters").removed("maybe").removed("choice");
+    of.since(1).renamed("pair", "numbers");
+  }
+};
+template <>
+struct evolve<evolving::moved_twice_by_a_function::part> {
+  static void describe(changes<evolving::moved_twice_by_a_function::part>& of) {
+    of.since(0).renamed("weight", "pair.x").renamed("count", "pair.y");
+    of.since(0).converted([](const old_object&, evolving::moved_twice_by_a_function::part&, conversion&) {});
+    of.since(1).renamed("pair", "numbers");
+  }
+};
+template <>
+struct evolve<evolving::lost_later::part> {
+  static void describe(changes<evolving::lost_later::part>& of) {
+    of.since(0).renamed("weight", "numbers.x");
+    of.since(0).converted([](const old_object&, evolving::lost_later::part&, conversion&) {});
+    of.since(1).renamed("count", "numbers.x");
+  }
+};
+template <>
 struct evolve<evolving::called::part> {
   static void describe(changes<evolving::called::part>& of) {
     of.since(0).converted([](const old_object& was, evolving::called::part& is, conversion& how) {
@@ -260,6 +303,7 @@ const type& as_stored() {
       type_of<T>(),
       {"evolving::was::", "evolving::reordered::", "evolving::removed::", "evolving::declared::", "evolving::chained::",
        "evolving::other_kinds::", "evolving::called::", "evolving::no_default::", "evolving::exchanged::",
+       "evolving::moved_twice::", "evolving::moved_twice_by_a_function::", "evolving::lost_later::",
        "evolving::bases::", "evolving::other_bases::", "evolving::flat::", "evolving::into_nested::"});
 }
 
@@ -362,6 +406,25 @@ TEST_F(evolving_values, declarations_of_several_versions_follow_each_other) {
   EXPECT_EQ(is.burden, -5);
   EXPECT_EQ(is.second, 2);
   EXPECT_EQ(is.third, 3);
+}
+
+TEST_F(evolving_values, what_moved_into_a_nested_class_goes_where_that_went) {
+  auto value = some();
+  value.count = 100;
+  const auto expect = [](const auto& is) {
+    EXPECT_EQ(is.numbers.x, -5);
+    EXPECT_EQ(is.numbers.y, 100);
+  };
+  expect(converted<evolving::moved_twice::part>(value, into, further));
+  expect(converted<evolving::moved_twice_by_a_function::part>(value, into, further));
+}
+
+// A function may use a field that was not renamed. One that was must arrive.
+TEST_F(evolving_values, renamed_fields_are_not_lost_behind_a_function) {
+  const planned p = plan<evolving::was::part, evolving::lost_later::part>();
+  EXPECT_EQ(p.problems.size(), 1U);
+  EXPECT_TRUE(says(p.problems, "field `weight` (int) was renamed, and would be `numbers.x` now"));
+  EXPECT_TRUE(says(p.problems, "removed(\"weight\")"));
 }
 
 TEST_F(evolving_values, names_may_be_exchanged_and_come_back) {

@@ -25,6 +25,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -81,8 +82,10 @@ class method_cache {
   };
 
   [[nodiscard]] entry& entry_for(const behaviour* of, const Selector& selector) {
-    const std::size_t at = (reinterpret_cast<std::uintptr_t>(of) >> 4) ^ std::hash<Selector>()(selector) >> 4;
-    return entries_[(at ^ at >> 10) & (Entries - 1)];
+    // Hashes of numbers are often the numbers, and those of addresses end with zeros: the upper bits of a product have all of both.
+    constexpr std::uint64_t odd = 0x9e3779b97f4a7c15;
+    const std::uint64_t mixed = (reinterpret_cast<std::uintptr_t>(of) + std::hash<Selector>()(selector) * odd) * odd;
+    return entries_[mixed >> 1 >> (63 - std::countr_zero(Entries))];
   }
 
   template <class LookUp>

@@ -76,7 +76,7 @@ class old_object {
 
   [[nodiscard]] const std::string& type_name() const { return of_->name; }
   [[nodiscard]] std::uint32_t version() const { return of_->version; }
-  [[nodiscard]] const std::byte* address() const { return at_; }
+  [[nodiscard]] const std::byte* address() const;  // in the store
 
  private:
   void get_number(std::string_view path, scalar_kind kind, std::size_t size, void* to) const;

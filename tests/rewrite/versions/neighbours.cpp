@@ -15,6 +15,7 @@
 #include <tenure/hash_set.hpp>
 #include <tenure/map.hpp>
 #include <tenure/rewrite.hpp>
+#include <tenure/set.hpp>
 #include <tenure/tenure.hpp>
 
 #if VERSION == 1
@@ -67,6 +68,12 @@ using base_with_name = base_with_old_name;
 struct alignas(64) aligned {
   int n = 0;
   tenure::string text;
+};
+struct entry {
+  int n = 0;
+};
+struct item {  // splits
+  int n = 0;
 };
 
 #else
@@ -127,6 +134,28 @@ struct alignas(64) aligned {
   int n = 0;
 };
 
+struct entry {
+  int n = 0;
+  tenure::string text = long_text;  // of the default, in a tree that is built anew
+};
+struct item;
+struct half {
+  int n = 0;
+  item* of = nullptr;
+};
+struct item {
+  half* other = nullptr;
+  long fresh = 0;
+};
+
+template <>
+struct tenure::evolve<item> {
+  static void describe(tenure::changes<item>& of) {
+    of.since(0).removed("n").converted([](const tenure::old_object& was, item& is, tenure::conversion& how) {
+      is.other = how.make<half>(was.get<int>("n"), how.new_of<item>(was));
+    });
+  }
+};
 template <>
 struct tenure::evolve<emptied> {
   static void describe(tenure::changes<emptied>& of) { of.since(0).removed("map").removed("list"); }
@@ -194,6 +223,10 @@ struct neighbourhood {
   tenure::vector<base_with_name*> bases;
   tenure::vector<aligned> aligned_elements;
   tenure::map<int, aligned> aligned_entries;
+  tenure::map<int, entry> entries;
+  tenure::vector<item*> items;
+  tenure::set<item*> in_order;  // of addresses
+  tenure::vector<item> item_values;
 };
 
 namespace {
@@ -238,7 +271,10 @@ void make(tenure::store& s, neighbourhood& all) {
       auto& d = all.of_base.emplace_back();
       d.n = n;
       d.more = -n;
-      all.aligned_elements.emplace_back().n = all.aligned_entries[n].n = n;
+      all.aligned_elements.emplace_back().n = all.aligned_entries[n].n = all.entries[n].n = n;
+      all.items.push_back(s.make<item>());
+      all.items.back()->n = all.item_values.emplace_back().n = n;
+      all.in_order.insert(all.items.back());
     }
     for (int n = 0; n < count; ++n) {
       all.named.at(n).next = &all.hashed_names.at(n);
@@ -291,6 +327,12 @@ void check(neighbourhood& all) {
       REQUIRE(a->numbers[0] == 5 && a->numbers[3] == 4);
 #endif
     }
+    REQUIRE(all.entries.at(n).n == n && all.in_order.contains(all.items[at]));
+#if VERSION == 2
+    REQUIRE(all.entries.at(n).text == long_text);
+    for (const item* const i : {all.items[at], &all.item_values[at]})
+      REQUIRE(i->other->n == n && i->other->of == i && i->fresh == 0);
+#endif
     element& e = all.elements[at];
     REQUIRE(e.n == n);
 #if VERSION == 2

@@ -7,7 +7,7 @@
 //     tenure::compact("designs", {.order = tenure::object_order::depth_first});
 //     tenure::clone("designs", "designs-of-today");          // both can be open in one process
 //
-// Every pointer of the store is rewritten: into objects, behind their ends, between databases, in containers, to virtual
+// Every pointer of the store is rewritten: into objects, derived ones behind their ends, between databases, in containers, to virtual
 // functions. Nothing else is: a store with objects of unknown layout in which a word looks like a pointer is refused.
 #pragma once
 

@@ -288,7 +288,7 @@ COLLECTION_MUTATIONS = [
      [("if (in->map->was_moved(found)) {", "if (found.is_persistent) {")],
      COPYING, "a pointer to where an object was makes what is left there persistent"),
     ("stale_bytes_lead_to_what_was_copied", "objects/stabilizer.cpp",
-     [("if (found && !found.is_persistent && !in->map->was_moved(found)) promote(",
+     [("if (found && !found.is_persistent && !in->map->was_moved(found) && !is_destroyed(found.at)) promote(",
        "if (found && !found.is_persistent) promote(")],
      COPYING, "the slot behind a vector's end makes persistent what a commit has overwritten"),
     ("old_ones_stay", "store/copying_stabilizer.cpp",

@@ -98,7 +98,8 @@ class conversion {
   [[nodiscard]] T* new_of(const old_object& was) const {
     return reinterpret_cast<T*>(const_cast<std::byte*>(was.address()));
   }
-  // A further object, which the converted one, or another further one, must refer to.
+  // A further object, which the converted one, or another further one, must refer to. A class with virtual functions must be
+  // registered (tenure::register_type).
   template <class T, class... Arguments>
   T* make(Arguments&&... arguments) {
     void* const memory = allocate(type_of<T>());
@@ -155,6 +156,7 @@ class changes_since {
     of_.fields.push_back({detail::field_change::kind::renamed, std::string(from), std::string(to)});
     return *this;
   }
+  // A name that no stored version has is not noticed.
   changes_since& removed(std::string_view field) {
     of_.fields.push_back({detail::field_change::kind::removed, std::string(field)});
     return *this;
@@ -177,7 +179,8 @@ class changes_since {
     return *this;
   }
   // A function sets what else must be set. `is` was made by the default constructor, and has the fields that have their
-  // names in both; its pointers are to old objects until the end of the conversion.
+  // names in both; its pointers are to old objects until the end of the conversion. A field that is gone, and was not renamed, need
+  // not be declared then: the function may have used it.
   changes_since& converted(void (*function)(const old_object& was, T& is, conversion& how)) {
     of_.typed = reinterpret_cast<void (*)()>(function);
     of_.convert = [](void (*typed)(), const old_object& was, void* is, conversion& how) {

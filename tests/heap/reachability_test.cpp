@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -306,19 +307,22 @@ TEST_F(reachability, a_new_object_at_an_old_address_is_found) {
 // A container that grows twice in a transaction has made and freed an array.
 TEST_F(reachability, what_a_transaction_makes_and_destroys_is_not_found_at_an_old_address) {
   stale_places& in = s().root<stale_places>("places");
-  buffer* old = nullptr;
-  s().transact([&] { in.own.push_back(old = s().make<buffer>()); });
+  buffer *old = nullptr, *other = nullptr;
   s().transact([&] {
-    s().destroy(old);
-    in.own.pop_back();
+    in.foreign.push_back(old = s().make<buffer>());
+    in.plain = other = s().make<buffer>();
   });
   s().transact([&] {
-    buffer* const fresh = s().make<buffer>();
-    EXPECT_EQ(fresh, old) << "otherwise this shows nothing";
-    in.own.push_back(fresh);
-    in.own.pop_back();
-    s().destroy(fresh);
-    ASSERT_NE(s().make<buffer>(), old);  // something else is left
+    s().destroy(std::exchange(in.plain, nullptr));
+    s().destroy(old);
+    in.foreign.pop_back();
+  });
+  s().transact([&] {
+    const std::set<buffer*> made{s().make<buffer>(), s().make<buffer>()};
+    EXPECT_EQ(made, (std::set<buffer*>{old, other})) << "otherwise this shows nothing";
+    in.foreign.push_back(old);
+    in.foreign.pop_back();
+    s().destroy(old);
   });
   EXPECT_FALSE(s().is_persistent(old));
 }

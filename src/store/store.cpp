@@ -426,6 +426,7 @@ void store_state::read_ahead() {
 
 transaction store::begin() {
   state_->require_usable();
+  state_->end_abandoned();
   if (state_->is_writer()) return {state_.get(), state_->begin_inner()};
   state_->begin();
   return {state_.get(), nullptr};

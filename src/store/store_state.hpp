@@ -41,6 +41,8 @@ struct store_state final : rvm::participant {
   // And that its transaction may change something: it is not prepared.
   void require_changeable(const char* what) const;
   [[nodiscard]] bool is_writer() const { return access.is_writer(); }
+  // Aborts this thread's transaction if another one has destroyed the program's object of it.
+  void end_abandoned();
   [[nodiscard]] heap::maker maker() const { return is_writer() ? heap::maker::writer : heap::maker::other; }
 
   database_state& create_database(std::string_view name, const database_options& how);
@@ -126,6 +128,8 @@ struct store_state final : rvm::participant {
   std::optional<access_recording> recording;
   mutable heap::access_lock access;
   collector collection;
+
+  std::atomic<bool> abandoned{false};  // by another thread than the writer
 
   // Used by the writer.
   store_state* outer = nullptr;  // the store in which the thread has begun another transaction before

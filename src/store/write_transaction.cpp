@@ -203,6 +203,10 @@ void store_state::ended() noexcept {
   }
 }
 
+void store_state::end_abandoned() {
+  if (abandoned && is_writer() && abandoned.exchange(false)) abort();
+}
+
 void store_state::require_transaction(const char* what) const {
   require_usable();
   if (!is_writer())
@@ -223,6 +227,10 @@ transaction::~transaction() {
   if (!is_open() || state_->closed) return;
   if (level_ != nullptr) {
     state_->drop_inner(*level_);
+    return;
+  }
+  if (!state_->is_writer()) {
+    state_->abandoned = true;
     return;
   }
   try {

@@ -393,6 +393,19 @@ TEST_F(store_transaction, durable_commits_of_many_threads_share_syncs) {
   EXPECT_LT(s().stats().memory.syncs - before, std::uint64_t{threads} * rounds);
 }
 
+TEST_F(store_transaction, that_another_thread_destroys_is_aborted_by_its_own) {
+  transaction tx = s().begin();
+  const long before = std::exchange(first->balance, 5);
+  std::thread([taken = std::move(tx)] {}).join();
+  s().transact([&] {
+    EXPECT_EQ(first->balance, before);
+    first->balance = 7;
+  });
+  EXPECT_EQ(s().stats().aborts, 1U);
+  reopen();
+  EXPECT_EQ(s().root<account>("first").balance, 7);
+}
+
 TEST_F(store_transaction, objects_of_other_threads_survive_an_abort) {
   account* theirs = nullptr;
   transaction tx = s().begin();

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include <tenure/allocator.hpp>
+
 #include "cache/cached_graph.hpp"
 
 namespace cache_making_types {

@@ -196,8 +196,14 @@ bool evacuator::move_some(const std::function<bool()>& is_broken, collect_report
     if (of_.is_writer()) of_.abort();
     report.pinned = pinned;
     if (e.code() == errc::out_of_memory || e.code() == errc::segment_full) return false;  // what is not moved stays
-    if (e.code() != errc::too_big || planned_ <= 1) throw;
+    // What has become garbage since it was marked may refer to what the program has destroyed [heap.garbage.opaque].
+    const bool is_garbage = e.code() == errc::cannot_persist;
+    if (!is_garbage && (e.code() != errc::too_big || planned_ <= 1)) throw;
     at_once_ = std::max<std::uint64_t>(at_once_ / 2, 1);
+    if (is_garbage && planned_ <= 1) {  // the block stays
+      sparse_.leave(sparse_[next_++]);
+      at_once_ = how_.evacuation.bytes_at_once;
+    }
     planned_ = 0;
     moved_.clear();
     return true;

@@ -438,16 +438,20 @@ class planning {
       const std::string name = prefix + f.name;
       if (in.used.contains(name) || in.changes->is_removed(name)) continue;
       const auto inside = in.used.lower_bound(name + ".");
-      if (const std::string now = in.changes->new_name(name); !now.empty())
-        say(in.path, "field `" + name + "` (" + f.type_name + ") was renamed, and would be `" + now +
-                         "` now, which is no field or comes from another one: declare what became of it later, or " +
-                         declaration(in, "removed(\"" + name + "\")") + " in place of renamed");
-      else if (inside != in.used.end() && leads_into(*inside, name))
+      if (const std::string now = in.changes->new_name(name); !now.empty()) {
+        std::string problem = "field `" + name + "` (" + f.type_name + ") was renamed, and would be `";
+        problem += now;
+        problem += "` now, which is no field or comes from another one: declare what became of it later, or ";
+        problem += declaration(in, "removed(\"" + name + "\")");
+        problem += " in place of renamed";
+        say(in.path, problem);
+      } else if (inside != in.used.end() && leads_into(*inside, name)) {
         find_lost(in, f.of(), name + ".");
-      else if (!in.has_functions)
+      } else if (!in.has_functions) {
         say(in.path, "field `" + name + "` (" + f.type_name + ") is gone: declare " +
                          declaration(in, "removed(\"" + name + "\")") + ", or " +
                          declaration(in, "renamed(\"" + name + "\", NEW NAME)"));
+      }
     }
   }
 

@@ -162,7 +162,7 @@ class marker {
   void follow_ends();
   void mark(std::size_t database, address object);
   // A reference that was met. Where some lead is looked up together, while the processor fetches what is known of that: one after
-  // the other, marking took half as long again.
+  // the other, marking took a quarter longer.
   struct met_reference {
     address from;
     reference_field what;

@@ -26,6 +26,7 @@ void moved_objects::copy() {
 
 void moved_objects::clear() {
   os::clear_all_of(moves_);
+  os::clear_all_of(rewritten_);
   by_block_.clear();
 }
 
@@ -39,7 +40,7 @@ const moved_objects::move* moved_objects::find(address at) const {
 }
 
 void moved_objects::rewrite(const known_type& type, address object, std::uint64_t size, std::uint64_t from,
-                            std::uint64_t to, bytes_of what) const {
+                            std::uint64_t to, bytes_of what) {
   const pointer_map& words = *type.words;
   const std::uint64_t stride = type.of->size;
   if (!words.has_pointers() || stride == 0) return;
@@ -53,6 +54,7 @@ void moved_objects::rewrite(const known_type& type, address object, std::uint64_
       std::memcpy(&at, bytes + w.offset, sizeof at);
       if (w.kind == field_kind::reference) last = at != 0 ? find(at) : nullptr;
       if (last == nullptr || at < last->from || at > last->from + last->size) continue;
+      if (what != bytes_of::copy) rewritten_.push_back({object + element + w.offset, at});
       at += last->to - last->from;
       if (what == bytes_of::stored_object) announce_store(bytes + w.offset, sizeof at);
       std::memcpy(bytes + w.offset, &at, sizeof at);
@@ -60,7 +62,7 @@ void moved_objects::rewrite(const known_type& type, address object, std::uint64_
   }
 }
 
-void moved_objects::rewrite_stored(const database_state& in, address from, address to) const {
+void moved_objects::rewrite_stored(const database_state& in, address from, address to) {
   in.map->for_each_persistent_in(from, to, [&](address object) {
     const object_facts facts = in.map->facts(object);
     const known_type* const type = in.types->find(facts.type);
@@ -68,6 +70,12 @@ void moved_objects::rewrite_stored(const database_state& in, address from, addre
     rewrite(*type, object, facts.size, std::max(from, object) - object, std::min(to - object, facts.size),
             bytes_of::stored_object);
   });
+}
+
+// A stored one was announced when it was rewritten, in the same transaction.
+void moved_objects::put_back() noexcept {
+  for (const rewritten& each : rewritten_) std::memcpy(reinterpret_cast<void*>(each.place), &each.to, sizeof each.to);
+  os::clear_all_of(rewritten_);
 }
 
 }  // namespace tenure::heap

@@ -33,17 +33,24 @@ class moved_objects {
   [[nodiscard]] bool contains(address object) const { return find(object) != nullptr; }
 
   // Rewrites the references of elements that have a byte in [from, to) of an object. A stored one is announced.
-  enum class bytes_of { new_object, stored_object };
+  enum class bytes_of { copy, new_object, stored_object };
   void rewrite(const known_type& type, address object, std::uint64_t size, std::uint64_t from, std::uint64_t to,
-               bytes_of what) const;
+               bytes_of what);
   // The same for what persistent objects have in a range of a page; but not in those that have moved.
-  void rewrite_stored(const database_state& in, address from, address to) const;
+  void rewrite_stored(const database_state& in, address from, address to);
+  // All references but those of copies lead again to where the objects were.
+  void put_back() noexcept;
 
  private:
   // In which the address lies. nullptr: in none.
   [[nodiscard]] const move* find(address at) const;
 
+  struct rewritten {
+    address place, to;  // it led there
+  };
+
   address_list<move> moves_;
+  address_list<rewritten> rewritten_;  // but those of copies
   // Their numbers, by the number of the block in which they begin, and in the order of addresses there.
   std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> by_block_;
 };

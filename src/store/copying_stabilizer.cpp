@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <mutex>
+#include <new>
 
 #include <tenure/error.hpp>
 
@@ -134,7 +135,7 @@ void copying_stabilizer::copy() {
   moved_.copy();
   of_.databases->with_births_locked([&] {
     for (const moved_objects::move& m : moved_.all())
-      moved_.rewrite(*m.type, m.to, m.size, 0, m.size, moved_objects::bytes_of::new_object);
+      moved_.rewrite(*m.type, m.to, m.size, 0, m.size, moved_objects::bytes_of::copy);
     for (const visited& v : order_) {
       if (moved_.contains(v.object)) continue;
       const object_facts facts = v.in->map->facts(v.in->map->find(v.object));
@@ -150,11 +151,22 @@ void copying_stabilizer::copy() {
 }
 
 void copying_stabilizer::traced() {
-  if (of_.how.collection.quarantine != quarantine::none) failed();
+  if (of_.how.collection.quarantine != quarantine::none) keep_old_ones();
+}
+
+void copying_stabilizer::keep_old_ones() noexcept {
+  for (const moved_objects::move& m : moved_.all()) m.in->retired.erase(m.from);
 }
 
 void copying_stabilizer::failed() noexcept {
-  for (const moved_objects::move& m : moved_.all()) m.in->retired.erase(m.from);
+  moved_.put_back();
+  keep_old_ones();
+  try {
+    for (const moved_objects::move& m : moved_.all())
+      if (m.to != 0) m.in->retired.insert(m.to);
+  } catch (const std::bad_alloc&) {
+    // The next collection finds the others.
+  }
 }
 
 void copying_stabilizer::committed() {

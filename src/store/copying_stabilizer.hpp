@@ -30,7 +30,7 @@ class copying_stabilizer {
   // The stabilizer has seen that no reference leads to what was copied. From here on it is transient garbage, of which the next
   // collection takes care; without quarantine, the commit.
   void traced();
-  // The commit has failed; the transaction goes on with the copies.
+  // The commit has failed; the transaction goes on with the old ones. The copies count as retired. After tx.discard_changes().
   void failed() noexcept;
   // The commit is captured.
   void committed();
@@ -46,6 +46,7 @@ class copying_stabilizer {
   void pin(heap::address at);
   void pin_what_the_program_has();
   void choose();
+  void keep_old_ones() noexcept;
 
   store_state& of_;
   heap::address_list<rvm::memory_range> pages_;  // that the transaction may have written to

@@ -151,7 +151,7 @@ void evacuator::plan(std::uint64_t bytes, collect_report& report) {
 
 void evacuator::rewrite_references() {
   for (const moved_objects::move& m : moved_.all())
-    moved_.rewrite(*m.type, m.to, m.size, 0, m.size, moved_objects::bytes_of::new_object);
+    moved_.rewrite(*m.type, m.to, m.size, 0, m.size, moved_objects::bytes_of::copy);
   for (std::size_t n = next_; n < next_ + planned_; ++n)
     for (const place& from : sparse_[n].incoming) {
       const database_state& d = (*of_.databases)[from.database()];

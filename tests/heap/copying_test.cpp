@@ -204,6 +204,55 @@ TEST_F(copying, is_done_again_after_a_commit_that_failed) {
   EXPECT_GT(count_of(t.one), 20U);
 }
 
+// Who mends it uses the pointers that he had.
+TEST_F(copying, a_commit_that_fails_leaves_all_objects_where_they_were) {
+  constexpr std::size_t count = 200;
+  trees& t = s().root<trees>("trees");
+  const handle<trees> kept = &t;
+  const auto held = std::make_unique<handle<leaf>>();
+  const auto made = std::make_unique<std::vector<std::uintptr_t>>();  // hidden
+  leaf outside{};
+  transaction tx = s().begin();
+  t.all.resize(count);
+  for (std::size_t n = 0; n < count; ++n) {
+    t.all[n] = s().make<leaf>();
+    *t.all[n] = {.id = n, .left = n > 0 ? t.all[n - 1] : nullptr, .right = t.all[n / 2], .words = {}};
+    made->push_back(hidden(t.all[n]));
+  }
+  *held = t.all[count / 3];  // stays, and refers to what does not
+  clear_stack();
+  const std::uint64_t before = s().space().transient;
+  for (int times = 0; times < 3; ++times) {
+    t.all[count / 2]->left = &outside;
+    expect_error(errc::cannot_persist, {"leaf", "which is not in the store"}, [&] {
+      if (times == 2)
+        tx.prepare("never");
+      else
+        tx.commit();
+    });
+    shown<leaf>((*made)[count / 2])->left = shown<leaf>((*made)[count / 2 - 1]);
+    for (std::size_t n = 0; n < count; ++n) {
+      ASSERT_EQ(hidden(t.all[n]), (*made)[n]);
+      EXPECT_EQ(t.all[n]->left, n > 0 ? t.all[n - 1] : nullptr);
+      EXPECT_EQ(t.all[n]->right, t.all[n / 2]);
+    }
+  }
+  clear_stack();
+  EXPECT_EQ(s().stats().objects_copied, 0U);
+  tx.commit();
+  expect_sound(s());
+  EXPECT_GT(s().stats().objects_copied, count - 20);
+  EXPECT_LT(s().space().transient, before + count + 20);  // the copies of commits that failed are gone
+  for (std::size_t n = 0; n < count; ++n) EXPECT_EQ(t.all[n]->id, n);
+  reopen();
+  const trees& again = s().root<trees>("trees");
+  for (std::size_t n = 0; n < count; ++n) {
+    EXPECT_EQ(again.all[n]->id, n);
+    EXPECT_EQ(again.all[n]->left, n > 0 ? again.all[n - 1] : nullptr);
+    EXPECT_EQ(again.all[n]->right, again.all[n / 2]);
+  }
+}
+
 TEST_F(copying, refuses_a_pointer_to_what_was_copied) {
   trees& t = s().root<trees>("trees");
   const auto in_malloc = std::make_unique<std::uintptr_t>();

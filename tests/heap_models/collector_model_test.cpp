@@ -125,6 +125,7 @@ class changing_graph {
   std::uint64_t moved() const { return moved_; }
   std::uint64_t pinned() const { return pinned_; }
   std::uint64_t copied() const { return copied_; }
+  std::uint64_t failed_commits() const { return failed_commits_; }
   std::uint64_t changes_beside_moves() const { return beside_moves_; }
 
  private:
@@ -462,6 +463,7 @@ class changing_graph {
       now_ = before_;
       handles_ = handles_before_;
     } else {
+      if (random_.one_in(8)) fail_to_commit();
       open_->commit(commit_mode::lazy);
       if (how_.stabilize == stabilization::copying) locate_all();
     }
@@ -470,6 +472,16 @@ class changing_graph {
     for (const auto& [id, s] : now_.all)
       if (!ids.contains(id)) were_garbage_.insert(id);
     if (!aborts_ && random_.one_in(is_sparse_ ? 30 : 3)) make_transient();
+  }
+  // Everything is where it was then: no address is looked up anew.
+  void fail_to_commit() {
+    if (now_.entries.empty()) return;
+    const std::uint64_t id = now_.entries[random_.below(now_.entries.size())];
+    vertex outside{};
+    at(id)->edges[0] = &outside;
+    EXPECT_THROW(open_->commit(commit_mode::lazy), error);
+    at(id)->edges[0] = at(now_.all.at(id).edges[0]);
+    ++failed_commits_;
   }
   // Something that only the program has, which refers to what it may be the only one to refer to.
   void make_transient() {
@@ -527,14 +539,14 @@ class changing_graph {
   std::vector<std::pair<std::uint64_t, std::size_t>> away_;  // edges that the open transaction puts back
   bool aborts_ = false, is_sparse_ = false;
   std::uint64_t ids_ = 0, beside_ = 0, destroyed_ = 0, collected_ = 0, revived_ = 0, messages_ = 0, quarantined_ = 0,
-                young_ = 0, moved_ = 0, pinned_ = 0, beside_moves_ = 0, copied_ = 0;
+                young_ = 0, moved_ = 0, pinned_ = 0, beside_moves_ = 0, copied_ = 0, failed_commits_ = 0;
 };
 
 // [heap.collection.snapshot]
 TEST(collector_model, nothing_is_lost_whatever_changes_meanwhile) {
   const std::uint64_t seeds = scaled(250);
   std::uint64_t beside = 0, destroyed = 0, collected = 0, revived = 0, messages = 0, quarantined = 0, young = 0,
-                moved = 0, pinned = 0, beside_moves = 0, copied = 0;
+                moved = 0, pinned = 0, beside_moves = 0, copied = 0, failed_commits = 0;
   for (std::uint64_t seed = 1; seed <= seeds && !::testing::Test::HasFailure(); ++seed) {
     changing_graph graph(seed);
     SCOPED_TRACE("seed " + std::to_string(seed) + ": " + graph.configuration());
@@ -550,6 +562,7 @@ TEST(collector_model, nothing_is_lost_whatever_changes_meanwhile) {
     pinned += graph.pinned();
     beside_moves += graph.changes_beside_moves();
     copied += graph.copied();
+    failed_commits += graph.failed_commits();
   }
   EXPECT_GT(revived, seeds / 4);
   EXPECT_GT(messages, seeds / 4);
@@ -562,6 +575,7 @@ TEST(collector_model, nothing_is_lost_whatever_changes_meanwhile) {
   EXPECT_GT(pinned, seeds);
   EXPECT_GT(copied, 5 * seeds);
   EXPECT_GT(beside_moves, seeds / 4);
+  EXPECT_GT(failed_commits, 2 * seeds);
 }
 
 }  // namespace

@@ -62,8 +62,7 @@ enum class stabilization {
   // thread's stack leads to the old object, which nobody looks at any more. collection.quarantine says what becomes of the old
   // one: hold keeps it until a second collection, so that what is new takes twice the space, check fills it with 0xd9, none uses its
   // space at once. A commit that stores a pointer to it fails (errc::cannot_persist), but with none. What stays where it is for
-  // other reasons: see evacuation. **A commit that has failed may have done so, too: abort, or read all pointers to new objects anew
-  // before you mend and commit again.** Needs collection.roots = program_roots::handles.
+  // other reasons: see evacuation. A commit that fails moves nothing. Needs collection.roots = program_roots::handles.
   copying,
 };
 

@@ -31,9 +31,9 @@ stored_objects::stored_objects(const std::filesystem::path& store, std::uint64_t
         all_kinds, [&](kind each) { return layout_of(each).type == database_.types.name_of(type); });
     kinds_.push_back(found == all_kinds.end() ? nullptr : &*found);
   }
-  const auto root = database_.find_root("database");
-  if (!root) throw std::runtime_error(store.string() + ": has no parts");
-  root_ = *root;
+  const auto root = database_.roots().find("database");
+  if (root == database_.roots().end()) throw std::runtime_error(store.string() + ": has no parts");
+  root_ = root->second.object;
 }
 
 const kind* stored_objects::kind_of(std::uint32_t type) { return type < kinds_.size() ? kinds_[type] : nullptr; }

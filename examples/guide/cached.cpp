@@ -54,6 +54,7 @@ int main() {
       made.change().lines.push_back(third->lines[0]);
       tenure::cache::change(second->lines[0]) = made;
       store.destroy(third);
+      store.set_root("new", made);
     });
 
     // More objects than there is room for: from time to time what was reached is let go.

@@ -5,6 +5,10 @@
 #include <span>
 #include <utility>
 
+#include <tenure/error.hpp>
+
+#include "cache/root_table.hpp"
+
 namespace tenure::cache {
 
 commit_changes::~commit_changes() {
@@ -34,13 +38,31 @@ void commit_changes::gather(const open_transaction& tx) {
     changes_.push_back(std::move(c));
   }
   for (cached_object* const object : made_) add_made(*object);
+  for (const auto& [in, changes] : tx.roots) {
+    if (changes.empty()) continue;
+    book& of = book_of(in->stored.home());
+    write_roots(*in, changes, of.types, of.pages);
+    of.has_roots = true;
+  }
   for (const cached_object* const object : tx.changed) {
     if (object->state != object_state::destroyed) continue;
+    require_no_root_to(*object, tx);
     book& in = book_of(object->home);
     in.freed.push_back(in.records.remove(object->home, object->size));
     ++destroyed_objects_;
   }
   close_books();
+}
+
+void commit_changes::require_no_root_to(const cached_object& destroyed, const open_transaction& tx) const {
+  open_database& in = *databases_.at(destroyed.home);
+  const auto& roots = in.roots();
+  if (!in.has_root_to(destroyed.home)) return;
+  const auto set = tx.roots.find(&in);
+  for (const auto& [name, root] : roots)
+    if (root.object == destroyed.home && (set == tx.roots.end() || !set->second.contains(name)))
+      throw error(errc::cannot_persist, destroyed.text() + ", was destroyed, but is the root \"" + name +
+                                            "\"; remove the root, or set it to another object");
 }
 
 // [cache.making.reached] Objects that the program has made are stored, and the arrays of containers that are in stored objects.
@@ -98,7 +120,7 @@ void commit_changes::close_books() {
     b.types.write_table(b.pages);
     for (const descriptions::object& o : b.types.objects())
       add_whole(b, o.home, o.type, std::vector<std::byte>(o.bytes));
-    if (b.types.replaced() != 0) b.freed.push_back(b.records.remove(b.types.replaced(), b.types.replaced_size()));
+    for (const descriptions::removed_object& o : b.types.removed()) b.freed.push_back(b.records.remove(o.home, o.size));
     b.pages.for_each([&](std::uint64_t offset, std::span<const std::byte> was, std::span<const std::byte> now) {
       change c{b.in.stored, b.in.stored.home() + offset, {now.begin(), now.end()}, differences(was, now)};
       if (!c.where.empty()) changes_.push_back(std::move(c));
@@ -124,6 +146,7 @@ void commit_changes::captured(statistics& counts) {
   for (book& b : books_) {
     b.in.stored.bookkeeping_changed();
     b.types.committed();
+    if (b.has_roots) b.in.roots_changed();
     for (const places::freed& f : b.freed) b.in.free.add(f);
   }
   counts.changed_objects += changed_objects_;

@@ -61,10 +61,12 @@ class commit_changes {
     bookkeeping records;
     descriptions types;
     std::vector<places::freed> freed;
+    bool has_roots = false;  // that have changed
   };
   [[nodiscard]] book& book_of(std::uint64_t home);
   void add_made(cached_object& object);
   void add_whole(book& in, std::uint64_t home, std::uint32_t type, std::vector<std::byte>&& bytes);
+  void require_no_root_to(const cached_object& destroyed, const open_transaction& tx) const;
   void close_books();
 
   open_databases& databases_;

@@ -7,10 +7,10 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "cache/places.hpp"
@@ -19,14 +19,23 @@
 
 namespace tenure::cache {
 
+constexpr std::uint64_t longest_root_name = 4096;
+
 struct open_database {
   open_database(rvm::memory& memory, const rvm::segment_member& member, page_pool& pool, bool is_read_only,
                 std::uint64_t typed_from)
       : stored(memory, member, pool, is_read_only), types(stored), free(stored, typed_from) {}
 
-  // Where a root is. {}: there is none of this name.
-  [[nodiscard]] std::optional<std::uint64_t> find_root(std::string_view name);
-  [[nodiscard]] std::vector<std::string> root_names();
+  // As they are committed, by name.
+  struct root {
+    std::uint64_t object;  // its home address
+    std::uint64_t entry;   // its number in the table of roots
+  };
+  [[nodiscard]] const std::unordered_map<std::string, root>& roots();
+  // Whether a root leads to the object with this home address. After roots().
+  [[nodiscard]] bool has_root_to(std::uint64_t object) const { return root_objects_.contains(object); }
+  // A commit has changed them.
+  void roots_changed() { knows_roots_ = false; }
 
   stored_database stored;
   stored_types types;
@@ -35,7 +44,8 @@ struct open_database {
  private:
   void read_roots();
   bool knows_roots_ = false;
-  std::unordered_map<std::string, std::uint64_t> roots_;
+  std::unordered_map<std::string, root> roots_;
+  std::unordered_set<std::uint64_t> root_objects_;
 };
 
 class open_databases {

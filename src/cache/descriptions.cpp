@@ -30,16 +30,12 @@ void descriptions::committed() noexcept {
   is_committed_ = true;
 }
 
-template <class T>
-std::uint64_t descriptions::store(const std::vector<T>& values) {
-  const type& of = type_of<T>();
+std::uint64_t descriptions::store(const type& of, std::span<const std::byte> bytes) {
   const std::uint32_t index = in_.types.index_of(of);
-  const std::size_t size = values.size() * sizeof(T);
-  objects_.push_back({0, index, std::vector<std::byte>(size)});
+  objects_.push_back({0, index, {bytes.begin(), bytes.end()}});
   object& made = objects_.back();
-  std::memcpy(made.bytes.data(), values.data(), size);
   try {
-    made.home = in_.free.take({index, size, of.alignment});
+    made.home = in_.free.take({index, bytes.size(), of.alignment});
   } catch (...) {
     objects_.pop_back();
     throw;
@@ -93,10 +89,7 @@ void descriptions::write_table(edited_pages& pages) {
   if (count > table.capacity) {
     std::vector<heap::stored_type*> all(std::max<std::size_t>({least_table, 2 * table.capacity, count}));
     stored.read(address_of(table.types), std::as_writable_bytes(std::span(all).first(table.count)), "its type table");
-    if (table.capacity != 0) {
-      replaced_ = address_of(table.types);
-      replaced_size_ = table.capacity * sizeof all[0];
-    }
+    if (table.capacity != 0) remove(address_of(table.types), table.capacity * sizeof all[0]);
     table.capacity = all.size();
     table.types = pointer_to<heap::stored_type*>(store(all));  // which may describe the type of the table
   }

@@ -1,13 +1,14 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Descriptions of types that a commit stores with the first objects of these types. They are objects of the heap's own, as in
-// objects/stored_types.hpp.
+// What a commit stores of the heap's own objects (objects/stored_types.hpp): first of all descriptions of types, with the first
+// objects of these types.
 //
 // Not thread-safe: guarded by the store's mutex.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -26,6 +27,14 @@ class descriptions {
 
   // The type, and those in it, if they have no description yet.
   void describe(std::uint32_t index);
+  // An array of the heap's own: where it will be stored.
+  template <class T>
+  std::uint64_t store(const std::vector<T>& values) {
+    return store(type_of<T>(), std::as_bytes(std::span(values)));
+  }
+  [[nodiscard]] heap::stored_text store_text(std::string_view text);
+  // One that is stored, and that the commit takes away.
+  void remove(std::uint64_t home, std::uint64_t size) { removed_.push_back({home, size}); }
   // Called after the last one: the table of types.
   void write_table(edited_pages& pages);
 
@@ -36,21 +45,19 @@ class descriptions {
     std::vector<std::byte> bytes;
   };
   [[nodiscard]] const std::vector<object>& objects() const { return objects_; }
-  // The table that a larger one has replaced; 0: none.
-  [[nodiscard]] std::uint64_t replaced() const { return replaced_; }
-  [[nodiscard]] std::uint64_t replaced_size() const { return replaced_size_; }
+  struct removed_object {
+    std::uint64_t home, size;
+  };
+  [[nodiscard]] const std::vector<removed_object>& removed() const { return removed_; }
   void committed() noexcept;
 
  private:
-  // Returns where the object will be stored.
-  template <class T>
-  std::uint64_t store(const std::vector<T>& values);
-  [[nodiscard]] heap::stored_text store_text(std::string_view text);
+  std::uint64_t store(const type& of, std::span<const std::byte> bytes);
 
   open_database& in_;
   std::vector<object> objects_;
   std::vector<std::pair<std::uint32_t, std::uint64_t>> described_;  // number, and where its description is
-  std::uint64_t replaced_ = 0, replaced_size_ = 0;
+  std::vector<removed_object> removed_;
   bool is_committed_ = false;
 };
 

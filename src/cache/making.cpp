@@ -91,6 +91,11 @@ void store_state::require_destroyable(open_transaction& tx, std::uintptr_t addre
     if (object == nullptr) refuse("it is no object of the store");
     if (object->state == object_state::destroyed)
       refuse(object->text() + ", has been destroyed already in this transaction");
+    if (const auto set = tx.roots.find(databases_.at(object->home)); set != tx.roots.end())
+      for (const auto& [name, root] : set->second)
+        if (root == object->home)
+          refuse(object->text() + ", was made the root \"" + name +
+                 "\" in this transaction; set that to another first");
     if (object->at() != address) refuse("it lies inside " + object->text() + ", and is no object of its own");
     const type& is = *object->type.program;
     if (object->size != is.size || is.tolerates_stale || (object->state == object_state::made && !object->is_root))

@@ -5,7 +5,11 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
+#include <optional>
+#include <string>
 #include <thread>
 #include <unordered_set>
 #include <utility>
@@ -17,6 +21,7 @@ namespace tenure::cache {
 
 class store_state;
 struct cached_object;
+struct open_database;
 
 enum class lock_mode : std::uint8_t { shared, exclusive };
 
@@ -27,6 +32,9 @@ struct open_transaction {
   const bool writes;
   std::vector<cached_object*> changed;      // announced; they are held
   std::unordered_set<cached_object*> made;  // and not discarded; they are held
+  // Roots that it has set, by database and name: the home address of the object; nullopt: it has removed them.
+  using root_changes = std::map<std::string, std::optional<std::uint64_t>, std::less<>>;
+  std::map<open_database*, root_changes> roots;
   // With object locks: its thread's bit and its store's number in lock words, and one object of each group that it has a lock of.
   // bit 0: there was none left.
   std::uint64_t bit = 0, store = 0;

@@ -146,6 +146,12 @@ std::uint64_t store::find_root_word(std::string_view name, std::string_view data
                                     bool must_be) {
   return state().root_word(name, database, declared, must_be);
 }
+void store::set_root_to(std::string_view name, std::string_view database, std::uint64_t home, const type& declared) {
+  state().set_root(open_here("set a root"), name, database, home, declared);
+}
+void store::remove_root(std::string_view name, std::string_view database) {
+  state().remove_root(open_here("remove a root"), name, database);
+}
 std::vector<std::string> store::root_names(std::string_view database) const { return state().root_names(database); }
 std::vector<std::string> store::databases() const { return state().database_names(); }
 

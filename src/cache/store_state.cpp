@@ -254,32 +254,6 @@ void store_state::let_go(cached_object& object) noexcept {
   --pins_;
 }
 
-std::uint64_t store_state::root_word(std::string_view name, std::string_view in, const type& declared, bool must_be) {
-  require_usable();
-  const std::scoped_lock lock(mutex_);
-  open_database& d = database(in);
-  const std::optional<std::uint64_t> found = d.find_root(name);
-  if (!found) {
-    if (!must_be) return 0;
-    throw error(errc::no_such_root, d.stored.file() + ": has no root \"" + std::string(name) + "\"");
-  }
-  const auto what = [&] { return d.stored.file() + ": the root \"" + std::string(name) + "\""; };
-  const stored_database::stored_object object = d.stored.find(*found);
-  if (!object || object.at != *found)
-    throw error(errc::damaged, what() + " refers to " + os::hexadecimal(*found) +
-                                   ", where no object starts; `tenure verify` says what else is damaged");
-  if (d.types.name_of(object.type) != declared.name)
-    throw error(errc::wrong_type, what() + " is a " + d.types.name_of(object.type) + ", not a " + declared.name);
-  (void)d.types.bind(object.type, &declared);
-  return identifier_of(*found);
-}
-
-std::vector<std::string> store_state::root_names(std::string_view in) {
-  require_usable();
-  const std::scoped_lock lock(mutex_);
-  return database(in).root_names();
-}
-
 std::vector<std::string> store_state::database_names() const {
   require_usable();
   std::vector<std::string> names;

@@ -82,9 +82,13 @@ class store_state : public std::enable_shared_from_this<store_state> {
   [[nodiscard]] cached_object* hold(std::uintptr_t address);
   void let_go(cached_object& object) noexcept;
 
+  // roots.cpp. In a transaction: as it has left them, with object locks under a lock of the database's roots.
   [[nodiscard]] std::uint64_t root_word(std::string_view name, std::string_view database, const type& declared,
                                         bool must_be);
   [[nodiscard]] std::vector<std::string> root_names(std::string_view database);
+  void set_root(open_transaction& tx, std::string_view name, std::string_view database, std::uint64_t home,
+                const type& declared);
+  void remove_root(open_transaction& tx, std::string_view name, std::string_view database);
   [[nodiscard]] std::vector<std::string> database_names() const;
   void wait(ticket until);
   [[nodiscard]] statistics stats() const;
@@ -103,6 +107,9 @@ class store_state : public std::enable_shared_from_this<store_state> {
   [[nodiscard]] open_database& database(std::string_view name);
   [[nodiscard]] void* make(open_transaction* tx, open_database& in, const type& of, std::uint64_t size, bool is_root);
   void end_object(cached_object& object) noexcept;
+  void lock_roots(std::unique_lock<std::mutex>& lock, open_transaction* tx, open_database& of, lock_mode mode);
+  open_transaction::root_changes& changed_roots(std::unique_lock<std::mutex>& lock, open_transaction& tx,
+                                                open_database& of);
   void keep_value(open_transaction& tx, cached_object& object);
   void settle(const object_part& part);
   void discard_made(open_transaction& tx) noexcept;

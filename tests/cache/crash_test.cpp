@@ -53,7 +53,7 @@ class cache_workload {
       for (std::size_t n = 0; n < count; ++n) root.all.push_back(s.make<cell>());
       for (std::size_t n = 0; n < count; ++n) root.all[n].change().next = root.all[(n + 1) % count];
     });
-    note(root, true);
+    note(s, root, true);
     s.close();
     made_->record_trace(false);
   }
@@ -84,13 +84,15 @@ class cache_workload {
     const auto& root = s.root<cells>("cells");
     const auto at = history_.find(root.commits);
     ASSERT_NE(at, history_.end()) << "commit " << root.commits << " was never made";
-    EXPECT_EQ(snapshot(root), at->second) << "after commit " << root.commits;
+    EXPECT_EQ(snapshot(s, root), at->second) << "after commit " << root.commits;
     EXPECT_GE(root.commits, acknowledged_);
     s.close();
   }
 
  private:
-  static std::vector<std::uint64_t> snapshot(const cells& root) {
+  static constexpr std::uint64_t named = 12;  // roots that lead to cells
+  static std::string name_of(std::uint64_t n) { return "root " + std::string(n, 'x') + std::to_string(n); }
+  static std::vector<std::uint64_t> snapshot(store& s, const cells& root) {
     std::vector<std::uint64_t> out;
     std::map<std::uint64_t, std::uint64_t> number;
     for (const auto& c : root.all) number.emplace(c.home(), number.size());
@@ -99,10 +101,14 @@ class cache_workload {
       out.push_back(number.at(c->next.home()));
       for (const char byte : c->text) EXPECT_EQ(byte, static_cast<char>(c->value));
     }
+    for (std::uint64_t n = 0; n < named; ++n) {
+      cell* const at = s.find_root<cell>(name_of(n));
+      out.push_back(at != nullptr ? number.at(reinterpret_cast<std::uintptr_t>(at)) : count);
+    }
     return out;
   }
-  void note(const cells& root, bool durable) {
-    history_[root.commits] = snapshot(root);
+  void note(store& s, const cells& root, bool durable) {
+    history_[root.commits] = snapshot(s, root);
     if (durable) acknowledged_ = root.commits;
   }
 
@@ -118,16 +124,23 @@ class cache_workload {
       if (random() % 3 == 0) changed.next = root->all[random() % count];
       tx.release();
     }
+    for (std::uint64_t i = random() % 3; i != 0; --i) {
+      const std::string name = name_of(random() % named);
+      if (random() % 2 == 0)
+        s.set_root(name, root->all[random() % count]);
+      else if (s.find_root<cell>(name))
+        s.remove_root(name);
+    }
     root.change().commits += 1;
     const std::uint64_t number = root->commits;
     if (random() % 5 == 0) return tx.abort();
     // What will be seen if the commit is. All cells are looked at, beside those that stay.
-    history_[number] = expected(*root, tx);
+    history_[number] = expected(s, *root, tx);
     const bool durable = random() % 3 == 0;
     tx.commit(durable ? cache::commit_mode::durable : cache::commit_mode::lazy);
     if (durable) acknowledged_ = number;
   }
-  static std::vector<std::uint64_t> expected(const cells& root, cache::transaction& tx) {
+  static std::vector<std::uint64_t> expected(cache::store& s, const cells& root, cache::transaction& tx) {
     std::vector<std::uint64_t> out;
     std::map<std::uint64_t, std::uint64_t> number;
     for (const auto& c : root.all) number.emplace(c.home(), number.size());
@@ -135,6 +148,10 @@ class cache_workload {
       out.push_back(c->value);
       out.push_back(number.at(c->next.home()));
       tx.release();
+    }
+    for (std::uint64_t n = 0; n < named; ++n) {
+      const ref<cell> at = s.find_root<cell>(name_of(n));
+      out.push_back(at ? number.at(at.home()) : count);
     }
     return out;
   }

@@ -5,6 +5,7 @@ MODEL = "cache_test */cache_model.*:cache_limits.*"
 LOCKS = "cache_test cache_locks.*"
 MISUSE = "cache_test cache_misuse.*"
 MAKING = "cache_test cache_making.*:cache_making_containers.*"
+ROOTS = "cache_test cache_roots.*"
 MAKING_MODEL = "heap_models_test cache_making_model.*"
 
 CACHE_MUTATIONS = [
@@ -154,6 +155,24 @@ CACHE_MUTATIONS = [
     ("cache_search_ends_early", "cache/places.cpp",
      [("if (!must_grow) break;", "break;")],
      "cache_test cache_making_space.*", "the file grows while blocks are free"),
+    ("cache_roots_are_not_locked", "cache/roots.cpp",
+     [("locks_.acquire(lock, *tx, *roots, mode);", "(void)mode;")],
+     ROOTS, "transactions look at roots that others change"),
+    ("cache_roots_are_known_as_they_were", "cache/commit_changes.cpp",
+     [("if (b.has_roots) b.in.roots_changed();", "")],
+     ROOTS, "roots that a commit has set are not found"),
+    ("cache_removed_roots_leave_a_hole", "cache/root_table.cpp",
+     [("entries_[entry] = entries_[--table.count];", "--table.count;")],
+     ROOTS, "another root is gone than was removed"),
+    ("cache_removed_roots_in_any_order", "cache/root_table.cpp",
+     [("std::ranges::sort(removed, std::ranges::greater());", "")],
+     ROOTS, "a commit that removes two roots takes the wrong one"),
+    ("cache_roots_keep_names", "cache/root_table.cpp",
+     [("objects.remove(address_of(entries_[entry].name.text), entries_[entry].name.length);", "")],
+     ROOTS, "the name of a removed root is garbage"),
+    ("cache_destroys_roots", "cache/commit_changes.cpp",
+     [("require_no_root_to(*object, tx);", "")],
+     ROOTS, "a root leads to what was destroyed"),
     ("method_cache_ignores_the_class", "include/tenure/cache/method_cache.hpp",
      [("known.method != nullptr && known.of == of && known.selector == selector) [[likely]]",
        "known.method != nullptr && known.selector == selector) [[likely]]")],

@@ -105,6 +105,15 @@ class store {
   [[nodiscard]] ref<T> find_root(std::string_view name, std::string_view database = "main") {
     return ref<T>(typename ref<T>::from_word{root_word<T>(name, database, false)});
   }
+  // Makes the object the root of this name, in place of what that is, in a transaction of this thread that changes the store; an abort
+  // leaves roots as they were. The object is one of its own, and in this database, or throws errc::cannot_persist. Throws
+  // errc::bad_transaction, errc::read_only, errc::bad_option if the name does not have 1 to 4096 bytes; and as a dereference does.
+  template <class T>
+  void set_root(std::string_view name, const ref<T>& object, std::string_view database = "main") {
+    set_root_to(name, database, object.home(), type_of<std::remove_cv_t<T>>());
+  }
+  // The object stays, and is garbage if nothing else leads to it. Throws errc::no_such_root, errc::bad_transaction, errc::read_only.
+  void remove_root(std::string_view name, std::string_view database = "main");
   // Makes an object in a transaction of this thread that changes the store: T(args...), or T{args...}. Its address in the store is
   // its own from now on. The commit stores it, whether something leads to it or not (what nothing leads to is garbage, which
   // collections of tenure::store take); an abort takes it back. The library's containers in it get memory of the store, as do all
@@ -135,7 +144,8 @@ class store {
   // Ends an object, made in a cache or by tenure::store, in a transaction that changes the store. Its destructor runs now, and
   // the commit takes it out of the store; an abort leaves it as it was. No ref to it may be left: nobody looks for them, and its
   // place is used again. T is its type, or a base with a virtual destructor. A null ref does nothing. Throws errc::bad_free if it
-  // is no object of its own, or was destroyed already, or if its database has weak references.
+  // is no object of its own, or was destroyed already, or if its database has weak references. The commit throws errc::cannot_persist if
+  // it is a root still.
   template <class T>
   void destroy(const ref<T>& object) {
     T* const target = const_cast<T*>(object.get());
@@ -166,6 +176,7 @@ class store {
   }
   [[nodiscard]] std::uint64_t find_root_word(std::string_view name, std::string_view database, const type& declared,
                                              bool must_be);
+  void set_root_to(std::string_view name, std::string_view database, std::uint64_t home, const type& declared);
   [[nodiscard]] void* make_object(std::string_view database, const type& of);
   void end_object(void* at) noexcept;
   [[nodiscard]] std::uint64_t word_of(const void* at) const;

@@ -54,6 +54,7 @@ PUBLIC_LAYERS = {
     "tenure/rvm/segment_options.hpp": "segments",
     "tenure/rvm/commit.hpp": "records",
     "tenure/rvm/prepared.hpp": "records",
+    "tenure/commit_mode.hpp": "records",
     "tenure/rvm/statistics.hpp": "replay",
     "tenure/rvm/backup.hpp": "replay",
     "tenure/barriers.hpp": "regions",

@@ -14,6 +14,7 @@
 #include "log/log_hold.hpp"
 #include "log_survey.hpp"
 #include "log_text.hpp"
+#include "object_values.hpp"
 #include "os/process.hpp"
 #include "records/log_reader.hpp"
 
@@ -46,8 +47,24 @@ struct contents {
     std::uint64_t ranges = 0, bytes = 0;
   };
   std::map<std::string, segment> segments;
+  // What no batch follows so far.
+  struct prepared_contents {
+    std::uint64_t batch, transaction;
+    std::string global_id;
+    std::uint64_t ranges = 0, bytes = 0;
+  };
+  std::optional<prepared_contents> prepared;
 
+  void add_prepared(const group_view& group) {
+    for (const transaction_view& tx : group.prepared()) {
+      if (!prepared) prepared = {group.header().batch, tx.id, std::string(group.global_id())};
+      prepared->ranges += tx.ranges.size();
+      for (const range_view& range : tx.ranges) prepared->bytes += range.value.size();
+    }
+  }
   void add(const group_view& group) {
+    if (prepared && group.header().batch != prepared->batch) prepared.reset();
+    add_prepared(group);
     generations.insert(group.header().generation);
     for (const segment_name& name : group.segments()) segments[name.path].name = name;
     for (const transaction_view& tx : group.transactions()) {
@@ -119,6 +136,12 @@ json status_json(const log_files& log, const std::vector<manifest_copy>& copies,
   j["transactions"] = live.transactions;
   j["ranges"] = live.ranges;
   j["bytes"] = live.bytes;
+  j["prepared"] = nullptr;
+  if (live.prepared)
+    j["prepared"] = {{"global_id", live.prepared->global_id},
+                     {"transaction", live.prepared->transaction},
+                     {"ranges", live.prepared->ranges},
+                     {"bytes", live.prepared->bytes}};
   j["torn"] = {{"groups", found.torn_groups}, {"bytes", found.torn_bytes}};
   j["segments"] = json::array();
   for (const auto& [path, in] : live.segments)
@@ -161,6 +184,12 @@ void print_status(std::FILE* out, const log_files& log, const std::vector<manife
              live.bytes);
   if (live.runs != 0)
     fmt::print(out, "               {} extents, {} bytes, written straight to segments\n", live.runs, live.bulk_bytes);
+  if (live.prepared)
+    fmt::print(out,
+               "prepared       {}, transaction {}: {} ranges, {} bytes, for which the log has no outcome; "
+               "`tenure resolve` ends it, if no process has the log open\n",
+               quoted(live.prepared->global_id), live.prepared->transaction, live.prepared->ranges,
+               live.prepared->bytes);
   for (const auto& [path, in] : live.segments)
     fmt::print(out, "segment        {} ({}): {} ranges, {} bytes\n", path,
                in.name.raw ? "raw" : identity_text(in.name.id), in.ranges, in.bytes);
@@ -178,24 +207,11 @@ void print_status(std::FILE* out, const log_files& log, const std::vector<manife
   print_damage(out, found, log);
 }
 
-std::string kind_and_pieces_of(const transaction_view& tx) {
-  std::string kind = tx.flags & record_lazy ? "no_flush" : "flush";
+std::string kind_and_pieces_of(const group_view& group, const transaction_view& tx) {
+  std::string kind = group.is_prepared() ? "prepared" : tx.flags & record_lazy ? "no_flush" : "flush";
   if (!(tx.flags & record_first)) kind += ", continued";
   if (!(tx.flags & record_last)) kind += ", to be continued";
   return kind;
-}
-
-// Where each transaction's record is. The view has checked that the lengths make sense.
-std::vector<lsn> places_of(const group_view& group, os::const_bytes bytes) {
-  std::vector<lsn> places;
-  std::size_t at = sizeof(group_header);
-  for (std::uint32_t i = 0; i < group.header().records; ++i) {
-    record_header record;
-    std::memcpy(&record, bytes.data() + at, sizeof record);
-    if (record.type != record_type::segment) places.push_back(group.header().lsn + at);
-    at += record.length;
-  }
-  return places;
 }
 
 class record_printer {
@@ -204,11 +220,11 @@ class record_printer {
       : directory_(log_path.substr(0, log_path.rfind('/') + 1)), which_(which), as_json_(as_json), out_(out) {}
 
   // False when enough has been shown.
-  bool show(const group_view& group, os::const_bytes bytes) {
-    const auto places = places_of(group, bytes);
-    for (std::size_t i = 0; i < group.transactions().size(); ++i) {
-      const transaction_view& tx = group.transactions()[i];
-      if (which_.from && places[i] < *which_.from) continue;
+  bool show(const group_view& group) {
+    const auto& transactions = group.is_prepared() ? group.prepared() : group.transactions();
+    for (const transaction_view& tx : transactions) {
+      const lsn at = group.header().lsn + tx.at;
+      if (which_.from && at < *which_.from) continue;
       if (which_.transaction && tx.id != *which_.transaction) continue;
       std::vector<const range_view*> ranges;
       for (const range_view& range : tx.ranges)
@@ -218,9 +234,9 @@ class record_printer {
         if (is_wanted(group.segments()[run.segment].path)) runs.push_back(&run);
       if (ranges.empty() && runs.empty()) continue;
       if (which_.limit && shown_ >= *which_.limit) return false;
-      as_json_ ? print_json(group, tx, places[i], ranges, runs) : print_text(group, tx, places[i], ranges, runs);
+      as_json_ ? print_json(group, tx, at, ranges, runs) : print_text(group, tx, at, ranges, runs);
       ++shown_;
-      last_ = places[i];
+      last_ = at;
     }
     return !which_.limit || shown_ < *which_.limit;
   }
@@ -235,8 +251,8 @@ class record_printer {
 
   void print_text(const group_view& group, const transaction_view& tx, lsn at,
                   const std::vector<const range_view*>& ranges, const std::vector<const bulk_run_view*>& runs) const {
-    fmt::print(out_, "LSN {}  transaction {}  {}  {}{}\n", at, tx.id, os::utc_text(tx.time), kind_and_pieces_of(tx),
-               tx.label.empty() ? "" : fmt::format("  \"{}\"", tx.label));
+    fmt::print(out_, "LSN {}  transaction {}  {}  {}{}\n", at, tx.id, os::utc_text(tx.time),
+               kind_and_pieces_of(group, tx), tx.label.empty() ? "" : fmt::format("  \"{}\"", tx.label));
     for (const bulk_run_view* run : runs)
       fmt::print(out_, "    {}  offset {}  length {}  written in bulk\n", group.segments()[run->segment].path,
                  run->offset, run->length());
@@ -255,6 +271,7 @@ class record_printer {
            {"transaction", tx.id},
            {"time", tx.time},
            {"label", tx.label},
+           {"prepared", group.is_prepared()},
            {"flush", (tx.flags & record_lazy) == 0},
            {"first", (tx.flags & record_first) != 0},
            {"last", (tx.flags & record_last) != 0},
@@ -303,7 +320,7 @@ int show_log_records(os::disk& disk, const std::string& path, const record_selec
                      std::FILE* out, std::optional<lsn>* last) {
   const auto log = log_files::open_unlocked(disk, path);
   record_printer printer(log->path(), which, as_json, out);
-  const auto show = [&](const group_view& group, os::const_bytes bytes) { return printer.show(group, bytes); };
+  const auto show = [&](const group_view& group, os::const_bytes) { return printer.show(group); };
   if (as_json) fmt::print(out, "{{\n  \"records\": [");
   bool more = true;
   // What lies before the head has been truncated: it can be read until it is overwritten.
@@ -311,7 +328,7 @@ int show_log_records(os::disk& disk, const std::string& path, const record_selec
   if (which.from && *which.from < head) {
     const lsn from = round_down(std::max({*which.from, oldest, std::uint64_t{max_group}}) - max_group, log->block());
     scan_groups(*log, std::max(from, oldest), head, [&](const group_header& header, os::const_bytes bytes) {
-      return more = show(group_view(bytes, header, place_of(*log, header.lsn)), bytes);
+      return more = printer.show(group_view(bytes, header, place_of(*log, header.lsn)));
     });
   }
   survey found;

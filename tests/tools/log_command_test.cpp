@@ -175,6 +175,36 @@ TEST(log_records, are_shown) {
   for (std::size_t i = 1; i < 6; ++i) EXPECT_GT(j["records"][i]["lsn"], j["records"][i - 1]["lsn"]);
 }
 
+// [rvm.prepared.log]
+TEST(log_status, of_a_log_with_a_prepared_transaction) {
+  sim::disk disk;
+  memory m("/d/log", kept_log(disk));
+  region r = m.map("/d/seg", {.create_length = 64 * kib});
+  put(m, r, 0, "first");
+  transaction tx = m.begin();
+  tx.modify(r.data(), "second", 6);
+  tx.modify(r.data() + 5000, "elsewhere", 9);
+  tx.prepare("transfer 7");
+  const json before = status(disk, true).parsed();
+  EXPECT_EQ(before["prepared"]["global_id"], "transfer 7");
+  EXPECT_EQ(before["prepared"]["ranges"], 2);
+  EXPECT_EQ(before["prepared"]["bytes"], 15);
+  EXPECT_EQ(before["transactions"], 1);
+  for (const char* part : {"transfer 7", "2 ranges, 15 bytes", "no outcome", "tenure resolve"})
+    EXPECT_TRUE(status(disk).has(part)) << part;
+  const json all = records(disk, {}, true).parsed()["records"];
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0]["prepared"], false);
+  EXPECT_EQ(all[1]["prepared"], true);
+  EXPECT_EQ(all[1]["ranges"].size(), 2u);
+  EXPECT_TRUE(records(disk).has("prepared"));
+  tx.commit();
+  const json after = status(disk, true).parsed();
+  EXPECT_EQ(after["prepared"], nullptr);
+  EXPECT_EQ(after["transactions"], 2);
+  EXPECT_EQ(records(disk, {}, true).parsed()["records"].back()["prepared"], false);
+}
+
 TEST(log_records, are_selected) {
   const auto disk = crashed();
   const auto ids = [&](const record_selection& which) {

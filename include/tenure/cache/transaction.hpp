@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include <tenure/commit_mode.hpp>
 #include <tenure/rvm/commit.hpp>
 
 namespace tenure::cache {
@@ -14,12 +15,8 @@ namespace tenure::cache {
 class store;
 struct open_transaction;
 
-enum class commit_mode {
-  durable,  // on the disk when commit returns
-  lazy,     // atomic and ordered, but on the disk only with a later durable commit, wait() or close
-};
-
 using rvm::ticket;
+using tenure::commit_mode;
 
 // A transaction that changes objects. Can be moved. Belongs to the thread that began it, and ends there. Destroying an open one
 // aborts it. All functions but is_open throw errc::bad_transaction if it has ended, and in another thread.

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include <tenure/commit_mode.hpp>
 #include <tenure/rvm/commit.hpp>
 
 namespace tenure {
@@ -17,11 +18,6 @@ struct store_state;
 #pragma GCC visibility push(default)  // libtenure.so exports it
 
 class store;
-
-enum class commit_mode {
-  durable,  // on the disk when commit returns
-  lazy,     // atomic and ordered, but on the disk only with a later durable commit, wait() or close
-};
 
 // All commits up to a ticket are durable when store::wait(ticket) has returned.
 using rvm::ticket;

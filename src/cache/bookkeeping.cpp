@@ -63,10 +63,13 @@ void bookkeeping::add(std::uint64_t home, std::uint64_t size, const places::use&
       r.entry.used = static_cast<std::uint16_t>(r.entry.used + heap::granules_of(size));
       assert(r.entry.used <= heap::granules_in_block);
       break;
-    default:
+    default: {
+      const std::uint64_t end = block + in.blocks, zone_end = (block / blocks_in_zone + 1) * blocks_in_zone;
       r.entry = {block_kind::large, 0, 0, static_cast<std::uint32_t>(in.blocks)};
-      for (std::uint64_t n = 1; n < in.blocks; ++n)
-        record(block + n).entry = {block_kind::continued, 0, 0, static_cast<std::uint32_t>(n)};
+      for (std::uint64_t b = block + 1; b < std::min(end, zone_end); ++b)
+        record(b).entry = {block_kind::continued, 0, 0, static_cast<std::uint32_t>(b - block)};
+      for (std::uint64_t b = zone_end; b < end; b += blocks_in_zone) zone(b / blocks_in_zone) = zone_kind::continued;
+    }
   }
   auto& header = pages_.at<heap::database_header>(0);
   header.blocks_end = std::max(header.blocks_end, block + in.blocks);

@@ -100,14 +100,14 @@ void places::begin_headed(std::uint64_t block) {
 }
 
 std::uint64_t places::take_large(std::uint64_t size, std::uint64_t alignment) {
-  const std::uint64_t before = up(heap::header_bytes(size), alignment),
-                      most = (blocks_in_zone - bookkeeping_blocks) * block_size;
-  if (alignment > block_size / 2 || size > most || before + size > most)
+  constexpr std::uint64_t most = heap::huge_size - 1;
+  if (alignment > block_size / 2 || size > most)
     throw error(errc::out_of_memory, of_.file() + ": an object of " + std::to_string(size) + " bytes, aligned to " +
                                          std::to_string(alignment) +
                                          ", is too large for a cache, which stores at most " + std::to_string(most) +
                                          " bytes in one object; tenure::store stores larger ones");
-  const std::uint64_t blocks = (before + size + block_size - 1) / block_size, first = take_blocks(blocks);
+  const std::uint64_t before = up(heap::header_bytes(size), alignment),
+                      blocks = (before + size + block_size - 1) / block_size, first = take_blocks(blocks);
   uses_.emplace(first, use{block_kind::large, {}, blocks});
   return home_of(first) + before;
 }
@@ -144,7 +144,7 @@ void places::give_back(std::uint64_t home, std::uint64_t size) {
     default: {
       const std::uint64_t blocks = in.blocks;
       uses_.erase(block);
-      free_->add(block, blocks);
+      free(block, blocks);
     }
   }
 }
@@ -154,8 +154,6 @@ void places::give_back(std::uint64_t home, std::uint64_t size) {
 void places::add(const freed& what) {
   assert(free_);
   if (!is_taken(block_of(what.home))) uses_.emplace(block_of(what.home), what.was);
-  if (what.was.kind == block_kind::large && what.was.blocks > blocks_in_zone - bookkeeping_blocks)
-    return;  // of several zones: left to the object heap
   give_back(what.home, what.size);
 }
 
@@ -190,8 +188,12 @@ void places::continue_last_block(std::uint64_t block) {
 
 std::uint64_t places::take_blocks(std::uint64_t count) {
   std::optional<std::uint64_t> first;
+  const bool is_of_zones = count > blocks_in_zone - bookkeeping_blocks;
   const auto look = [&] {
-    if (const auto found = free_->take(count, count); found.blocks != 0) first = found.first;
+    if (is_of_zones)
+      first = take_zones(count);
+    else if (const auto found = free_->take(count, count); found.blocks != 0)
+      first = found.first;
   };
   look();
   // Blocks at the end of the file cost less than a long search, but there is no growth as long as something is free.
@@ -207,15 +209,44 @@ std::uint64_t places::take_blocks(std::uint64_t count) {
     // What was cleared has no space on the disk, and truncation must not meet a full one [heap.blocks.space].
     if (may_lack_space_) of_.segment().allocate(*first * block_size, count * block_size);
   } catch (...) {
-    free_->add(*first, count);
+    free(*first, count);
     throw;
   }
   return *first;
 }
 
+// As the object heap does: an object that is larger than a zone begins at a zone's first block, and continues over the
+// bookkeeping of the following ones, which must be unused.
+std::optional<std::uint64_t> places::take_zones(std::uint64_t count) {
+  const std::uint64_t following = (count + bookkeeping_blocks - 1) / blocks_in_zone;
+  std::optional<std::uint64_t> first;
+  free_->find_whole_zone([&](std::uint64_t zone) {
+    const std::uint64_t begin = zone * blocks_in_zone + bookkeeping_blocks;
+    if (begin + count > of_.blocks()) return false;
+    for (std::uint64_t z = zone + 1; z <= zone + following; ++z)
+      if (of_.kind_of_zone(z) != zone_kind::unused || !free_->has_whole_zone(z)) return false;
+    first = begin;
+    return true;
+  });
+  if (first)
+    for (std::uint64_t z = *first / blocks_in_zone; z <= *first / blocks_in_zone + following; ++z) free_->take_zone(z);
+  return first;
+}
+
+// What was in use of the zones into which an object continued was that object.
+void places::free(std::uint64_t first, std::uint64_t count) {
+  const std::uint64_t end = first + count, zone = first / blocks_in_zone;
+  if ((end - 1) / blocks_in_zone == zone) return free_->add(first, count);
+  for (std::uint64_t z = zone; z * blocks_in_zone < end; ++z) {
+    const std::uint64_t begin = z == zone ? first : z * blocks_in_zone + bookkeeping_blocks;
+    free_->add(begin, std::min((z + 1) * blocks_in_zone, of_.blocks()) - begin);
+  }
+}
+
 std::uint64_t places::take_never_used(std::uint64_t count) {
   std::uint64_t first = never_used_;
-  if (const std::uint64_t left = blocks_in_zone - first % blocks_in_zone; count > left)
+  if (const std::uint64_t left = blocks_in_zone - first % blocks_in_zone;
+      count > left && first % blocks_in_zone > bookkeeping_blocks)
     first += left + bookkeeping_blocks;
   if (first + count > of_.blocks())
     throw error(errc::out_of_memory, of_.file() + ": the database is full: its reservation has no room for " +
@@ -223,6 +254,9 @@ std::uint64_t places::take_never_used(std::uint64_t count) {
                                          " bytes more; make a database with a larger reservation");
   if (first != never_used_) free_->add(never_used_, blocks_in_zone - never_used_ % blocks_in_zone);
   never_used_ = first + count;
+  if ((never_used_ - 1) / blocks_in_zone !=
+      first / blocks_in_zone)  // there is no bookkeeping for the rest of the last zone
+    never_used_ = up(never_used_, blocks_in_zone);
   if (never_used_ % blocks_in_zone == 0) never_used_ += bookkeeping_blocks;
   return first;
 }

@@ -64,8 +64,10 @@ class places {
   void begin_headed(std::uint64_t block);
   [[nodiscard]] std::uint64_t take_headed(std::uint64_t size, std::uint64_t alignment);
   [[nodiscard]] std::uint64_t take_large(std::uint64_t size, std::uint64_t alignment);
-  // Blocks of one zone, with space on the disk.
+  // Blocks of one zone, or of several if they are too many for one, with space on the disk.
   [[nodiscard]] std::uint64_t take_blocks(std::uint64_t count);
+  [[nodiscard]] std::optional<std::uint64_t> take_zones(std::uint64_t count);
+  void free(std::uint64_t first, std::uint64_t count);
   [[nodiscard]] std::uint64_t take_never_used(std::uint64_t count);
   void continue_last_block(std::uint64_t block);
   void search();

@@ -2,6 +2,7 @@
 //
 // Random programs that make, change and destroy objects in caches, and in the mapped store in turn, compared with what is
 // expected to be there. A crash at drawn operations leaves a committed state.
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -46,6 +47,8 @@ struct garden {
 using namespace cache_model_types;
 
 namespace {
+
+constexpr std::uint64_t small_zone = 256 << 10;  // bytes
 
 struct expected_plant {
   std::uint64_t edges[2] = {0, 0};  // ids; 0: none
@@ -112,9 +115,15 @@ class random_program {
     root.change().commits = ++now.commits;
   }
   std::uint64_t draw(std::uint64_t below) { return random_() % below; }
+  // Texts that need several zones.
+  [[nodiscard]] std::uint64_t large() const { return large_; }
 
  private:
   std::string draw_text() {
+    if (draw(25) == 0) {
+      ++large_;
+      return std::string(small_zone + draw(2 * small_zone), static_cast<char>('a' + draw(26)));
+    }
     const std::uint64_t lengths[] = {3, 30, 200, 1500, 3000, 20'000};
     return std::string(draw(lengths[draw(draw(4) == 0 ? 6 : 3)]), static_cast<char>('a' + draw(26)));
   }
@@ -221,7 +230,7 @@ class random_program {
   }
 
   std::mt19937_64 random_;
-  std::uint64_t next_ = 1;
+  std::uint64_t next_ = 1, large_ = 0;
 };
 
 class making_workload {
@@ -312,6 +321,7 @@ class making_workload {
   [[nodiscard]] const expected_garden& last() const { return history_.rbegin()->second; }
   [[nodiscard]] const cache::statistics& counts() const { return counts_; }
   [[nodiscard]] std::uint64_t refused() const { return refused_; }
+  [[nodiscard]] std::uint64_t large() const { return program_.large(); }
   std::uint64_t draw(std::uint64_t below) { return program_.draw(below); }
 
  private:
@@ -347,7 +357,7 @@ class making_workload {
 };
 
 TEST(cache_making_model, random_programs_in_caches_and_mapped_in_turn) {
-  std::uint64_t made = 0, destroyed = 0, refused = 0;
+  std::uint64_t made = 0, destroyed = 0, refused = 0, large = 0;
   for (std::uint64_t seed = 1; seed <= rvm::testing::scaled(20); ++seed) {
     making_workload work(seed);
     for (int round = 0; round < 6; ++round) {
@@ -362,10 +372,89 @@ TEST(cache_making_model, random_programs_in_caches_and_mapped_in_turn) {
       }
     }
     refused += work.refused();
+    large += work.large();
   }
   EXPECT_GT(made, 300u);
   EXPECT_GT(destroyed, 100u);
+  EXPECT_GT(large, 100u);
   RecordProperty("refused", static_cast<int>(refused));
+}
+
+// Its zones are used again, by such objects and by small ones.
+TEST(cache_making, an_object_of_several_zones) {
+  sim::disk disk;
+  store_options how;
+  how.create.reservation = std::uint64_t{1} << 28;
+  how.create.home = next_home(how.create.reservation);
+  how.memory.background = false;
+  how.memory.disk = &disk;
+  store("/store", how).root<plant>("plant");
+  cache::options cached;
+  cached.memory = how.memory;
+  const auto open = [&] { return cache::store("/store", cached); };
+  const auto replace = [&](cache::store& s, std::uint64_t zones) {
+    auto tx = s.begin();
+    plant& all = s.root<plant>("plant").change();
+    all.numbers.clear();
+    all.numbers.shrink_to_fit();
+    tx.commit(cache::commit_mode::lazy);
+    auto another = s.begin();
+    s.root<plant>("plant").change().numbers.resize(static_cast<std::size_t>(zones * small_zone / 8), zones);
+    another.commit(cache::commit_mode::lazy);
+    s.check();
+  };
+  const auto make_small = [&](cache::store& s) {
+    auto tx = s.begin();
+    for (std::uint64_t n = 0; n < 300; ++n)
+      s.root<plant>("plant").change().notes.emplace(n, tenure::string(std::string(3000, 'n')));
+    tx.commit(cache::commit_mode::lazy);
+    auto another = s.begin();
+    s.root<plant>("plant").change().notes.clear();
+    another.commit(cache::commit_mode::lazy);
+  };
+  const auto expect = [&](std::uint64_t zones) {
+    store s("/store", how);
+    const plant& all = s.root<plant>("plant");
+    ASSERT_EQ(all.numbers.size(), zones * small_zone / 8);
+    EXPECT_EQ(static_cast<std::size_t>(std::ranges::count(all.numbers, zones)), all.numbers.size());
+    expect_sound(s);
+    s.close();
+  };
+  {
+    cache::store s = open();
+    replace(s, 3);
+    make_small(s);  // behind the object
+    s.close();
+  }
+  expect(3);
+  {
+    cache::store s = open();
+    for (std::uint64_t zones = 1; zones < 6; ++zones) replace(s, zones);
+    auto tx = s.begin();  // given back by an abort
+    const auto aborted = s.make<plant>();
+    aborted.change().numbers.resize(small_zone / 2);
+    tx.abort();
+    s.check();
+    s.close();
+  }
+  expect(5);
+  const auto size = [&] { return disk.open("/store/main.db", os::access::read_only)->size(); };
+  const std::uint64_t before = size();
+  for (int round = 0; round < 4; ++round) {
+    cache::store s = open();
+    for (const std::uint64_t zones : {5, 2, 5}) replace(s, zones);
+    s.close();
+  }
+  EXPECT_EQ(size(), before);
+  for (int round = 0; round < 4; ++round) {
+    cache::store s = open();
+    replace(s, 5);
+    replace(s, 2);
+    make_small(s);  // in zones that the object has left
+    replace(s, 5);
+    s.close();
+  }
+  expect(5);
 }
 
 TEST(cache_making_model, a_crash_anywhere) {

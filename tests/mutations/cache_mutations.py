@@ -6,7 +6,7 @@ LOCKS = "cache_test cache_locks.*"
 MISUSE = "cache_test cache_misuse.*"
 MAKING = "cache_test cache_making.*:cache_making_containers.*"
 ROOTS = "cache_test cache_roots.*"
-MAKING_MODEL = "heap_models_test cache_making_model.*"
+MAKING_MODEL = "heap_models_test cache_making_model.*:cache_making.*"
 
 CACHE_MUTATIONS = [
     # --- Objects come and go ---
@@ -155,6 +155,15 @@ CACHE_MUTATIONS = [
     ("cache_search_ends_early", "cache/places.cpp",
      [("if (!must_grow) break;", "break;")],
      "cache_test cache_making_space.*", "the file grows while blocks are free"),
+    ("cache_large_objects_end_with_their_zone", "cache/bookkeeping.cpp",
+     [("zone(b / blocks_in_zone) = zone_kind::continued;", "(void)zone(b / blocks_in_zone);")],
+     MAKING_MODEL, "small objects are made in zones into which a large one continues"),
+    ("cache_zones_are_used_behind_an_object", "cache/places.cpp",
+     [("never_used_ = up(never_used_, blocks_in_zone);", "{}")],
+     MAKING_MODEL, "objects are made in a zone whose bookkeeping a large object covers"),
+    ("cache_zones_are_lost", "cache/places.cpp",
+     [("for (std::uint64_t z = zone; z * blocks_in_zone < end; ++z) {", "for (std::uint64_t z = zone; z == zone; ++z) {")],
+     MAKING_MODEL, "the zones of a large object are used once"),
     ("cache_roots_are_not_locked", "cache/roots.cpp",
      [("locks_.acquire(lock, *tx, *roots, mode);", "(void)mode;")],
      ROOTS, "transactions look at roots that others change"),

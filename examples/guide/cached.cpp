@@ -14,6 +14,9 @@ struct station {
   std::uint64_t passengers = 0;
   tenure::vector<tenure::cache::ref<station>> lines;
 };
+struct timetable {
+  tenure::cache::map<tenure::string, tenure::cache::ref<station>> by_name;
+};
 
 int main() {
   try {
@@ -74,6 +77,18 @@ int main() {
     // What is pinned stays.
     const auto pinned = store.read([&] { return tenure::cache::pin(store.root<station>("first")->lines[0]); });
     std::cout << std::string_view(pinned->name) << " is in memory\n";
+
+    // An index that is larger than the cache: nodes come and go.
+    store.transact([&] {
+      const auto index = store.make<timetable>();
+      store.set_root("index", index);
+      auto at = store.root<station>("first");
+      for (int n = 0; n < 20; ++n, at = at->lines[0]) index->by_name.insert(at->name, at);
+    });
+    store.read([&] {
+      const auto* const found = store.root<timetable>("index")->by_name.find("station 5");
+      std::cout << "station 5 is followed by " << std::string_view((*found)->lines[0]->name) << '\n';
+    });
   } catch (const tenure::error& e) {
     std::cerr << e.what() << '\n';
     return 1;

@@ -20,12 +20,13 @@
 //     });
 //
 // The store is an ordinary one, made by tenure::store. It is open mapped or in a cache, never both. In a cache its objects are
-// read, changed, made and destroyed; roots stay as they are. See docs/cache.md.
+// read, changed, made and destroyed, and so are roots. See docs/cache.md.
 //
 // After White & DeWitt, "A Performance Study of Alternative Object Faulting and Pointer Swizzling Strategies" (1992), and
 // Hosking, "Lightweight Support for Fine-Grained Persistence on Stock Hardware" (1995), chapters 3 to 5.
 #pragma once
 
+#include <tenure/cache/map.hpp>
 #include <tenure/cache/method_cache.hpp>
 #include <tenure/cache/options.hpp>
 #include <tenure/cache/ref.hpp>

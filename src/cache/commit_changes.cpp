@@ -8,6 +8,7 @@
 #include <tenure/error.hpp>
 
 #include "cache/root_table.hpp"
+#include "cache/words.hpp"
 
 namespace tenure::cache {
 
@@ -65,7 +66,8 @@ void commit_changes::require_no_root_to(const cached_object& destroyed, const op
                                             "\"; remove the root, or set it to another object");
 }
 
-// [cache.making.reached] Objects that the program has made are stored, and the arrays of containers that are in stored objects.
+// [cache.making.reached] Objects that the program has made are stored, and what containers have made that are in stored objects:
+// arrays, to which plain pointers lead, and nodes, to which refs may lead.
 void commit_changes::reach(const open_transaction& tx) {
   const auto add = [&](cached_object& object) {
     if (object.state != object_state::made || object.is_reached) return;
@@ -76,10 +78,12 @@ void commit_changes::reach(const open_transaction& tx) {
     const cached_object& from = *part.object;
     for_each_word(from.type, from.bytes + part.offset, part.length,
                   [&](const pointer_map::word& w, std::size_t, const std::byte* at) {
-                    if (w.kind != field_kind::reference || w.is_checked) return;
-                    std::uint64_t word;
-                    std::memcpy(&word, at, sizeof word);
-                    cached_object* const target = word == 0 ? nullptr : objects_.find_at(word);
+                    if (w.kind != field_kind::reference) return;
+                    const std::uint64_t word = load_word(at);
+                    if (word == 0) return;
+                    cached_object* const target = w.is_checked && is_identifier(word)
+                                                      ? objects_.find(home_in(word))
+                                                      : objects_.find_at(w.is_checked ? address_in(word) : word);
                     // What a plain pointer leads to is in the same state, unless another transaction has made it.
                     if (target != nullptr && (target->maker == nullptr || target->maker == &tx)) add(*target);
                   });

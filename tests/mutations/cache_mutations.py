@@ -5,6 +5,7 @@ MODEL = "cache_test */cache_model.*:cache_limits.*"
 LOCKS = "cache_test cache_locks.*"
 MISUSE = "cache_test cache_misuse.*"
 MAKING = "cache_test cache_making.*:cache_making_containers.*"
+MAPS = "cache_test cache_map.*:seeds/cache_map_model.*"
 ROOTS = "cache_test cache_roots.*"
 MAKING_MODEL = "heap_models_test cache_making_model.*:cache_making.*"
 
@@ -164,6 +165,31 @@ CACHE_MUTATIONS = [
     ("cache_zones_are_lost", "cache/places.cpp",
      [("for (std::uint64_t z = zone; z * blocks_in_zone < end; ++z) {", "for (std::uint64_t z = zone; z == zone; ++z) {")],
      MAKING_MODEL, "the zones of a large object are used once"),
+    ("cache_map_nodes_are_not_stored", "cache/commit_changes.cpp",
+     [("cached_object* const target = w.is_checked && is_identifier(word) ? objects_.find(home_in(word))",
+       "if (w.is_checked) return; cached_object* const target = w.is_checked && is_identifier(word) ? objects_.find(home_in(word))")],
+     MAPS, "nodes of a map are lost"),
+    ("cache_map_splits_unannounced", "include/tenure/cache/map.hpp",
+     [("for (std::size_t n = 0; n <= full && n < way.length; ++n) (void)changed(step_above(way, n).in);", "")],
+     MAPS, "a split is not committed"),
+    ("cache_map_merges_unannounced", "include/tenure/cache/map.hpp",
+     [("announce_node(beside);", "")],
+     MAPS, "a merge is not committed"),
+    ("cache_map_borrows_the_wrong_key", "include/tenure/cache/map.hpp",
+     [("between = std::move(right->keys[1]);", "between = std::move(right->keys[2]);")],
+     MAPS, "an entry is not found after its node has moved to a neighbour"),
+    ("cache_map_borrows_from_the_left", "include/tenure/cache/map.hpp",
+     [("between = std::move(left->keys[left->count - 1]);", "")],
+     MAPS, "an entry is not found after its node has moved to a neighbour on the right"),
+    ("cache_map_merges_without_a_key", "include/tenure/cache/map.hpp",
+     [("right->keys[0] = std::move(m.parent->keys[m.at]);", "")],
+     MAPS, "inner nodes that are merged have no key between them"),
+    ("cache_map_leaves_empty_leaves", "include/tenure/cache/map.hpp",
+     [("const bool is_empty = left_over == (n->level == 0 ? 0U : 1U);", "const bool is_empty = n->level != 0 && left_over == 1;")],
+     MAPS, "a leaf without entries stays"),
+    ("cache_map_keeps_tall_roots", "include/tenure/cache/map.hpp",
+     [("root_goes = left_over == (way.length == 0 ? 0U : 1U);", "root_goes = way.length == 0 && left_over == 0;")],
+     MAPS, "a root with one child stays"),
     ("cache_roots_are_not_locked", "cache/roots.cpp",
      [("locks_.acquire(lock, *tx, *roots, mode);", "(void)mode;")],
      ROOTS, "transactions look at roots that others change"),

@@ -135,7 +135,9 @@ store_state& store::state() const {
   if (state_ == nullptr) throw error(errc::closed, "the store was moved to another object");
   return *state_;
 }
-store::~store() = default;
+store::~store() {
+  if (state_ != nullptr && state_->is_of_the_parent()) (void)new std::shared_ptr(std::move(state_));  // stays
+}
 store::store(store&&) noexcept = default;
 store& store::operator=(store&&) noexcept = default;
 

@@ -123,8 +123,10 @@ void store_state::require_other_homes(const store_state& other) const {
     }
 }
 
+bool store_state::is_of_the_parent() const { return os::fork_generation() != fork_generation_; }
+
 void store_state::require_usable() const {
-  if (os::fork_generation() != fork_generation_)
+  if (is_of_the_parent())
     throw error(errc::forked,
                 directory_ + ": was opened by the parent of this process; open it here after the parent has closed it");
   if (closed_.load()) throw error(errc::closed, directory_ + ": has been closed");

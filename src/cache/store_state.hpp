@@ -39,6 +39,8 @@ class store_state : public std::enable_shared_from_this<store_state> {
   // After it is owned: others may find the store from now on.
   void opened();
   void close();
+  // Of this process, which a fork has made: what waited for its locks there would be waited for, and is not here.
+  [[nodiscard]] bool is_of_the_parent() const;
 
   [[nodiscard]] open_transaction* begin(bool writes);
   // Lazily; it ends the transaction.

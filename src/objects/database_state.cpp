@@ -15,6 +15,7 @@
 #include "objects/header_check.hpp"
 #include "objects/object_text.hpp"
 #include "objects/table_check.hpp"
+#include "os/fault.hpp"
 #include "os/process.hpp"
 #include "os/system_error.hpp"
 #include "os/virtual_memory.hpp"
@@ -178,6 +179,7 @@ found_object database_state::find_start(const void* at) const {
 
 address database_state::make(const type& of, std::uint64_t bytes, maker who) {
   const known_type& known = types->at(types->index_of(of));
+  if (who == maker::other) os::unblock_faults();  // as a transaction does
   return birth->make(described_object(known.index, of, *known.words, bytes), who);
 }
 

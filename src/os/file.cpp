@@ -339,14 +339,36 @@ class real_file final : public file {
   }
 
   void* map_private(void* at, std::uint64_t offset, std::size_t length, access how) override {
-    return map_at(at, length, PROT_READ | (how == access::read_write ? PROT_WRITE : 0), 0, descriptor_, offset, path_);
+    const opened_again file(descriptor_);
+    return map_at(at, length, PROT_READ | (how == access::read_write ? PROT_WRITE : 0), 0, file.descriptor(), offset,
+                  path_);
   }
 
   void map_private_over(void* at, std::uint64_t offset, std::size_t length, access how) override {
-    map_over(at, length, PROT_READ | (how == access::read_write ? PROT_WRITE : 0), 0, descriptor_, offset, path_);
+    const opened_again file(descriptor_);
+    map_over(at, length, PROT_READ | (how == access::read_write ? PROT_WRITE : 0), 0, file.descriptor(), offset, path_);
   }
 
  private:
+  // For a mapping, which would keep the locks of this file as long as any process has it: a copy of the process has it until its
+  // memory is given back, 0.1 s after the program was killed [os.copy.silent]. Where the file cannot be opened again, it is this one.
+  class opened_again {
+   public:
+    explicit opened_again(int descriptor)
+        : given_(descriptor), made_(uninterrupted([&] {
+            return ::open(("/proc/thread-self/fd/" + std::to_string(descriptor)).c_str(), O_RDONLY | O_CLOEXEC);
+          })) {}
+    ~opened_again() {
+      if (made_ >= 0) ::close(made_);
+    }
+    opened_again(const opened_again&) = delete;
+    opened_again& operator=(const opened_again&) = delete;
+    [[nodiscard]] int descriptor() const noexcept { return made_ >= 0 ? made_ : given_; }
+
+   private:
+    const int given_, made_;
+  };
+
   // Offsets from 2^63 on become negative. The kernel refuses them.
   static off_t position(std::uint64_t offset) { return static_cast<off_t>(offset); }
 

@@ -28,7 +28,7 @@ bool access_lock::is_reader() const noexcept {
 
 bool access_lock::in_use() {
   const std::scoped_lock lock(mutex_);
-  return was_in_use();
+  return readers_ != 0 || writer_.load() != std::thread::id();
 }
 
 void access_lock::lock_exclusive() {

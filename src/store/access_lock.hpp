@@ -34,8 +34,6 @@ class access_lock {
   void prefer_this_thread() noexcept { preferred_ = std::this_thread::get_id(); }
   // Whether any thread has the lock.
   [[nodiscard]] bool in_use();
-  // The same in the child of a fork, where a thread that is not there may have the mutex.
-  [[nodiscard]] bool was_in_use() const noexcept { return readers_ != 0 || writer_.load() != std::thread::id(); }
   // Throws if an invariant does not hold.
   void check() const;
 

@@ -362,13 +362,13 @@ store::store(const std::string& directory, const store_options& how) : state_(op
 
 store::owner::~owner() {
   if (state_ == nullptr) return;
-  const bool of_the_parent = os::fork_generation() != state_->fork_generation;
-  if (!of_the_parent) state_->collection.stop();  // it may have a transaction
-  if (!(of_the_parent ? state_->access.was_in_use() : state_->access.in_use())) {
+  // Of the parent of this process: what waited for its locks there would be waited for, and is not here.
+  if (os::fork_generation() != state_->fork_generation) return;
+  state_->collection.stop();  // it may have a transaction
+  if (!state_->access.in_use()) {
     delete state_;
     return;
   }
-  if (of_the_parent) return;  // open transactions may refer to it, and end in the parent only
   // Its open transactions refer to the state, and find it closed. Never destroyed: they may end at any time.
   static std::vector<store_state*>& abandoned = *new std::vector<store_state*>;
   static std::mutex mutex;

@@ -1,10 +1,14 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+#include <atomic>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include <signal.h>
+#include <unistd.h>
 
 #include <gtest/gtest.h>
 
@@ -323,6 +327,46 @@ TEST_F(store_test, a_child_of_a_fork_has_none) {
   });
   EXPECT_TRUE(child.wait().exited_with(0));
   EXPECT_EQ(list.value, 0);
+}
+
+// Threads of the parent wait for each other all the time, and what they wait for has waiters in the child that are not there.
+TEST_F(store_test, a_child_of_a_fork_can_end_it) {
+  node& list = s().root<node>("list");
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (int n = 0; n < 4; ++n)
+    threads.emplace_back([&, n] {
+      while (!stop) {
+        if (n < 2)
+          s().transact([&] { ++list.value; }, commit_mode::lazy);
+        else
+          (void)s().begin_read();
+      }
+    });
+  for (int n = 0; n < 20 && !HasFailure(); ++n) {
+    child_process child([&] {
+      ::alarm(30);  // ends one that hangs
+      opened.reset();
+      return 0;
+    });
+    EXPECT_TRUE(child.wait().exited_with(0));
+  }
+  stop = true;
+  for (std::thread& t : threads) t.join();
+}
+
+// Its pages may be closed again while a collection looks at them.
+TEST_F(store_test, who_makes_an_object_does_not_block_faults) {
+  std::thread([&] {
+    sigset_t all, now;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
+    (void)s().make<node>();
+    ::pthread_sigmask(SIG_SETMASK, nullptr, &now);
+    EXPECT_FALSE(::sigismember(&now, SIGSEGV));
+    EXPECT_FALSE(::sigismember(&now, SIGBUS));
+    EXPECT_TRUE(::sigismember(&now, SIGTERM));
+  }).join();
 }
 
 namespace store_test_types {

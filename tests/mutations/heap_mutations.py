@@ -349,4 +349,10 @@ HEAP_MUTATIONS = [
      [("free_.take_at(first, length); in_hand_.push_back({first, length});", ""),
       ("free_.add(first, length);", "")],
      "heap_test *trim*", "new objects are made where space is given back"),
+    ("children_wait_for_their_parents_threads", "store/store.cpp",
+     [("if (os::fork_generation() != state_->fork_generation) return;", "")],
+     "heap_test store_test.a_child_of_a_fork_can_end_it", "the destructor of a store in a child waits for ever"),
+    ("blocked_faults_stay_blocked", "objects/database_state.cpp",
+     [("if (who == maker::other) os::unblock_faults();", "")],
+     "heap_test store_test.who_makes_an_object_does_not_block_faults", "a thread that blocks faults dies beside a collection"),
 ]

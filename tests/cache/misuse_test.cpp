@@ -2,6 +2,7 @@
 //
 // What programs get wrong: stores at the same addresses, transactions in other threads, references into other stores; and what looks
 // wrong and is not: keys that are pointers, pointers between objects of which one is changed.
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -10,7 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include <unistd.h>
+
 #include "cache/cached_graph.hpp"
+#include "support/child_process.hpp"
 
 using namespace tenure;
 using namespace tenure::support;
@@ -175,6 +179,31 @@ TEST_F(cache_misuse, transactions_end_in_their_thread) {
     });
     close();
   }
+}
+
+// What its threads wait for there has waiters in the child that are not there.
+TEST_F(cache_misuse, a_child_of_a_fork_can_end_it) {
+  make(fill);
+  open({.transactions = cache::concurrency::one_writer});
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (int n = 0; n < 4; ++n)
+    threads.emplace_back([&] {
+      while (!stop)
+        opened->transact([&] { ++opened->root<harbour>("harbour")->ships[0].change().number; },
+                         cache::commit_mode::lazy);
+    });
+  for (int n = 0; n < 20 && !HasFailure(); ++n) {
+    child_process child([&] {
+      ::alarm(30);  // ends one that hangs
+      expect_error(errc::forked, {"parent"}, [&] { (void)opened->begin(); });
+      opened.reset();
+      return HasFailure() ? 1 : 0;
+    });
+    EXPECT_TRUE(child.wait().exited_with(0));
+  }
+  stop = true;
+  for (std::thread& t : threads) t.join();
 }
 
 TEST_F(cache_misuse, a_store_that_was_moved_away) {

@@ -52,7 +52,7 @@ struct restore_point {
   // The last transaction whose record is at this position or before it, as `tenure log search` shows it.
   std::optional<lsn> position = {};
   std::optional<std::uint64_t> transaction =
-      {};                                 // this one. Numbers begin again with every opening: it must be there once
+      {};  // this one. Numbers begin again with every opening: it must be there once, behind the backup
   std::optional<std::int64_t> time = {};  // ns since 1970: the last one before the first that is later
 };
 

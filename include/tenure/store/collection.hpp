@@ -19,7 +19,7 @@ namespace tenure {
 enum class program_roots {
   // All words of its writable memory that may be pointers. The program's threads stand still while it is copied.
   all_memory,
-  // Its handles (tenure/store/handle.hpp) only. Nobody stands still, but everything else that the program keeps from one
+  // Its handles (tenure/store/handle.hpp), and transient fields of what is kept. Nobody stands still, but everything else that the program keeps from one
   // transaction to the next may be gone, transient objects, too: a promise that there is no such pointer. Nor may transient
   // objects be written to outside of transactions while a collection begins.
   handles,
@@ -98,6 +98,7 @@ struct collect_report {
   // is garbage because of it, or refers to itself in circles. The first 64 of these objects.
   std::vector<type_count> dropped;
   std::vector<const void*> dropped_objects;
+  // Not counted by a dry run.
   std::uint64_t weak_cleared = 0;           // weak references' objects (tenure/weak.hpp) that were garbage
   std::uint64_t finalization_messages = 0;  // of queues (tenure/finalization_queue.hpp); what they keep is not garbage
   std::uint64_t transactions = 0;

@@ -42,7 +42,8 @@ class store {
   store& operator=(store&&) noexcept;
   // Makes everything committed durable, truncates the log, and unmaps. Every pointer into the store becomes invalid.
   // Throws errc::transactions_open if there are open transactions; then nothing has changed. After every other failure
-  // the store is closed, and its files are released: opening it again tells what survived. A second call does nothing.
+  // the store is closed, and its files are released: opening it again tells what survived. A second call does nothing. Not
+  // while another thread uses the store, as in collect().
   void close();
 
   // Databases. Opening a store opens all of its databases. Creating one commits durably. It is not allowed inside a

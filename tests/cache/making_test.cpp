@@ -393,14 +393,14 @@ TEST_F(cache_making, in_several_transactions_at_once) {
   });
 }
 
-TEST_F(cache_making, an_object_is_no_larger_than_a_zone) {
+TEST_F(cache_making, an_object_has_less_than_4_gib) {
   make_library();
-  open();
+  open({.object_bytes = std::uint64_t{8} << 30});
   expect_error(errc::out_of_memory, {"too large for a cache"}, [&] {
     opened->transact([&] {
       library& all = shelves().change();
       all.rows.emplace_back();
-      all.rows.back().resize(20 << 20);
+      all.rows.back().resize(1 << 30);
     });
   });
   opened->check();

@@ -109,7 +109,7 @@ CACHE_MUTATIONS = [
      "cache_test changed_containers.*", "a container changes what another transaction has read, and nobody says so"),
     # --- Making and destroying ---
     ("cache_place_given_out_twice", "cache/places.cpp",
-     [("uses_.erase(block); free_->add(block, blocks);", "free_->add(block, blocks);")],
+     [("uses_.erase(block); free(block, blocks);", "free(block, blocks);")],
      MAKING_MODEL, "blocks of a large object that is gone are never used again, or twice"),
     ("cache_forgets_free_places", "cache/commit_changes.cpp",
      [("for (const places::freed& f : b.freed) b.in.free.add(f);", "")],

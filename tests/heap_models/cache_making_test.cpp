@@ -376,7 +376,7 @@ TEST(cache_making_model, random_programs_in_caches_and_mapped_in_turn) {
   }
   EXPECT_GT(made, 300u);
   EXPECT_GT(destroyed, 100u);
-  EXPECT_GT(large, 100u);
+  EXPECT_GT(large, rvm::testing::scaled(20));
   RecordProperty("refused", static_cast<int>(refused));
 }
 

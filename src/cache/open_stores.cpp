@@ -9,6 +9,7 @@
 #include <tenure/cache/ref.hpp>
 
 #include "cache/store_state.hpp"
+#include "os/process.hpp"
 #include "regions/announced_stores.hpp"
 #include "types/container_memory.hpp"
 
@@ -26,6 +27,9 @@ registry& all() {
   static registry* const the_registry = new registry;
   return *the_registry;
 }
+
+// No thread is in the middle of a change when a fork copies it.
+[[maybe_unused]] const int fork_handlers = os::around_forks([] { all().mutex.lock(); }, [] { all().mutex.unlock(); });
 
 // Containers announce what they store; those in objects that a transaction of the thread may change are heard here.
 class containers_in_caches final : public rvm::store_listener {
@@ -64,8 +68,9 @@ std::vector<std::shared_ptr<open_transaction>>& of_this_thread() noexcept {
     }
   };
   static thread_local list mine;
-  if (std::erase_if(mine.transactions, [](const auto& tx) { return tx->has_ended.load(); }) != 0)
-    look_for_locking(mine.transactions);
+  // Those of the parent of this process are nobody's here; they and their stores stay.
+  const auto is_over = [](const auto& tx) { return tx->has_ended.load() || tx->of->is_of_the_parent(); };
+  if (std::erase_if(mine.transactions, is_over) != 0) look_for_locking(mine.transactions);
   return mine.transactions;
 }
 
@@ -100,7 +105,7 @@ std::shared_ptr<store_state> first_open(F&& f) {
   {
     const std::scoped_lock lock(r.mutex);
     for (const auto& store : r.stores)
-      if (auto alive = store.lock()) open.push_back(std::move(alive));
+      if (auto alive = store.lock(); alive != nullptr && !alive->is_of_the_parent()) open.push_back(std::move(alive));
   }
   for (auto& store : open)
     if (f(*store)) return std::move(store);

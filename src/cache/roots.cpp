@@ -126,12 +126,16 @@ void store_state::set_root(open_transaction& tx, std::string_view name, std::str
                                       std::to_string(longest_root_name) + " bytes, and this one " +
                                       std::to_string(name.size()));
   if (home == 0) refuse("the ref is null; remove_root removes a root");
-  if (!d.stored.contains(home)) refuse("the object at " + os::hexadecimal(home) + " is in another database, or none");
+  if (!d.stored.contains(home))
+    refuse("the ref leads to " + os::hexadecimal(home) +
+           ", where no object of the database is: it is in another one, or was destroyed");
   open_transaction::root_changes& changes = changed_roots(lock, tx, d);
   const auto [object, offset, loaded] =
       locks_objects_ ? reach_and_lock(lock, tx, home, declared) : loader_.reach(home, &declared);
   if (object->state == object_state::destroyed) refuse(object->text() + ", was destroyed in this transaction");
   if (offset != 0) refuse(os::hexadecimal(home) + " lies inside " + object->text() + ", and is no object of its own");
+  if (object->type.program->name != declared.name)
+    refuse(object->text() + ", is not a " + declared.name + ": a root is of the type that its object was made as");
   if (object->size != object->type.program->size)
     refuse(object->text() + ", is an array, which belongs to a container");
   changes.insert_or_assign(std::string(name), home);

@@ -48,6 +48,12 @@ std::uint64_t detail::home_of(std::uint64_t word) noexcept {
   return word;  // of a store that is mapped at home
 }
 
+bool detail::is_unstored(const void* at) noexcept {
+  const auto address = reinterpret_cast<std::uintptr_t>(at);
+  const auto store = store_with(address);
+  return store != nullptr && store->is_unstored(address);
+}
+
 void detail::announce_change(const void* at, std::size_t length) {
   const auto address = reinterpret_cast<std::uintptr_t>(at);
   if (announce_in_thread(address, length)) return;
@@ -71,7 +77,7 @@ detail::held_object& detail::held_object::operator=(held_object&& other) noexcep
   return *this;
 }
 void detail::held_object::reset() noexcept {
-  if (object_ != nullptr) store_->let_go(*object_);
+  if (object_ != nullptr && !store_->is_of_the_parent()) store_->let_go(*object_);
   object_ = nullptr;
   store_.reset();
 }
@@ -82,6 +88,7 @@ namespace {
 
 open_transaction& require_open(open_transaction* tx) {
   if (tx == nullptr) throw error(errc::bad_transaction, "the transaction has ended");
+  tx->of->require_of_this_process();
   if (tx->thread != std::this_thread::get_id())
     throw error(errc::bad_transaction, tx->of->directory() +
                                            ": a transaction ends in the thread that began it, and this is another "
@@ -92,11 +99,11 @@ open_transaction& require_open(open_transaction* tx) {
 }  // namespace
 
 transaction::~transaction() {
-  if (state_ != nullptr) state_->of->abort(*state_);
+  if (state_ != nullptr && !state_->of->is_of_the_parent()) state_->of->abort(*state_);
 }
 transaction& transaction::operator=(transaction&& other) noexcept {
   if (this == &other) return *this;
-  if (state_ != nullptr) state_->of->abort(*state_);
+  if (state_ != nullptr && !state_->of->is_of_the_parent()) state_->of->abort(*state_);
   state_ = std::exchange(other.state_, nullptr);
   return *this;
 }
@@ -119,7 +126,7 @@ void transaction::release() {
 }
 
 read_transaction::~read_transaction() {
-  if (state_ != nullptr) state_->of->end(*state_);
+  if (state_ != nullptr && !state_->of->is_of_the_parent()) state_->of->end(*state_);
 }
 void read_transaction::release() {
   open_transaction& tx = require_open(state_);

@@ -125,15 +125,20 @@ void store_state::require_other_homes(const store_state& other) const {
 
 bool store_state::is_of_the_parent() const { return os::fork_generation() != fork_generation_; }
 
-void store_state::require_usable() const {
+void store_state::require_of_this_process() const {
   if (is_of_the_parent())
     throw error(errc::forked,
                 directory_ + ": was opened by the parent of this process; open it here after the parent has closed it");
+}
+
+void store_state::require_usable() const {
+  require_of_this_process();
   if (closed_.load()) throw error(errc::closed, directory_ + ": has been closed");
 }
 
 void store_state::close() {
   if (closed_.load()) return;
+  require_of_this_process();
   const bool is_empty = door_.is_empty();  // the door's mutex comes first
   const std::scoped_lock lock(mutex_);
   if (!is_empty || pins_ != 0)
@@ -233,6 +238,12 @@ bool store_state::has_at(std::uintptr_t address) const {
   return objects_.find_at(address) != nullptr;
 }
 
+bool store_state::is_unstored(std::uintptr_t address) const {
+  const std::scoped_lock lock(mutex_);
+  const cached_object* const object = objects_.find_at(address);
+  return object != nullptr && object->state == object_state::made;
+}
+
 std::uint64_t store_state::home_of(std::uintptr_t address) const {
   const std::scoped_lock lock(mutex_);
   const cached_object* const object = objects_.find_at(address);
@@ -264,6 +275,7 @@ std::vector<std::string> store_state::database_names() const {
 }
 
 statistics store_state::stats() const {
+  require_of_this_process();
   const std::scoped_lock lock(mutex_);
   statistics s = counts_;
   s.objects = objects_.size();
@@ -280,6 +292,7 @@ statistics store_state::stats() const {
 }
 
 void store_state::check() const {
+  require_of_this_process();
   const std::scoped_lock lock(mutex_);
   if (closed_.load()) return;
   objects_.check();

@@ -41,6 +41,7 @@ class store_state : public std::enable_shared_from_this<store_state> {
   void close();
   // Of this process, which a fork has made: what waited for its locks there would be waited for, and is not here.
   [[nodiscard]] bool is_of_the_parent() const;
+  void require_of_this_process() const;
 
   [[nodiscard]] open_transaction* begin(bool writes);
   // Lazily; it ends the transaction.
@@ -61,6 +62,8 @@ class store_state : public std::enable_shared_from_this<store_state> {
   [[nodiscard]] std::uint64_t discover(std::uint64_t& word, const std::type_info& of) noexcept;
   // Whether bytes of an object in memory are there.
   [[nodiscard]] bool has_at(std::uintptr_t address) const;
+  // Whether that is made, and not stored.
+  [[nodiscard]] bool is_unstored(std::uintptr_t address) const;
   // Of an address in an object that is in memory; 0: there is none.
   [[nodiscard]] std::uint64_t home_of(std::uintptr_t address) const;
   // Whether there is such an object; if so, it is announced.

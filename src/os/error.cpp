@@ -76,7 +76,18 @@ const std::error_category& category() noexcept {
 
 std::error_code make_error_code(errc code) noexcept { return {static_cast<int>(code), category()}; }
 
-error::error(std::error_code code, const std::string& what) : std::system_error(code), what_(what) {}
+namespace {
+
+// what() ends at the first zero, and a name of the program's may have one.
+std::string without_zeros(const std::string& text) {
+  std::string out;
+  for (const char c : text) c == '\0' ? out.append("\\0") : out.append(1, c);
+  return out;
+}
+
+}  // namespace
+
+error::error(std::error_code code, const std::string& what) : std::system_error(code), what_(without_zeros(what)) {}
 
 namespace os {
 namespace {

@@ -37,6 +37,7 @@ namespace {
   const type_field* const tree_root = container_field(of, "root_");
   if (tree_root != nullptr && tree_root->name.find("tenure::detail::tree_structure<") != std::string::npos)
     return our_tree;
+  if (tree_root != nullptr && name.starts_with("tenure::cache::map<")) return cache_map;
   const type_field* const groups = container_field(of, "groups_");
   if (groups != nullptr && groups->name.find("tenure::detail::hash_table<") != std::string::npos) return our_table;
   const auto has = [&](const char* field, const char* prefix) {

@@ -15,7 +15,8 @@ namespace tenure::rewriting {
 enum class container_shape : std::uint8_t {
   our_vector,
   our_string,
-  our_tree,   // maps, sets, indexes
+  our_tree,  // maps, sets, indexes
+  cache_map,
   our_table,  // hash maps, hash sets
   queue,      // finalization_queue
   vector,

@@ -42,6 +42,7 @@ std::string salvaged_containers::mend(const container_place& place, address at) 
       case our_vector: return mend_our_vector(*place.of, at);
       case our_string: return mend_our_string(*place.of, at);
       case our_tree: return mend_our_tree(*place.of, at);
+      case cache_map: return mend_cache_map(*place.of, at);
       case our_table: return mend_our_table(*place.of, at);
       case queue: return mend_queue(*place.of, at);
       case vector: return mend_vector(*place.of, at);

@@ -57,6 +57,7 @@ class salvaged_containers {
                                               const type& node);
   [[nodiscard]] std::string mend_our_table(const type& of, address at);
   [[nodiscard]] std::string mend_our_tree(const type& of, address at);
+  [[nodiscard]] std::string mend_cache_map(const type& of, address at);
 
   // The object that starts where a field of the container leads; none: another one, or none, is there.
   [[nodiscard]] sound_object array_at(const type& of, std::string_view field, address to);
@@ -118,6 +119,13 @@ class salvaged_containers {
   [[nodiscard]] address take_inner(our_tree& tree);
   [[nodiscard]] bool copy_key(const our_tree& tree, address entry, address separator);
   void empty_tree(const our_tree& tree);
+  // Of a cache::map: `entries` are its keys, and its values lie behind them.
+  [[nodiscard]] bool know_map_leaf(our_tree& tree, const sound_object& leaf);
+  [[nodiscard]] bool is_map_leaf(our_tree& tree, address at);
+  void find_map_leaves(our_tree& tree, address node, std::uint32_t most_level);
+  void find_more_map_leaves(our_tree& tree);
+  [[nodiscard]] std::uint64_t drop_map_entries(our_tree& tree);
+  [[nodiscard]] bool build_map(our_tree& tree);
 
   damaged_image& image_;
   std::unordered_map<address, address> owners_;  // of nodes

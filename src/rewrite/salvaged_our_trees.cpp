@@ -7,6 +7,7 @@
 
 #include <tenure/type.hpp>
 
+#include "rewrite/image_fields.hpp"
 #include "rewrite/salvaged_containers.hpp"
 #include "types/pointee.hpp"
 
@@ -15,19 +16,6 @@ namespace tenure::rewriting {
 namespace {
 
 constexpr std::string_view leaf_prefix = "tenure::detail::tree_leaf<", inner_prefix = "tenure::detail::tree_inner<";
-
-[[nodiscard]] address at_field(const type& of, address object, std::string_view name) {
-  const type_field* const f = container_field(of, name);
-  return object + (f != nullptr ? f->offset : 0);
-}
-template <class T = address>
-[[nodiscard]] T field_value(const type& of, address object, std::string_view name) {
-  return damaged_image::get<T>(at_field(of, object, name));
-}
-template <class T>
-void put_field(const type& of, address object, std::string_view name, T value) {
-  damaged_image::put(at_field(of, object, name), value);
-}
 
 }  // namespace
 

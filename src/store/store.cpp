@@ -499,6 +499,7 @@ bool store::is_persistent(const void* object) const {
 }
 
 store_statistics store::stats() const {
+  if (os::fork_generation() != state_->fork_generation) return {};  // a thread that is not here may have the mutex
   std::unique_lock lock(state_->statistics_mutex);
   store_statistics s = state_->counts;
   for (const auto& d : *state_->databases) {

@@ -126,6 +126,47 @@ TEST_F(cache_map, sorted_input_makes_dense_nodes) {
   look([&](store& mapped) { EXPECT_EQ(mapped.collect({.roots = program_roots::handles}).garbage, 0u); });
 }
 
+// Nobody else would free its nodes.
+TEST_F(cache_map, that_ends_without_being_stored_leaves_nothing) {
+  make_maps();
+  open();
+  opened->read([&] { EXPECT_TRUE(all()->numbers.empty()); });
+  const std::uint64_t objects = opened->stats().objects;
+  const auto fill = [](const auto& numbers) {
+    for (std::uint64_t n = 0; n < 500; ++n) numbers.insert(n, n);
+  };
+  for (const bool commits : {true, false}) {
+    {
+      auto tx = opened->begin();
+      const ref<map_owner> made = opened->make<map_owner>();
+      fill(made->numbers);
+      for (std::uint64_t n = 0; n < 50; ++n) made->texts.insert(text_of(n), text_of(n + 1));
+      opened->destroy(made);
+      commits ? (void)tx.commit() : tx.abort();
+    }
+    EXPECT_EQ(opened->stats().objects, objects);
+    {
+      const cache::map<std::uint64_t, std::uint64_t> local;
+      auto tx = opened->begin();
+      fill(local);
+      commits ? (void)tx.commit() : tx.abort();
+      EXPECT_GT(opened->stats().objects, objects);
+    }
+    EXPECT_EQ(opened->stats().objects, objects);
+    {
+      auto tx = opened->begin();
+      const cache::map<std::uint64_t, std::uint64_t> local;
+      fill(local);
+      fill(opened->make<map_owner>()->numbers);
+      tx.abort();
+    }
+    EXPECT_EQ(opened->stats().objects, objects);
+    opened->check();
+  }
+  close();
+  look([&](store& mapped) { EXPECT_EQ(mapped.collect({.roots = program_roots::handles}).garbage, 0u); });
+}
+
 // Inner nodes have up to 8 children here. One that has a single child left gets another one from a full neighbour.
 TEST_F(cache_map, small_nodes_beside_full_ones) {
   make_maps();

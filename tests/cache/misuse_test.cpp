@@ -197,6 +197,12 @@ TEST_F(cache_misuse, a_child_of_a_fork_can_end_it) {
     child_process child([&] {
       ::alarm(30);  // ends one that hangs
       expect_error(errc::forked, {"parent"}, [&] { (void)opened->begin(); });
+      expect_error(errc::forked, {"parent"}, [&] { (void)opened->stats(); });
+      expect_error(errc::forked, {"parent"}, [&] { opened->close(); });
+      {  // has stores of its own
+        store own(dir / ("own " + std::to_string(::getpid())), small_store());
+        own.transact([&] { own.root<crew>("crew").members.assign(100, 7); }, commit_mode::lazy);
+      }
       opened.reset();
       return HasFailure() ? 1 : 0;
     });

@@ -138,7 +138,7 @@ TEST_F(cache_roots, lead_where_they_were_set_last) {
 TEST_F(cache_roots, are_changed_rightly_or_not_at_all) {
   make([](store& s) {
     (void)s.root<spot>("first");
-    s.create_database("other", {.reservation = std::uint64_t{1} << 28});
+    s.create_database("other", {.reservation = std::uint64_t{1} << 28, .home = next_home(std::uint64_t{1} << 28)});
   });
   open();
   const auto refuse = [&](errc code, std::initializer_list<std::string> parts, auto&& f) {
@@ -159,13 +159,15 @@ TEST_F(cache_roots, are_changed_rightly_or_not_at_all) {
   refuse(errc::bad_option, {"1 to 4096 bytes, and this one 0"}, [&] { opened->set_root("", one); });
   refuse(errc::bad_option, {"and this one 5000"}, [&] { opened->set_root(std::string(5000, 'x'), one); });
   refuse(errc::bad_option, {"no database \"none\""}, [&] { opened->set_root("a", one, "none"); });
-  refuse(errc::cannot_persist, {"in another database"}, [&] { opened->set_root("a", one, "other"); });
+  refuse(errc::cannot_persist, {"in another one, or was destroyed"}, [&] { opened->set_root("a", one, "other"); });
   refuse(errc::no_such_root, {"no root \"a\""}, [&] { opened->remove_root("a"); });
   one.change().parts = {1, 2, 3};
   refuse(errc::cannot_persist, {"array", "container"},
          [&] { opened->set_root("a", ref<std::uint64_t>(&one.change().parts[0])); });
   refuse(errc::cannot_persist, {"lies inside"},
          [&] { opened->set_root("a", ref<std::uint64_t>(&one.change().parts[1])); });
+  refuse(errc::cannot_persist, {"is not a unsigned long", "made as"},
+         [&] { opened->set_root("a", ref<std::uint64_t>(&one.change().number)); });
   opened->set_root("in other", opened->make_in<spot>("other"), "other");
   EXPECT_TRUE(opened->root_names("main") == std::vector<std::string>{"first"});
   EXPECT_TRUE(opened->root_names("other") == std::vector<std::string>{"in other"});

@@ -19,8 +19,8 @@
 // Errors: those of a dereference, and of cache::ref::change; errc::out_of_memory. A function that throws has changed nothing.
 //
 // K and V: default constructible, with moves that are noexcept; K has a copy constructor, and refers to no objects. Compare has no state.
-// A map cannot be copied or moved. One that ends leaves its nodes to collections (tenure::store::collect, `tenure gc`): clear() takes
-// them out, and reads all of them.
+// A map cannot be copied or moved. One that ends leaves the nodes that are stored to collections (tenure::store::collect, `tenure gc`):
+// clear() takes them out, and reads all of them.
 //
 // Threads: as for a tenure::map, but see concurrency::object_locks.
 #pragma once
@@ -169,6 +169,7 @@ class map {
   using iterator = const_iterator;
 
   map() noexcept = default;
+  ~map() { free_unstored(root_); }
   map(const map&) = delete;
   map& operator=(const map&) = delete;
 
@@ -247,7 +248,8 @@ class map {
     if (!root_) return;
     const ref<node> root = root_;
     announce_all(root.get());
-    cache::change(root_) = nullptr;
+    (void)cache::change(*this);
+    set_root(nullptr, nullptr);
     free_all(root.get());
   }
 
@@ -257,6 +259,9 @@ class map {
     const leaf* last = nullptr;
     check_node(root_.get(), root_->level, nullptr, nullptr, last);
     require(!last->next, last, "the last leaf is followed by none");
+    const node* n = root_.get();
+    while (n->level != 0) n = child_of(as_inner(n), 0);
+    require(first_leaf() == n, n, "the map knows its first leaf");
   }
 
  private:
@@ -290,6 +295,11 @@ class map {
   }
   static const inner* as_inner(const node* n) { return static_cast<const inner*>(n); }
   static const leaf* as_leaf(const node* n) { return static_cast<const leaf*>(n); }
+  static const node* child_of(const inner* in, std::uint32_t n) {
+    const node* const found = in->children[n].get();
+    require(found != nullptr, in, "an inner node has as many children as it says");
+    return found;
+  }
   // For a change, which is announced.
   template <class N>
   static N* changed(const N* n) {
@@ -300,7 +310,7 @@ class map {
   template <class Q>
   [[nodiscard]] const leaf* leaf_for(const Q& key) const {
     const node* n = root_.get();
-    while (n != nullptr && n->level != 0) n = as_inner(n)->children[child_for(as_inner(n), key)].get();
+    while (n != nullptr && n->level != 0) n = child_of(as_inner(n), child_for(as_inner(n), key));
     return as_leaf(n);
   }
   template <class Q>
@@ -310,18 +320,19 @@ class map {
       require(way.length < most_levels, n, "a tree has few levels");
       const std::uint32_t child = child_for(as_inner(n), key);
       way.steps[way.length++] = {as_inner(n), child};
-      n = as_inner(n)->children[child].get();
+      n = child_of(as_inner(n), child);
     }
     return as_leaf(n);
   }
-  [[nodiscard]] const leaf* first_leaf() const {
-    const node* n = root_.get();
-    while (n != nullptr && n->level != 0) n = as_inner(n)->children[0].get();
-    return as_leaf(n);
-  }
+  // It stays the first one as long as the map is not empty: leaves are split and merged into their left one.
+  [[nodiscard]] const leaf* first_leaf() const { return first_.get(); }
 
   // It is announced.
   void set_root(const ref<node>& to) const noexcept { const_cast<ref<node>&>(root_) = to; }
+  void set_root(const ref<node>& to, const ref<leaf>& first) const noexcept {
+    set_root(to);
+    const_cast<ref<leaf>&>(first_) = first;
+  }
 
   // --- Nodes ---
 
@@ -351,16 +362,24 @@ class map {
     }
   };
 
+  // Nobody else will, if the map was in no object of a store that the transaction has committed.
+  static void free_unstored(const ref<node>& of) noexcept {
+    auto* const n = const_cast<node*>(of.resident());
+    if (n == nullptr || !detail::is_unstored(n)) return;
+    if (n->level == 0) return free(static_cast<leaf*>(n));
+    for (std::uint32_t child = 0; child < n->count; ++child) free_unstored(static_cast<inner*>(n)->children[child]);
+    free(static_cast<inner*>(n));
+  }
+
   // --- Inserting ---
 
   // Everything that may throw comes first: announcements, new nodes, and a copy of a key.
   void put(const path& way, const leaf* found, std::uint32_t at, K&& key, V&& value) const {
     if (found == nullptr) {
-      ref<node>& root = cache::change(root_);
+      (void)cache::change(*this);
       leaf* const only = make<leaf>(0);
       put_in(only, 0, std::move(key), std::move(value));
-      root = only;
-      return;
+      return set_root(only, only);
     }
     leaf* const left = changed(found);
     if (left->count < leaf::slots) return put_in(left, at, std::move(key), std::move(value));
@@ -371,7 +390,7 @@ class map {
     std::size_t full = 0;  // inner nodes that must be split, from below
     while (full < way.length && step_above(way, full).in->count == inner::slots) ++full;
     for (std::size_t n = 0; n <= full && n < way.length; ++n) (void)changed(step_above(way, n).in);
-    if (full == way.length) (void)cache::change(root_);
+    if (full == way.length) (void)cache::change(*this);
     spare_nodes spare;
     spare.right = make<leaf>(0);
     for (std::size_t n = 0; n < full; ++n) add_inner(spare, static_cast<std::uint32_t>(n + 1));
@@ -457,7 +476,7 @@ class map {
     const std::uint32_t left_over = plan(way, in, in->count - 1, mends, count);
     if (count == way.length) {  // all were merged, up to the children of the root; or there is only a leaf
       root_goes = left_over == (way.length == 0 ? 0U : 1U);
-      if (root_goes) (void)cache::change(root_);
+      if (root_goes) (void)cache::change(*this);
     }
     detail::close_slot(in->keys, at, in->count);
     detail::close_slot(in->values, at, in->count);
@@ -466,7 +485,7 @@ class map {
     if (!root_goes) return;
     node* const root = const_cast<node*>(root_.get());
     if (root->level == 0) {
-      set_root(nullptr);
+      set_root(nullptr, nullptr);
       free(static_cast<leaf*>(root));
     } else {
       set_root(static_cast<inner*>(root)->children[0]);
@@ -484,7 +503,7 @@ class map {
       require(parent->count >= 2, parent, "an inner node has 2 to `slots` children");
       const std::uint32_t right = child + 1 < parent->count ? child + 1 : child;
       const bool is_left = right != child;
-      const node* const beside = parent->children[is_left ? right : child - 1].get();
+      const node* const beside = child_of(parent, is_left ? right : child - 1);
       const std::uint32_t both = left_over + beside->count;
       const bool is_empty = left_over == (n->level == 0 ? 0U : 1U);
       if (!is_empty && both > slots * 3 / 4) return ~std::uint32_t{0};
@@ -561,7 +580,7 @@ class map {
   static void announce_all(const node* n) {
     announce_node(n);
     if (n->level != 0)
-      for (std::uint32_t child = 0; child < n->count; ++child) announce_all(as_inner(n)->children[child].get());
+      for (std::uint32_t child = 0; child < n->count; ++child) announce_all(child_of(as_inner(n), child));
   }
   static void free_all(const node* n) noexcept {
     if (n->level == 0) return free(const_cast<leaf*>(as_leaf(n)));
@@ -596,15 +615,16 @@ class map {
     for (std::uint32_t c = 0; c < in->count; ++c) {
       if (c != 0) check_key(in->keys[c]);
       require(c < 2 || before(in->keys[c - 1], in->keys[c]), n, "keys of inner nodes are in order");
-      check_node(in->children[c].get(), level - 1, c == 0 ? low : in->keys + c,
-                 c + 1 == in->count ? high : in->keys + c + 1, last);
+      check_node(child_of(in, c), level - 1, c == 0 ? low : in->keys + c, c + 1 == in->count ? high : in->keys + c + 1,
+                 last);
     }
   }
 
   ref<node> root_{};  // null: empty
+  ref<leaf> first_{};
 
  public:
-  static constexpr auto persistent = members<&map::root_>{};
+  static constexpr auto persistent = members<&map::root_, &map::first_>{};
   using allocated_types = tenure::detail::type_list<leaf, inner>;
 };
 

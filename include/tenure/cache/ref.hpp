@@ -60,6 +60,8 @@ namespace detail {
 [[nodiscard]] std::uint64_t discover(std::uint64_t& word, const std::type_info& of) noexcept;
 // The home address of the target of a word that is not null.
 [[nodiscard]] std::uint64_t home_of(std::uint64_t word) noexcept;
+// Whether the object in memory was made by a container in a cache, and no commit has stored it.
+[[nodiscard]] bool is_unstored(const void* at) noexcept;
 // What announces a change of the object in which these bytes lie.
 void announce_change(const void* at, std::size_t length);
 

@@ -106,7 +106,7 @@ class store {
     return ref<T>(typename ref<T>::from_word{root_word<T>(name, database, false)});
   }
   // Makes the object the root of this name, in place of what that is, in a transaction of this thread that changes the store; an abort
-  // leaves roots as they were. The object is one of its own, and in this database, or throws errc::cannot_persist. Throws
+  // leaves roots as they were. The object is a T, no part or base of another one, and in this database, or throws errc::cannot_persist. Throws
   // errc::bad_transaction, errc::read_only, errc::bad_option if the name does not have 1 to 4096 bytes; and as a dereference does.
   template <class T>
   void set_root(std::string_view name, const ref<T>& object, std::string_view database = "main") {
@@ -145,7 +145,7 @@ class store {
   // the commit takes it out of the store; an abort leaves it as it was. No ref to it may be left: nobody looks for them, and its
   // place is used again. T is its type, or a base with a virtual destructor. A null ref does nothing. Throws errc::bad_free if it
   // is no object of its own, or was destroyed already, or if its database has weak references. The commit throws errc::cannot_persist if
-  // it is a root still.
+  // it is a root still, and destroy throws errc::bad_free if the transaction has made it one.
   template <class T>
   void destroy(const ref<T>& object) {
     T* const target = const_cast<T*>(object.get());

@@ -190,4 +190,13 @@ REWRITE_MUTATIONS = [
      [("if (is_large && knows_starts) claim_blocks(d, b, end);", "")],
      "rewrite_test:repairing_in_place.what_is_lost_of_a_large_array*",
      "damaged elements of a large array are kept, and nobody is told"),
+    ("repair_does_not_know_cache_maps", "rewrite/container_places.cpp",
+     [("if (tree_root != nullptr && name.starts_with(\"tenure::cache::map<\")) return cache_map;", "")],
+     "rewrite_test repairing_cache_maps.*", "a map whose nodes are lost is no map any more"),
+    ("repaired_cache_maps_keep_lost_keys", "rewrite/salvaged_cache_maps.cpp",
+     [("if (is_sound_key(*tree.leaf, leaf, key, key + keys.each)) kept.push_back(n);", "kept.push_back(n);")],
+     "rewrite_test repairing_cache_maps.*", "entries without keys are out of order"),
+    ("repaired_cache_maps_forget_their_first_leaf", "rewrite/salvaged_cache_maps.cpp",
+     [("put_field(*tree.of, tree.at, \"first_\", tree.leaves.front());", "")],
+     "rewrite_test repairing_cache_maps.*", "iteration begins at a lost leaf"),
 ]

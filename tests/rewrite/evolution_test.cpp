@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include <tenure/allocator.hpp>
+#include <tenure/cache/map.hpp>
 #include <tenure/evolve.hpp>
 #include <tenure/string.hpp>
 #include <tenure/vector.hpp>
@@ -460,6 +461,16 @@ TEST_F(evolving_values, other_kinds_need_a_function) {
                    "since(0).narrowed(\"ratio\")"));
   EXPECT_TRUE(says(p.problems, "`letters` had 4 elements, has 2"));
   EXPECT_TRUE(says(p.problems, "`value` was place, is int, of another kind"));
+}
+
+TEST_F(evolving_values, nodes_of_a_cache_map_keep_their_slots) {
+  using before = cache::detail::map_leaf<int, evolving::was::place>;
+  using after = cache::detail::map_leaf<int, evolving::was::part>;
+  static_assert(after::slots < before::slots);
+  const planned p = plan<before, after>();
+  EXPECT_TRUE(says(p.problems, "keys or values of a cache::map have become larger: a node has room for " +
+                                   std::to_string(after::slots) + " of them, not for " +
+                                   std::to_string(before::slots)));
 }
 
 TEST_F(evolving_values, functions_see_old_values_and_make_further_objects) {

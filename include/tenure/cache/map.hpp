@@ -12,9 +12,10 @@
 // It is a B+-tree [Comer, "The ubiquitous B-tree", 1979] of nodes of 2 KiB, and is used in the same way where the store is mapped.
 //
 // Everything here is for transactions, as refs are: what a function returns is valid until the transaction ends, calls release(), or
-// changes the map. Functions that change a map are const, as ref::change is: they announce what they change. With object locks a lookup locks the nodes on its way as others
-// that read, and a change locks a leaf alone; so those who change different parts of a map seldom wait for each other, and there is no
-// counter of entries that all of them would change.
+// changes the map. Functions that change a map are const, as ref::change is: they announce what they change.
+//
+// With object locks a lookup locks the nodes on its way as others that read, and a change locks a leaf alone. So those who change
+// different parts of a map seldom wait for each other, and there is no counter of entries that all of them would change.
 //
 // Errors: those of a dereference, and of cache::ref::change; errc::out_of_memory. A function that throws has changed nothing.
 //

@@ -188,10 +188,14 @@ TEST_F(cache_misuse, a_child_of_a_fork_can_end_it) {
   std::atomic<bool> stop{false};
   std::vector<std::thread> threads;
   for (int n = 0; n < 4; ++n)
-    threads.emplace_back([&] {
-      while (!stop)
-        opened->transact([&] { ++opened->root<harbour>("harbour")->ships[0].change().number; },
-                         cache::commit_mode::lazy);
+    threads.emplace_back([&, n] {
+      while (!stop) {
+        if (n < 2)
+          opened->transact([&] { ++opened->root<harbour>("harbour")->ships[0].change().number; },
+                           cache::commit_mode::lazy);
+        else
+          (void)opened->stats();
+      }
     });
   for (int n = 0; n < 20 && !HasFailure(); ++n) {
     child_process child([&] {
@@ -202,6 +206,7 @@ TEST_F(cache_misuse, a_child_of_a_fork_can_end_it) {
       if (!thread_sanitizer) {  // has stores of its own; but the sanitizer permits no new threads in a child of threads
         store own(dir / ("own " + std::to_string(::getpid())), small_store());
         own.transact([&] { own.root<crew>("crew").members.assign(100, 7); }, commit_mode::lazy);
+        const tenure::string text(std::string(100, 'x'));  // which may be in any store
       }
       opened.reset();
       return HasFailure() ? 1 : 0;

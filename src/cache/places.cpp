@@ -195,6 +195,8 @@ std::uint64_t places::take_blocks(std::uint64_t count) {
     else if (const auto found = free_->take(count, count); found.blocks != 0)
       first = found.first;
   };
+  // What lies behind the object in its last zone must not be found later: until the commit, it looks like any unused block.
+  while (is_of_zones && searched_ < search_end_) search();
   look();
   // Blocks at the end of the file cost less than a long search, but there is no growth as long as something is free.
   const bool must_grow = (never_used_ + count) * block_size > of_.segment().size();

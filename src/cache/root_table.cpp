@@ -58,7 +58,8 @@ class edited_table {
       return;
     }
     for (std::size_t n = 0; n < entries_.size(); ++n)
-      pages.write(address_of(table.entries + n) - in_.stored.home(), std::as_bytes(std::span(&entries_[n], 1)));
+      if (std::memcmp(&entries_[n], &before_[n], sizeof before_[n]) != 0)
+        pages.write(address_of(table.entries + n) - in_.stored.home(), std::as_bytes(std::span(&entries_[n], 1)));
   }
 
   heap::root_table table;

@@ -77,7 +77,7 @@ detail::held_object& detail::held_object::operator=(held_object&& other) noexcep
   return *this;
 }
 void detail::held_object::reset() noexcept {
-  if (object_ != nullptr && !store_->is_of_the_parent()) store_->let_go(*object_);
+  if (object_ != nullptr) store_->let_go(*object_);
   object_ = nullptr;
   store_.reset();
 }
@@ -99,11 +99,11 @@ open_transaction& require_open(open_transaction* tx) {
 }  // namespace
 
 transaction::~transaction() {
-  if (state_ != nullptr && !state_->of->is_of_the_parent()) state_->of->abort(*state_);
+  if (state_ != nullptr) state_->of->abort(*state_);
 }
 transaction& transaction::operator=(transaction&& other) noexcept {
   if (this == &other) return *this;
-  if (state_ != nullptr && !state_->of->is_of_the_parent()) state_->of->abort(*state_);
+  if (state_ != nullptr) state_->of->abort(*state_);
   state_ = std::exchange(other.state_, nullptr);
   return *this;
 }
@@ -126,7 +126,7 @@ void transaction::release() {
 }
 
 read_transaction::~read_transaction() {
-  if (state_ != nullptr && !state_->of->is_of_the_parent()) state_->of->end(*state_);
+  if (state_ != nullptr) state_->of->end(*state_);
 }
 void read_transaction::release() {
   open_transaction& tx = require_open(state_);
@@ -146,7 +146,11 @@ store::~store() {
   if (state_ != nullptr && state_->is_of_the_parent()) (void)new std::shared_ptr(std::move(state_));  // stays
 }
 store::store(store&&) noexcept = default;
-store& store::operator=(store&&) noexcept = default;
+store& store::operator=(store&& other) noexcept {
+  const store ended(std::move(*this));
+  state_ = std::move(other.state_);
+  return *this;
+}
 
 void store::close() { state().close(); }
 transaction store::begin() { return transaction(state().begin(true)); }

@@ -261,6 +261,7 @@ cached_object* store_state::hold(std::uintptr_t address) {
 }
 
 void store_state::let_go(cached_object& object) noexcept {
+  if (is_of_the_parent()) return;
   const std::scoped_lock lock(mutex_);
   object_table::let_go(object);
   --object.pins;

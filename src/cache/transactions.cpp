@@ -126,6 +126,7 @@ ticket store_state::commit(open_transaction& tx) {
 
 // [cache.abort]
 void store_state::abort(open_transaction& tx) noexcept {
+  if (is_of_the_parent()) return;
   {
     const std::scoped_lock lock(mutex_);
     const rvm::own_stores copies;
@@ -170,6 +171,7 @@ void store_state::forget_changes(open_transaction& tx) noexcept {
 }
 
 void store_state::end(open_transaction& tx) noexcept {
+  if (is_of_the_parent()) return;
   const std::shared_ptr<store_state> alive = tx.of;
   const bool is_alone = tx.writes && !locks_objects_;
   if (locks_objects_) {

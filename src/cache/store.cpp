@@ -147,6 +147,7 @@ store::~store() {
 }
 store::store(store&&) noexcept = default;
 store& store::operator=(store&& other) noexcept {
+  if (this == &other) return *this;
   const store ended(std::move(*this));
   state_ = std::move(other.state_);
   return *this;

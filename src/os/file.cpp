@@ -184,6 +184,7 @@ class real_file final : public file {
     }
     if (descriptor_ >= 0) ::close(descriptor_);
     if (directory_ >= 0) ::close(directory_);
+    if (mapped_ >= 0) ::close(mapped_);
   }
 
   [[nodiscard]] const std::string& path() const override { return path_; }
@@ -339,35 +340,28 @@ class real_file final : public file {
   }
 
   void* map_private(void* at, std::uint64_t offset, std::size_t length, access how) override {
-    const opened_again file(descriptor_);
-    return map_at(at, length, PROT_READ | (how == access::read_write ? PROT_WRITE : 0), 0, file.descriptor(), offset,
+    return map_at(at, length, PROT_READ | (how == access::read_write ? PROT_WRITE : 0), 0, for_mappings(), offset,
                   path_);
   }
 
   void map_private_over(void* at, std::uint64_t offset, std::size_t length, access how) override {
-    const opened_again file(descriptor_);
-    map_over(at, length, PROT_READ | (how == access::read_write ? PROT_WRITE : 0), 0, file.descriptor(), offset, path_);
+    map_over(at, length, PROT_READ | (how == access::read_write ? PROT_WRITE : 0), 0, for_mappings(), offset, path_);
   }
 
  private:
-  // For a mapping, which would keep the locks of this file as long as any process has it: a copy of the process has it until its
-  // memory is given back, 0.1 s after the program was killed [os.copy.silent]. Where the file cannot be opened again, it is this one.
-  class opened_again {
-   public:
-    explicit opened_again(int descriptor)
-        : given_(descriptor), made_(uninterrupted([&] {
-            return ::open(("/proc/thread-self/fd/" + std::to_string(descriptor)).c_str(), O_RDONLY | O_CLOEXEC);
-          })) {}
-    ~opened_again() {
-      if (made_ >= 0) ::close(made_);
-    }
-    opened_again(const opened_again&) = delete;
-    opened_again& operator=(const opened_again&) = delete;
-    [[nodiscard]] int descriptor() const noexcept { return made_ >= 0 ? made_ : given_; }
-
-   private:
-    const int given_, made_;
-  };
+  // For mappings, which would keep the locks of this file as long as any process has them: a copy of the process has them until its
+  // memory is given back, 0.1 s after the program was killed [os.copy.silent]. So the file is opened again, once, because pages are
+  // mapped anew at each truncation. Where it cannot be, it is this one.
+  [[nodiscard]] int for_mappings() {
+    int known = mapped_;
+    if (known >= 0) return known;
+    const std::string path = "/proc/thread-self/fd/" + std::to_string(descriptor_);
+    const int made = behind_standard_streams(uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); }));
+    if (made < 0) return descriptor_;
+    if (mapped_.compare_exchange_strong(known, made)) return made;
+    ::close(made);
+    return known;
+  }
 
   // Offsets from 2^63 on become negative. The kernel refuses them.
   static off_t position(std::uint64_t offset) { return static_cast<off_t>(offset); }
@@ -447,6 +441,7 @@ class real_file final : public file {
     }
   }
 
+  std::atomic<int> mapped_{-1};  // for_mappings()
   std::atomic<int> descriptor_;  // -1 in a child of a fork, if it was locked
   int directory_ = -1;           // holds the file's name, until that is durable; -1: could not be opened
   bool name_is_durable_ = false;

@@ -376,7 +376,7 @@ MUTATIONS = BARRIER_MUTATIONS + CACHE_MUTATIONS + COLLECTION_MUTATIONS + CONTAIN
      [("if (how == access::read_write && !device_) find_directory();", "")],
      "making_files.*", "a passing lack of descriptors at the first commit ends the memory"),
     ("mappings_keep_locks", "os/file.cpp",
-     [("return made_ >= 0 ? made_ : given_;", "return given_;")],
+     [("if (made < 0) return descriptor_;", "return descriptor_;")],
      "os_test process_copy.*", "a copy of a program that was killed keeps its locks"),
     ("locks_inherited", "os/held_locks.cpp",
      [("::close(descriptor->load(std::memory_order_relaxed));", "")],

@@ -27,16 +27,22 @@ commit_changes::book& commit_changes::book_of(std::uint64_t home) {
 void commit_changes::gather(const open_transaction& tx) {
   reach(tx);
   const cached_object* last = nullptr;
+  std::vector<std::byte> before;
   for (const object_part& part : changed_) {
     cached_object& object = *part.object;
-    change c{object.in, object.home + part.offset, stored_form(part, object.bytes, objects_, databases_), {}};
-    if (object.type.words.words().empty())  // is stored as it is in memory
-      c.where = differences(std::span(object.before.get() + part.offset, part.length), c.now);
-    else
-      c.where = differences(object, stored_form(part, object.before.get(), objects_, databases_), c.now);
-    if (c.where.empty()) continue;
-    changed_objects_ += std::exchange(last, &object) == &object ? 0 : 1;
-    changes_.push_back(std::move(c));
+    const std::span<std::byte> now = bytes_.take(part.length);
+    stored_form(part, object.bytes, objects_, databases_, now);
+    const std::size_t first_range = where_.size();
+    if (object.type.words.words().empty()) {  // is stored as it is in memory
+      add_differences(std::span(object.before.bytes() + part.offset, part.length), now, where_);
+    } else {
+      before.resize(part.length);
+      stored_form(part, object.before.bytes(), objects_, databases_, before);
+      give_back_transients(object, before, now);
+      add_differences(before, now, where_);
+    }
+    if (add_change(object.in, object.home + part.offset, now, first_range))
+      changed_objects_ += std::exchange(last, &object) == &object ? 0 : 1;
   }
   for (cached_object* const object : made_) add_made(*object);
   for (const auto& [in, changes] : tx.roots) {
@@ -97,56 +103,78 @@ void commit_changes::reach(const open_transaction& tx) {
 }
 
 void commit_changes::add_made(cached_object& object) {
-  std::vector<std::byte> bytes = stored_form(whole(object), object.bytes, objects_, databases_);
+  const std::span<std::byte> bytes = room_for_whole(static_cast<std::size_t>(object.size));
+  stored_form(whole(object), object.bytes, objects_, databases_, bytes);
   for_each_word(object.type, bytes.data(), bytes.size(), [](const pointer_map::word& w, std::size_t, std::byte* at) {
     if (w.kind == field_kind::transient) std::memset(at, 0, static_cast<std::size_t>(w.length));
   });
   book& in = book_of(object.home);
   in.types.describe(object.type.index);
-  add_whole(in, object.home, object.type.index, std::move(bytes));
+  add_whole(in, object.home, object.type.index, bytes);
 }
 
-void commit_changes::add_whole(book& in, std::uint64_t home, std::uint32_t type, std::vector<std::byte>&& bytes) {
+std::span<std::byte> commit_changes::room_for_whole(std::size_t size) {
+  return bytes_.take(sizeof(heap::object_header) + size).subspan(sizeof(heap::object_header));
+}
+
+void commit_changes::add_whole(book& in, std::uint64_t home, std::uint32_t type, std::span<std::byte> bytes) {
   const places::use& use = in.in.free.use_of(home);
   in.records.add(home, bytes.size(), use);
   if (use.kind != heap::block_kind::typed) {
     const heap::object_header header{type, static_cast<std::uint32_t>(bytes.size())};
-    const auto first = std::as_bytes(std::span(&header, 1));
-    bytes.insert(bytes.begin(), first.begin(), first.end());
+    bytes = {bytes.data() - sizeof header, bytes.size() + sizeof header};
+    std::memcpy(bytes.data(), &header, sizeof header);
     home -= sizeof header;
   }
-  const std::uint64_t length = bytes.size();
-  changes_.push_back({in.in.stored, home, std::move(bytes), {{0, length}}});
+  where_.push_back({0, bytes.size()});
+  (void)add_change(in.in.stored, home, bytes, where_.size() - 1);
+}
+
+bool commit_changes::add_change(stored_database& in, std::uint64_t home, std::span<const std::byte> now,
+                                std::size_t first) {
+  if (first == where_.size()) return false;
+  changes_.push_back({in, home, now, first, where_.size()});
+  return true;
 }
 
 void commit_changes::close_books() {
   for (book& b : books_) {
     b.types.write_table(b.pages);
-    for (const descriptions::object& o : b.types.objects())
-      add_whole(b, o.home, o.type, std::vector<std::byte>(o.bytes));
+    for (const descriptions::object& o : b.types.objects()) {
+      const std::span<std::byte> bytes = room_for_whole(o.bytes.size());
+      std::ranges::copy(o.bytes, bytes.begin());
+      add_whole(b, o.home, o.type, bytes);
+    }
     for (const descriptions::removed_object& o : b.types.removed()) b.freed.push_back(b.records.remove(o.home, o.size));
     b.pages.for_each([&](std::uint64_t offset, std::span<const std::byte> was, std::span<const std::byte> now) {
-      change c{b.in.stored, b.in.stored.home() + offset, {now.begin(), now.end()}, differences(was, now)};
-      if (!c.where.empty()) changes_.push_back(std::move(c));
+      const std::size_t first = where_.size();
+      add_differences(was, now, where_);
+      (void)add_change(b.in.stored, b.in.stored.home() + offset, now, first);  // pages end with the book
     });
   }
 }
 
-void commit_changes::add_to(rvm::transaction& log) const {
+template <class F>
+void commit_changes::for_each_range(F&& f) const {
   for (const change& c : changes_)
-    for (const byte_range& r : c.where)
-      log.change(c.in.segment(), c.home - c.in.home() + r.offset, std::span(c.now).subspan(r.offset, r.length));
+    for (const byte_range& r : std::span(where_).subspan(c.first, c.end - c.first))
+      f(c.in, c.home + r.offset, c.now.subspan(r.offset, r.length));
+}
+
+void commit_changes::add_to(rvm::transaction& log) const {
+  for_each_range([&](stored_database& in, std::uint64_t home, std::span<const std::byte> now) {
+    log.change(in.segment(), home - in.home(), now);
+  });
 }
 
 // [cache.pool.committed] Before anybody can read a page.
 void commit_changes::captured(statistics& counts) {
   is_captured_ = true;
-  for (const change& c : changes_)
-    for (const byte_range& r : c.where) {
-      c.in.committed(c.home + r.offset, std::span(c.now).subspan(r.offset, r.length));
-      ++counts.changed_ranges;
-      counts.changed_bytes += r.length;
-    }
+  for_each_range([&](stored_database& in, std::uint64_t home, std::span<const std::byte> now) {
+    in.committed(home, now);
+    ++counts.changed_ranges;
+    counts.changed_bytes += now.size();
+  });
   for (book& b : books_) {
     b.in.stored.bookkeeping_changed();
     b.types.committed();

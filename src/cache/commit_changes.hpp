@@ -14,6 +14,7 @@
 #include <tenure/cache/options.hpp>
 
 #include "cache/bookkeeping.hpp"
+#include "cache/byte_arena.hpp"
 #include "cache/databases.hpp"
 #include "cache/descriptions.hpp"
 #include "cache/object_table.hpp"
@@ -48,8 +49,8 @@ class commit_changes {
   struct change {
     stored_database& in;
     std::uint64_t home;
-    std::vector<std::byte> now;
-    std::vector<byte_range> where;
+    std::span<const std::byte> now;
+    std::size_t first, end;  // of where_, which may grow
   };
   // Of a database in which objects are made or destroyed.
   struct book {
@@ -65,7 +66,13 @@ class commit_changes {
   };
   [[nodiscard]] book& book_of(std::uint64_t home);
   void add_made(cached_object& object);
-  void add_whole(book& in, std::uint64_t home, std::uint32_t type, std::vector<std::byte>&& bytes);
+  // Room for the bytes of an object that add_whole() gets, and for a header before it.
+  [[nodiscard]] std::span<std::byte> room_for_whole(std::size_t size);
+  void add_whole(book& in, std::uint64_t home, std::uint32_t type, std::span<std::byte> bytes);
+  // Of a change whose ranges were added to where_; false: there are none.
+  bool add_change(stored_database& in, std::uint64_t home, std::span<const std::byte> now, std::size_t first);
+  template <class F>
+  void for_each_range(F&& f) const;
   void require_no_root_to(const cached_object& destroyed, const open_transaction& tx) const;
   void close_books();
 
@@ -75,6 +82,8 @@ class commit_changes {
   std::vector<cached_object*> made_;
   std::list<book> books_;
   std::vector<change> changes_;
+  std::vector<byte_range> where_;
+  byte_arena bytes_;
   std::uint64_t changed_objects_ = 0, destroyed_objects_ = 0;
   bool is_captured_ = false;
 };

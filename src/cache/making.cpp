@@ -32,14 +32,14 @@ void* store_state::make(open_transaction* tx, open_database& in, const type& of,
     object.maker = tx;
     object.is_root = is_root;
     std::memset(object.bytes, 0, static_cast<std::size_t>(size));
-    if (tx != nullptr) tx->made.insert(&object);
+    if (tx != nullptr) tx->made.reserve_one_more();
     objects_.add(std::move(made));
     object_table::hold(object);
+    if (tx != nullptr) tx->made.add(object);
     if (is_root && locks_objects_)
       (void)object_locks::try_acquire(*tx, object, lock_mode::exclusive);  // nobody has one
     return object.bytes;
   } catch (...) {
-    if (tx != nullptr && !made.empty()) tx->made.erase(&made.back());
     in.free.give_back(home, size);
     throw;
   }
@@ -136,7 +136,7 @@ bool store_state::destroy_array(open_transaction* tx, std::uintptr_t address) no
     tx->written_unlocked = object;
     return true;
   }
-  if (!object->before) keep_value(*tx, *object);
+  keep_value(*tx, *object, 0, static_cast<std::size_t>(object->size));
   end_object(*object);
   return true;
 }
@@ -147,7 +147,7 @@ void store_state::end_object(cached_object& object) noexcept {
     return;
   }
   if (object.maker != nullptr)
-    object.maker->made.erase(&object);  // another thread's, if that has moved the container here
+    object.maker->made.remove(object);  // another thread's, if that has moved the container here
   databases_.at(object.home)->free.give_back(object.home, object.size);
   objects_.discard_made(object);
 }

@@ -10,6 +10,7 @@
 
 #include "cache/words.hpp"
 #include "log/invariant.hpp"
+#include "os/room_for_one.hpp"
 #include "os/system_error.hpp"
 
 namespace tenure::cache {
@@ -41,6 +42,19 @@ void cached_object::free_bytes() noexcept {
 
 std::string cached_object::text() const {
   return "the object at " + os::hexadecimal(home) + ", a " + type.program->name;
+}
+
+void made_objects::reserve_one_more() { os::reserve_one_more(objects_); }
+
+void made_objects::add(cached_object& object) {
+  objects_.push_back(&object);
+  object.number_of_made = objects_.size() - 1;
+}
+
+void made_objects::remove(cached_object& object) noexcept {
+  objects_.back()->number_of_made = object.number_of_made;
+  objects_[object.number_of_made] = objects_.back();
+  objects_.pop_back();
 }
 
 cached_object* object_table::find_at(std::uintptr_t address) const {
@@ -266,7 +280,9 @@ void object_table::unswizzle_to_leaving() {
   for (cached_object& object : objects_) {
     if (object.leaves || !object.type.has_checked || object.state == object_state::gone) continue;
     unswizzle(object.type, object.bytes, object.size);
-    if (object.before) unswizzle(object.type, object.before.get(), object.size);
+    object.before.for_each(object.shape(), [&](std::size_t at, std::size_t length) {
+      unswizzle(object.type, object.before.bytes() + at, length);
+    });
   }
 }
 
@@ -274,7 +290,7 @@ void object_table::check() const {
   using rvm::require_invariant;
   std::uint64_t sum = 0;
   for (const cached_object& object : objects_) {
-    sum += cost_of(object.size) + (object.before ? object.size : 0);
+    sum += cost_of(object.size) + object.before.kept_bytes();
     require_invariant((object.state == object_state::gone && !object.has_guard) == (object.bytes == nullptr),
                       "what is gone has no bytes, or those behind its guard");
     require_invariant(
@@ -283,7 +299,7 @@ void object_table::check() const {
     require_invariant((object.state == object_state::made) == (find_made(object.home) == &object),
                       "a made object is found by its home");
     require_invariant(object.state != object_state::made || is_held(object), "a made object is held");
-    require_invariant(!object.before || is_held(object), "a changed object is held");
+    require_invariant(object.before.empty() || is_held(object), "a changed object is held");
     std::uint64_t members = 0;
     const cached_object* member = &object;
     do {
@@ -302,7 +318,7 @@ void object_table::check() const {
       require_invariant(!w.is_checked || is_direct(stored) || (target != nullptr && target->at() == word),
                         "a guarded word leads to the begin of an object");
       // [cache.ref.word], [cache.group]: but for what is being changed or made, which the commit unites
-      const bool is_open = object.before || object.state == object_state::made;
+      const bool is_open = !object.before.empty() || object.state == object_state::made;
       require_invariant(target != nullptr || is_open || object.type.program->tolerates_stale || !w.is_checked,
                         "a swizzled reference leads to an object that is in memory");
       require_invariant(target == nullptr || w.is_checked || is_open || target->leader == object.leader,

@@ -24,6 +24,7 @@
 #include "cache/address_table.hpp"
 #include "cache/lock_words.hpp"
 #include "cache/object_memory.hpp"
+#include "cache/old_value.hpp"
 #include "cache/open_transaction.hpp"
 #include "cache/stored_types.hpp"
 
@@ -63,8 +64,8 @@ struct cached_object {
   // whether the program has made it, and no container; whether the commit that goes on stores it.
   open_transaction* maker = nullptr;
   bool is_root = false, is_reached = false;
-  // A transaction has announced a change: what the object was before, as it was in memory.
-  std::unique_ptr<std::byte[]> before;
+  std::size_t number_of_made = 0;  // in the list of its maker
+  old_value before;                // a transaction has announced a change
   // The group: a ring, and its counts, which are right in the leader.
   cached_object *next = this, *leader = this;
   std::uint64_t members = 1, holds = 0;      // holds: pins and announced changes
@@ -74,6 +75,9 @@ struct cached_object {
   std::list<cached_object>::iterator place;  // in the table
 
   [[nodiscard]] std::uintptr_t at() const { return reinterpret_cast<std::uintptr_t>(bytes); }
+  [[nodiscard]] old_value::shape shape() const {
+    return {static_cast<std::size_t>(size), static_cast<std::size_t>(type.program->size)};
+  }
   [[nodiscard]] object_guard& guard() const { return detail::guard_of(at()); }
   // Of its group.
   [[nodiscard]] lock_word& lock() const { return leader->guard().own; }

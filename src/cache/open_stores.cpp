@@ -74,10 +74,10 @@ std::vector<std::shared_ptr<open_transaction>>& of_this_thread() noexcept {
   return mine.transactions;
 }
 
-void containers_in_caches::store_announced(std::byte* at, std::size_t) noexcept {
+void containers_in_caches::store_announced(std::byte* at, std::size_t length) noexcept {
   if (is_ending || rvm::own_stores::are_made()) return;
   for (const auto& tx : of_this_thread())
-    if (tx->writes) tx->of->announce_of_container(*tx, reinterpret_cast<std::uintptr_t>(at));
+    if (tx->writes) tx->of->announce_of_container(*tx, reinterpret_cast<std::uintptr_t>(at), length);
 }
 
 void* arrays_in_caches::allocate(const type& of, std::size_t count, const void* near, bool is_free) {

@@ -11,7 +11,6 @@
 #include <optional>
 #include <string>
 #include <thread>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -25,13 +24,27 @@ struct open_database;
 
 enum class lock_mode : std::uint8_t { shared, exclusive };
 
+// Each has its place in the list.
+class made_objects {
+ public:
+  void reserve_one_more();
+  void add(cached_object& object);
+  void remove(cached_object& object) noexcept;
+  void clear() noexcept { objects_.clear(); }
+  [[nodiscard]] auto begin() const { return objects_.begin(); }
+  [[nodiscard]] auto end() const { return objects_.end(); }
+
+ private:
+  std::vector<cached_object*> objects_;
+};
+
 struct open_transaction {
   open_transaction(std::shared_ptr<store_state> store, bool is_writer) : of(std::move(store)), writes(is_writer) {}
 
   const std::shared_ptr<store_state> of;
   const bool writes;
-  std::vector<cached_object*> changed;      // announced; they are held
-  std::unordered_set<cached_object*> made;  // and not discarded; they are held
+  std::vector<cached_object*> changed;  // announced; they are held
+  made_objects made;                    // and not discarded; they are held
   // Roots that it has set, by database and name: the home address of the object; nullopt: it has removed them.
   using root_changes = std::map<std::string, std::optional<std::uint64_t>, std::less<>>;
   std::map<open_database*, root_changes> roots;

@@ -69,7 +69,7 @@ class store_state : public std::enable_shared_from_this<store_state> {
   // Whether there is such an object; if so, it is announced.
   bool announce(open_transaction& tx, std::uintptr_t address, std::size_t length);
   // What containers announce that are in an object; and nothing else is.
-  void announce_of_container(open_transaction& tx, std::uintptr_t address) noexcept;
+  void announce_of_container(open_transaction& tx, std::uintptr_t address, std::size_t length) noexcept;
   // making.cpp. Zeros for a new object, or for `count` elements of an array; the transaction may be nullptr for an array that is
   // in no stored object.
   [[nodiscard]] void* make_object(open_transaction& tx, std::string_view database, const type& of);
@@ -115,7 +115,7 @@ class store_state : public std::enable_shared_from_this<store_state> {
   void lock_roots(std::unique_lock<std::mutex>& lock, open_transaction* tx, open_database& of, lock_mode mode);
   open_transaction::root_changes& changed_roots(std::unique_lock<std::mutex>& lock, open_transaction& tx,
                                                 open_database& of);
-  void keep_value(open_transaction& tx, cached_object& object);
+  void keep_value(open_transaction& tx, cached_object& object, std::size_t offset, std::size_t length);
   void settle(const object_part& part);
   void discard_made(open_transaction& tx) noexcept;
   void forget_changes(open_transaction& tx) noexcept;

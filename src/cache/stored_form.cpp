@@ -11,23 +11,25 @@
 namespace tenure::cache {
 
 void add_changed_parts(cached_object& object, std::vector<object_part>& to) {
-  const std::byte *const before = object.before.get(), *const now = object.bytes;
-  const auto size = static_cast<std::size_t>(object.size), stride = static_cast<std::size_t>(object.type.program->size);
-  if (std::memcmp(before, now, size) == 0) return;
+  const std::byte *const before = object.before.bytes(), *const now = object.bytes;
+  const old_value::shape shape = object.shape();
   const std::size_t first = to.size();
-  for (std::size_t at = 0; at < size; at += stride) {
-    if (std::memcmp(before + at, now + at, stride) == 0) continue;
-    if (to.size() != first && to.back().offset + to.back().length == at)
-      to.back().length += stride;
-    else
-      to.push_back({&object, at, stride});
-  }
+  object.before.for_each(shape, [&](std::size_t begin, std::size_t length) {
+    if (std::memcmp(before + begin, now + begin, length) == 0) return;
+    for (std::size_t at = begin; at < begin + length; at += shape.stride) {
+      if (std::memcmp(before + at, now + at, shape.stride) == 0) continue;
+      if (to.size() != first && to.back().offset + to.back().length == at)
+        to.back().length += shape.stride;
+      else
+        to.push_back({&object, at, shape.stride});
+    }
+  });
 }
 
-std::vector<std::byte> stored_form(const object_part& part, const std::byte* bytes, const object_table& objects,
-                                   const open_databases& databases) {
+void stored_form(const object_part& part, const std::byte* bytes, const object_table& objects,
+                 const open_databases& databases, std::span<std::byte> to) {
   const cached_object& object = *part.object;
-  std::vector<std::byte> stored(bytes + part.offset, bytes + part.offset + part.length);
+  std::memcpy(to.data(), bytes + part.offset, part.length);
   const bool is_now = bytes == object.bytes;
   const auto refuse = [&](std::uint64_t word, std::size_t offset, const std::string& why) {
     throw error(errc::cannot_persist,
@@ -57,57 +59,52 @@ std::vector<std::byte> stored_form(const object_part& part, const std::byte* byt
     return target->home + (word - target->at());
   };
   std::uint64_t base = 0, stored_base = 0;  // of the last reference, which derived pointers follow
-  for_each_word(object.type, stored.data(), stored.size(),
-                [&](const pointer_map::word& w, std::size_t n, std::byte* at) {
-                  std::uint64_t word = 0;
-                  if (w.kind != field_kind::transient) std::memcpy(&word, at, sizeof word);
-                  const auto offset = static_cast<std::size_t>(at - stored.data());
-                  switch (w.kind) {
-                    case field_kind::vtable: word = object.type.stored_vtables[n]; break;
-                    case field_kind::derived:
-                      if (word != 0) word = stored_base + (word - base);
-                      break;
-                    case field_kind::reference:
-                      base = word;
-                      if (w.is_checked && is_identifier(word))
-                        // What it was may be damaged: then a commit mends it.
-                        word = is_now ? require_home(home_in(word), offset) : home_in(word);
-                      else if (word != 0)
-                        word = home_of(w.is_checked ? address_in(word) : word, offset);
-                      if (!w.is_checked) stored_base = word;
-                      break;
-                    default: return;
-                  }
-                  std::memcpy(at, &word, sizeof word);
-                });
-  return stored;
+  for_each_word(object.type, to.data(), to.size(), [&](const pointer_map::word& w, std::size_t n, std::byte* at) {
+    std::uint64_t word = 0;
+    if (w.kind != field_kind::transient) std::memcpy(&word, at, sizeof word);
+    const auto offset = static_cast<std::size_t>(at - to.data());
+    switch (w.kind) {
+      case field_kind::vtable: word = object.type.stored_vtables[n]; break;
+      case field_kind::derived:
+        if (word != 0) word = stored_base + (word - base);
+        break;
+      case field_kind::reference:
+        base = word;
+        if (w.is_checked && is_identifier(word))
+          // What it was may be damaged: then a commit mends it.
+          word = is_now ? require_home(home_in(word), offset) : home_in(word);
+        else if (word != 0)
+          word = home_of(w.is_checked ? address_in(word) : word, offset);
+        if (!w.is_checked) stored_base = word;
+        break;
+      default: return;
+    }
+    std::memcpy(at, &word, sizeof word);
+  });
 }
 
-std::vector<byte_range> differences(const cached_object& object, const std::vector<std::byte>& before,
-                                    std::vector<std::byte>& now) {
+void give_back_transients(const cached_object& object, std::span<const std::byte> before, std::span<std::byte> now) {
   for_each_word(object.type, now.data(), now.size(), [&](const pointer_map::word& w, std::size_t, std::byte* at) {
     if (w.kind == field_kind::transient)
       std::memcpy(at, before.data() + (at - now.data()), static_cast<std::size_t>(w.length));
   });
-  return differences(std::span(before), std::span(now));
 }
 
-std::vector<byte_range> differences(std::span<const std::byte> before, std::span<const std::byte> now) {
-  std::vector<byte_range> found;
+void add_differences(std::span<const std::byte> before, std::span<const std::byte> now, std::vector<byte_range>& to) {
+  const std::size_t first = to.size();
   for (std::size_t at = 0; at < now.size();) {
     if (at % 8 == 0 && at + 8 <= now.size() && std::memcmp(before.data() + at, now.data() + at, 8) == 0) {
       at += 8;
     } else if (before[at] == now[at]) {
       ++at;
-    } else if (!found.empty() && found.back().offset + found.back().length == at) {
-      ++found.back().length;
+    } else if (to.size() != first && to.back().offset + to.back().length == at) {
+      ++to.back().length;
       ++at;
     } else {
-      found.push_back({at, 1});
+      to.push_back({at, 1});
       ++at;
     }
   }
-  return found;
 }
 
 void unswizzle(const object_part& part, const object_table& objects) {

@@ -52,9 +52,12 @@ bool store_state::announce(open_transaction& tx, std::uintptr_t address, std::si
   if (locks_objects_) locks_.acquire(lock, tx, *object, lock_mode::exclusive);
   if (object->state == object_state::destroyed)
     throw error(errc::bad_transaction, object->text() + ", was destroyed in this transaction");
-  if (object->before || object->state == object_state::made) return true;
-  objects_.require_room(object->size, [&] { return "the value that " + object->text() + ", had before its change,"; });
-  keep_value(tx, *object);
+  if (object->state == object_state::made) return true;
+  const auto offset = static_cast<std::size_t>(address - object->at());
+  if (const std::uint64_t more = object->before.missing_bytes(object->shape(), offset, length); more != 0) {
+    objects_.require_room(more, [&] { return "the value that " + object->text() + ", had before its change,"; });
+    keep_value(tx, *object, offset, length);
+  }
   return true;
 }
 
@@ -62,7 +65,7 @@ bool store_state::announce(open_transaction& tx, std::uintptr_t address, std::si
 // others have is an error of the commit. Their elements belong to the group of an object that change() has locked as a whole, so
 // it is free, unless nothing was announced. (Where there is no memory for an old value, the program ends, as with ranges of
 // recoverable memory.)
-void store_state::announce_of_container(open_transaction& tx, std::uintptr_t address) noexcept {
+void store_state::announce_of_container(open_transaction& tx, std::uintptr_t address, std::size_t length) noexcept {
   const std::scoped_lock lock(mutex_);
   const rvm::own_stores copies;
   cached_object* const object = objects_.find_at(address);
@@ -71,14 +74,18 @@ void store_state::announce_of_container(open_transaction& tx, std::uintptr_t add
     tx.written_unlocked = object;
     return;
   }
-  if (!object->before && object->state == object_state::stored) keep_value(tx, *object);
+  if (object->state == object_state::stored)
+    keep_value(tx, *object, static_cast<std::size_t>(address - object->at()), length);
 }
 
-void store_state::keep_value(open_transaction& tx, cached_object& object) {
-  os::reserve_one_more(tx.changed);
-  object.before.reset(new std::byte[static_cast<std::size_t>(object.size)]);
-  std::memcpy(object.before.get(), object.bytes, static_cast<std::size_t>(object.size));
-  objects_.take_room(object.size);
+// [cache.commit.parts]
+void store_state::keep_value(open_transaction& tx, cached_object& object, std::size_t offset, std::size_t length) {
+  const bool is_first = object.before.empty();
+  if (is_first) os::reserve_one_more(tx.changed);
+  const std::uint64_t kept = object.before.kept_bytes();
+  object.before.keep(object.bytes, object.shape(), offset, length);
+  objects_.take_room(object.before.kept_bytes() - kept);
+  if (!is_first) return;
   object_table::hold(object);
   tx.changed.push_back(&object);
 }
@@ -104,8 +111,8 @@ ticket store_state::commit(open_transaction& tx) {
       changes.captured(counts_);
     }
     for (cached_object* const object : changes.stored()) {
+      if (object->maker != nullptr) tx.made.remove(*object);
       objects_.stored(*object);
-      tx.made.erase(object);
       settle(whole(*object));
     }
     for (const object_part& part : changes.changed()) settle(part);
@@ -132,7 +139,9 @@ void store_state::abort(open_transaction& tx) noexcept {
     const rvm::own_stores copies;
     discard_made(tx);
     for (cached_object* const object : tx.changed) {
-      std::memcpy(object->bytes, object->before.get(), static_cast<std::size_t>(object->size));
+      object->before.for_each(object->shape(), [&](std::size_t at, std::size_t length) {
+        std::memcpy(object->bytes + at, object->before.bytes() + at, length);
+      });
       object->state = object_state::stored;
     }
     ++counts_.aborts;
@@ -151,7 +160,8 @@ void store_state::settle(const object_part& part) {
 void store_state::discard_made(open_transaction& tx) noexcept {
   commit_changes changes(databases_, objects_);
   changes.reach(tx);
-  tx.made.insert(changes.stored().begin(), changes.stored().end());
+  for (cached_object* const object : changes.stored())
+    if (object->maker == nullptr) tx.made.add(*object);
   for (cached_object* const object : tx.made) {
     object->is_reached = false;
     databases_.at(object->home)->free.give_back(object->home, object->size);
@@ -163,8 +173,8 @@ void store_state::discard_made(open_transaction& tx) noexcept {
 
 void store_state::forget_changes(open_transaction& tx) noexcept {
   for (cached_object* const object : tx.changed) {
-    object->before.reset();
-    objects_.give_room(object->size);
+    objects_.give_room(object->before.kept_bytes());
+    object->before = {};
     object_table::let_go(*object);
   }
   tx.changed.clear();

@@ -7,6 +7,7 @@ MISUSE = "cache_test cache_misuse.*"
 MAKING = "cache_test cache_making.*:cache_making_containers.*"
 MAPS = "cache_test cache_map.*:seeds/cache_map_model.*"
 ROOTS = "cache_test cache_roots.*"
+PARTS = "cache_test old_value.*:*/large_arrays.*"
 MAKING_MODEL = "heap_models_test cache_making_model.*:cache_making.*"
 
 CACHE_MUTATIONS = [
@@ -19,7 +20,7 @@ CACHE_MUTATIONS = [
        "if (target != nullptr && word == target->at() + 1) store_word(at, identifier_of(target->home + 1));")],
      MODEL, "a ref leads to memory that another object has now"),
     ("cache_leaves_addresses_in_copies_for_aborts", "cache/object_table.cpp",
-     [("if (object.before) unswizzle(object.type, object.before.get(), object.size);", "")],
+     [("unswizzle(object.type, object.before.bytes() + at, length);", "(void)at; (void)length;")],
      MODEL, "an abort brings the address of an object back that is gone"),
     ("cache_evicts_half_a_group", "cache/object_table.cpp",
      [("member = member->next; } while (member != &object); } if (leaving.empty()) return;",
@@ -29,7 +30,7 @@ CACHE_MUTATIONS = [
      [("if (from_place < ((n - hole) & mask())) continue;", "if (from_place < entries_.size()) continue;")],
      MODEL, "an object that is in memory is not found, and loaded again"),
     ("cache_pages_stay_as_they_were", "cache/commit_changes.cpp",
-     [("c.in.committed(c.home + r.offset, std::span(c.now).subspan(r.offset, r.length));", "(void)r;")],
+     [("in.committed(home, now);", "(void)in; (void)home;")],
      MODEL, "an object that is loaded again is as it was before the commit"),
     ("cache_release_leaves_what_changes_point_to", "cache/transactions.cpp",
      [("for (cached_object* const object : tx.changed) unite_with_targets(whole(*object), objects_);", "")],
@@ -39,7 +40,7 @@ CACHE_MUTATIONS = [
      MISUSE, "objects leave while other threads use them"),
     # --- Commits and aborts ---
     ("cache_loses_the_last_byte", "cache/stored_form.cpp",
-     [("++found.back().length;", "found.back().length += at + 1 < now.size() ? 1 : 0;")],
+     [("++to.back().length;", "to.back().length += at + 1 < now.size() ? 1 : 0;")],
      "cache_test */cache_model.*:cache_reading.*:cache_misuse.*", "the last byte of an object is not committed"),
     ("cache_logs_addresses", "cache/stored_form.cpp",
      [("which another transaction has made: \" + target->text()); return target->home + (word - target->at());",
@@ -49,9 +50,16 @@ CACHE_MUTATIONS = [
      [("static_cast<std::size_t>(w.length)); });", "static_cast<std::size_t>(w.length / 100)); });")],
      MODEL, "transient fields are stored"),
     ("cache_abort_leaves_changes", "cache/transactions.cpp",
-     [("std::memcpy(object->bytes, object->before.get(), static_cast<std::size_t>(object->size));",
-       "std::memcpy(object->bytes, object->before.get(), static_cast<std::size_t>(object->size) / 2);")],
+     [("std::memcpy(object->bytes + at, object->before.bytes() + at, length);",
+       "std::memcpy(object->bytes + at, object->before.bytes() + at, length / 2);")],
      MODEL, "what an aborted transaction has changed stays in memory"),
+    ("cache_keeps_the_first_part_only", "cache/old_value.hpp",
+     [("for (std::size_t n = offset / part; n * part < end; ++n)",
+       "for (std::size_t n = offset / part; n * part < end && n == offset / part; ++n)")],
+     PARTS, "the rest of a longer change of a large array is not committed"),
+    ("cache_keeps_what_was_changed_already", "cache/old_value.hpp",
+     [("if (empty() || (is_kept_[n / 64] >> n % 64 & 1) == 0)", "if (true)")],
+     PARTS, "an abort leaves the first of two changes of a part"),
     ("cache_stores_refs_into_other_stores", "cache/stored_form.cpp",
      [("is_now ? require_home(home_in(word), offset) : home_in(word)", "home_in(word)")],
      MISUSE, "a reference to an address of another store is committed"),
@@ -136,7 +144,7 @@ CACHE_MUTATIONS = [
      [("for (std::size_t n = 0; n < made_.size(); ++n) follow(whole(*made_[n]));", "")],
      MAKING, "the elements of a container in a new container are not stored"),
     ("cache_abort_leaves_what_was_moved", "cache/transactions.cpp",
-     [("changes.reach(tx); tx.made.insert", "tx.made.insert")],
+     [("changes.reach(tx); for (cached_object*", "for (cached_object*")],
      MAKING, "an abort leaves arrays that were moved into objects in the cache for ever"),
     ("cache_abort_leaves_objects_destroyed", "cache/transactions.cpp",
      [("object->state = object_state::stored; } ++counts_.aborts;", "} ++counts_.aborts;")],

@@ -22,9 +22,12 @@ namespace {
   return found != of.fields.end() ? &*found : nullptr;
 }
 
-// Entries of a node: of a leaf some, of a node of a red-black tree one. nullptr: it is no node of a tree.
+[[nodiscard]] bool is_map_leaf(const type& node) { return node.name.starts_with("tenure::cache::detail::map_leaf<"); }
+
+// Entries of a node, or their keys: of a leaf some, of a node of a red-black tree one. nullptr: it is no node of a tree.
 [[nodiscard]] const type_field* entries_of(const type& node) {
   if (node.name.starts_with("tenure::detail::tree_leaf<")) return field_named(node, "entries");
+  if (is_map_leaf(node)) return field_named(node, "keys");
   if (node.name.starts_with("std::_Rb_tree_node<")) return field_named(node, "value");
   return nullptr;
 }
@@ -87,15 +90,22 @@ void mark(const type& of, std::uint64_t at, std::vector<bool>& bytes) {
   });
 }
 
+[[nodiscard]] bool is_same_key(const type_field& was, const type_field& is) {
+  return was.kind == is.kind && was.size / was.count == is.size / is.count &&
+         (is.kind != field_kind::nested || !types::evolution::differ(was.of(), is.of()));
+}
+
 // Of leaves that have room for fewer entries, whose trees are built anew.
-[[nodiscard]] bool can_be_built_anew(const type_field& was, const type_field& is) {
+[[nodiscard]] bool can_be_built_anew(const type& node, const type_field& was, const type_field& is) {
+  if (is_map_leaf(node)) {
+    std::vector<address_orders::key_part> parts;
+    return is_same_key(was, is) && address_orders::parts_of_entry(was, true, parts);
+  }
   const bool is_set = was.kind != field_kind::nested || !is_entry_of_map(was.of());
   std::vector<address_orders::key_part> parts;
   if (is_set || is.kind != field_kind::nested || !address_orders::parts_of_entry(was, is_set, parts)) return false;
   const type_field *const old_key = field_named(was.of(), "first"), *const key = field_named(is.of(), "first");
-  return old_key != nullptr && key != nullptr && old_key->kind == key->kind && old_key->size == key->size &&
-         old_key->offset == key->offset &&
-         (key->kind != field_kind::nested || !types::evolution::differ(old_key->of(), key->of()));
+  return old_key != nullptr && key != nullptr && old_key->offset == key->offset && is_same_key(*old_key, *key);
 }
 
 }  // namespace
@@ -111,7 +121,7 @@ std::map<std::string, std::string> nodes_with_changed_keys(const std::vector<con
     const std::string what = "a tree of " + was.type_name + ": ";
     constexpr std::string_view advice = "; with the old program, store its entries in a vector";
     if (is.count < was.count) {
-      if (!can_be_built_anew(was, is))
+      if (!can_be_built_anew(*node, was, is))
         found[node->name] =
             what +
             "its keys have changed, or have more than numbers, pointers and text, and its entries have become larger" +

@@ -32,7 +32,7 @@ namespace {
                                 std::pair{"std::unordered_multiset<", table}};
   const std::string_view name = name_of_elements(of);
   for (const auto& [prefix, shape] : standard)
-    if (name.starts_with(prefix)) return shape;
+    if (name.starts_with(prefix) && name.ends_with('>')) return shape;  // no array of pointers to such
   if (name == "tenure::detail::finalization_list") return queue;
   const type_field* const tree_root = container_field(of, "root_");
   if (tree_root != nullptr && tree_root->name.find("tenure::detail::tree_structure<") != std::string::npos)

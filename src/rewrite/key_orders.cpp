@@ -179,11 +179,14 @@ bool is_weak_map(std::string_view name) {
   return name.starts_with("tenure::hash_map<unsigned long, tenure::detail::weak_map_entry<");
 }
 
+// Arrays of pointers to such containers have names that begin likewise.
 bool is_container_with_keys(std::string_view name) {
-  return starts_with_any(name, {"tenure::hash_map<", "tenure::hash_set<", "tenure::map<", "tenure::set<",
-                                "tenure::multimap<", "tenure::multiset<", "tenure::ordered_index<", "std::map<",
-                                "std::set<", "std::multimap<", "std::multiset<", "std::unordered_map<",
-                                "std::unordered_set<", "std::unordered_multimap<", "std::unordered_multiset<"});
+  return name.ends_with('>') &&
+         starts_with_any(
+             name, {"tenure::hash_map<", "tenure::hash_set<", "tenure::map<", "tenure::set<", "tenure::multimap<",
+                    "tenure::multiset<", "tenure::ordered_index<", "tenure::cache::map<", "std::map<", "std::set<",
+                    "std::multimap<", "std::multiset<", "std::unordered_map<", "std::unordered_set<",
+                    "std::unordered_multimap<", "std::unordered_multiset<"});
 }
 
 std::vector<std::string> template_arguments(std::string_view name) {

@@ -36,8 +36,12 @@ void put(address at, const T& value) {
 [[nodiscard]] bool is_tree(std::string_view name) {
   return name.starts_with("tenure::map<") || name.starts_with("tenure::set<") ||
          name.starts_with("tenure::multimap<") || name.starts_with("tenure::multiset<") ||
-         name.starts_with("tenure::ordered_index<");
+         name.starts_with("tenure::ordered_index<") || name.starts_with("tenure::cache::map<");
 }
+[[nodiscard]] bool is_inner_node(std::string_view name) {
+  return name.starts_with("tenure::detail::tree_inner<") || name.starts_with("tenure::cache::detail::map_inner<");
+}
+[[nodiscard]] bool is_of_cache(std::string_view name) { return name.starts_with("tenure::cache::"); }
 
 // The name of what a pointer leads to: "tenure::detail::tree_leaf<...>".
 [[nodiscard]] std::string leaf_of(const type& container) {
@@ -65,21 +69,51 @@ const rebuilt_trees::tree_type& rebuilt_trees::type_of_tree(const type& containe
   if (known != types_.end()) return known->second;
   const types::value_conversion& leaf = *types.find_stored(leaf_of(container))->how;
   const type* const program = plan_->program_type_named(plan_->renamed(name));
-  if (program == nullptr || program->allocates.empty())
+  const type* inner = nullptr;
+  if (program != nullptr)
+    for (const type_reference& each : program->allocates)
+      if (is_inner_node(each().name)) inner = &each();
+  if (inner == nullptr)
     throw error(errc::schema_mismatch, name +
                                            ": its entries have changed, and the program does not know it: register it "
                                            "(tenure::register_type)");
-  tree_type made{leaf.from, leaf.to, &program->allocates.front()(),
-                 nullptr,   {},      name.find("map<") == std::string::npos};
-  const type_field &was = require_field(*leaf.from, "entries"), &is = require_field(*leaf.to, "entries");
+  tree_type made{is_of_cache(name), leaf.to, inner, {}, {}};
   std::vector<std::string> problems;
   const tenure::detail::conversion_memory::scope containers_use(made_);  // default constructors run
-  made.entry = std::make_unique<types::value_conversion>(plan_->plan(was.of(), is.of(), problems));
-  if (!address_orders::parts_of_entry(was, made.is_set, made.key))  // changed_keys.hpp
+  const std::vector<const char*> parts = made.is_of_cache ? std::vector{"keys", "values"} : std::vector{"entries"};
+  for (const char* const part : parts)
+    made.all.push_back(planned(require_field(*leaf.from, part), require_field(*leaf.to, part), problems));
+  const bool key_is_entry = made.is_of_cache || name.find("map<") == std::string::npos;
+  if (!address_orders::parts_of_entry(*made.all.front().was, key_is_entry, made.key))  // changed_keys.hpp
     problems.push_back(name + ": its keys have more than numbers, pointers and text");
   if (!problems.empty())
     throw error(errc::schema_mismatch, "the store cannot be converted; nothing was changed: " + problems.front());
   return types_.emplace(name, std::move(made)).first->second;
+}
+
+rebuilt_trees::slots rebuilt_trees::planned(const type_field& was, const type_field& is,
+                                            std::vector<std::string>& problems) {
+  slots made{&was, &is, nullptr, nullptr, nullptr};
+  if (was.kind == field_kind::nested && is.kind == field_kind::nested) {
+    made.how = std::make_unique<types::value_conversion>(plan_->plan(was.of(), is.of(), problems));
+    return made;
+  }
+  const auto one_of = [](const type_field& f) {
+    auto one = std::make_shared<type>();
+    one->name = "an entry of a map";
+    one->size = one->alignment = f.size / f.count;
+    one->fields.push_back(f);
+    type_field& value = one->fields.front();
+    value.name = "value";
+    value.size = one->size;
+    value.count = 1;
+    value.offset = 0;
+    return one;
+  };
+  made.stored = one_of(was);
+  made.program = one_of(is);
+  made.how = std::make_unique<types::value_conversion>(plan_->plan(*made.stored, *made.program, problems));
+  return made;
 }
 
 template <class F>
@@ -102,59 +136,74 @@ void rebuilt_trees::leave_out(const type& container, address value) {
 void rebuilt_trees::leave_out_nodes(address node) {
   if (left_out_.contains(node)) return;
   const sound_object found = find_sound(store_, reinterpret_cast<const void*>(node));
-  if (!found || found.at != node || !found.type->of->name.starts_with("tenure::detail::tree_inner<"))
+  if (!found || found.at != node || !is_inner_node(found.type->of->name))
     throw error(errc::damaged, "a node of a tree is none; `tenure verify` says more");
   left_out_.insert(node);
   const type& of = *found.type->of;
-  const std::uint32_t count = read_at<std::uint32_t>(node + require_field(of, "count").offset);
-  for (std::uint32_t n = 0; n <= count; ++n)
+  const std::uint32_t children =
+      read_at<std::uint32_t>(node + require_field(of, "count").offset) + (is_of_cache(of.name) ? 0 : 1);
+  for (std::uint32_t n = 0; n < children; ++n)
     leave_out_nodes(read_at(node + require_field(of, "children").offset + n * sizeof(address)));
 }
 
 void rebuilt_trees::build(const type& container, address value, const new_types& types, address_orders& orders,
                           const std::function<void(made_object&)>& placed) {
   const tree_type& of = type_of_tree(container, types);
-  const type_field& stored = require_field(*of.old_leaf, "entries");
-  std::vector<address> entries;
+  const slots& keys = of.all.front();
+  std::vector<old_slot> entries;
   for_each_leaf(container, value, [&](address leaf, const type& t) {
     const std::uint32_t count = read_at<std::uint32_t>(leaf + require_field(t, "count").offset);
-    for (std::uint32_t n = 0; n < count && n < stored.count; ++n)
-      entries.push_back(leaf + stored.offset + n * (stored.size / stored.count));
+    for (std::uint32_t n = 0; n < count && n < keys.was->count; ++n) entries.push_back({leaf, n});
   });
   if (entries.empty()) return;
-  std::ranges::stable_sort(entries, [&](address a, address b) { return orders.compare(of.key, a, b) < 0; });
+  // Others are in order, whatever function says so.
+  if (std::ranges::any_of(of.key, [](const auto& part) { return part.is == address_orders::key_part::kind::pointer; }))
+    std::ranges::stable_sort(entries, [&](const old_slot& a, const old_slot& b) {
+      return orders.compare(of.key, a.in(keys), b.in(keys)) < 0;
+    });
   std::vector<address> nodes;
   const address first = make_leaves(of, entries, orders, nodes, placed), last = nodes.back();
   for (std::uint32_t level = 1; nodes.size() > 1; ++level) nodes = make_level(of, nodes, level, placed);
   orders.put_word(value + require_field(container, "root_").offset, nodes.front());
   orders.put_word(value + require_field(container, "first_").offset, first);
-  orders.put_word(value + require_field(container, "last_").offset, last);
+  if (!of.is_of_cache) orders.put_word(value + require_field(container, "last_").offset, last);
 }
 
-address rebuilt_trees::make_leaves(const tree_type& of, const std::vector<address>& entries,
+// Free slots of a cache::map are as the default constructor makes them, those of others are nothing.
+address rebuilt_trees::make_node(const type& of, bool is_of_cache) {
+  void* const made = made_.allocate(of, 1);
+  if (is_of_cache) {
+    if (of.operations == nullptr || of.operations->construct == nullptr)
+      throw error(errc::schema_mismatch, of.name + ": the program cannot make one; it has no default constructor");
+    const tenure::detail::conversion_memory::scope containers_use(made_);
+    of.operations->construct(made);
+  }
+  return reinterpret_cast<address>(made);
+}
+
+address rebuilt_trees::make_leaves(const tree_type& of, const std::vector<old_slot>& entries,
                                    const address_orders& orders, std::vector<address>& nodes,
                                    const std::function<void(made_object&)>& placed) {
-  const type_field& slots = require_field(*of.leaf, "entries");
-  const type_field& stored = require_field(*of.old_leaf, "entries");
-  const std::uint64_t each = slots.size / slots.count, was = stored.size / stored.count;
-  const std::size_t leaves = (entries.size() + slots.count - 1) / slots.count;
+  const std::uint64_t most = of.all.front().is->count;
+  const std::size_t leaves = (entries.size() + most - 1) / most;
   value_bytes in_order;  // an old entry, in which containers may have been put in order
   std::size_t next = 0;
   for (std::size_t n = 0; n < leaves; ++n) {
-    const auto leaf = reinterpret_cast<address>(made_.allocate(*of.leaf, 1));
+    const address leaf = make_node(*of.leaf, of.is_of_cache);
     const std::size_t count = share(entries.size(), leaves, n);
     put(leaf + require_field(*of.leaf, "count").offset, static_cast<std::uint32_t>(count));
-    for (std::size_t i = 0; i < count; ++i, ++next) {
-      const address slot = leaf + slots.offset + i * each;
-      const auto* const old = reinterpret_cast<const std::byte*>(entries[next]);
-      in_order.assign(old, old + was);
-      orders.apply_inside(entries[next], in_order);
-      made_.note_copy(in_order, entries[next]);
-      convert_one(*of.entry, in_order.data(), reinterpret_cast<std::byte*>(slot), made_);
-      entries_[entries[next]] = {was, slot, of.entry.get()};
-    }
+    for (std::size_t i = 0; i < count; ++i, ++next)
+      for (const slots& all : of.all) {
+        const address slot = leaf + all.is->offset + i * all.size(), was = entries[next].in(all);
+        const auto* const old = reinterpret_cast<const std::byte*>(was);
+        in_order.assign(old, old + all.old_size());
+        orders.apply_inside(was, in_order);
+        made_.note_copy(in_order, was);
+        convert_one(*all.how, in_order.data(), reinterpret_cast<std::byte*>(slot), made_);
+        entries_[was] = {all.old_size(), slot, all.how.get()};
+      }
     if (!nodes.empty()) {
-      put(leaf + require_field(*of.leaf, "previous").offset, nodes.back());
+      if (!of.is_of_cache) put(leaf + require_field(*of.leaf, "previous").offset, nodes.back());
       put(nodes.back() + require_field(*of.leaf, "next").offset, leaf);
     }
     nodes.push_back(leaf);
@@ -166,20 +215,22 @@ address rebuilt_trees::make_leaves(const tree_type& of, const std::vector<addres
 std::vector<address> rebuilt_trees::make_level(const tree_type& of, const std::vector<address>& below,
                                                std::uint32_t level, const std::function<void(made_object&)>& placed) {
   const type& inner = *of.inner;
-  const type_field& separators = require_field(inner, "separators");
+  // A separator lies before its child. That of the first child is left out, or not used.
+  const type_field& separators = require_field(inner, of.is_of_cache ? "keys" : "separators");
+  const std::size_t left_out = of.is_of_cache ? 0 : 1;
   const std::uint64_t each = separators.size / separators.count;
-  const std::size_t fanout = separators.count + 1, count = (below.size() + fanout - 1) / fanout;
+  const std::size_t fanout = separators.count + left_out, count = (below.size() + fanout - 1) / fanout;
   std::vector<address> nodes;
   std::size_t next = 0;
   for (std::size_t n = 0; n < count; ++n) {
-    const auto node = reinterpret_cast<address>(made_.allocate(inner, 1));
+    const address node = make_node(inner, of.is_of_cache);
     const std::size_t children = share(below.size(), count, n);
-    put(node + require_field(inner, "count").offset, static_cast<std::uint32_t>(children - 1));
+    put(node + require_field(inner, "count").offset, static_cast<std::uint32_t>(children - left_out));
     put(node + require_field(inner, "level").offset, level);
     for (std::size_t i = 0; i < children; ++i, ++next) {
       put(node + require_field(inner, "children").offset + i * sizeof(address), below[next]);
-      put(below[next] + require_field(level == 1 ? *of.leaf : inner, "parent").offset, node);
-      if (i != 0) copy_key(of, first_entry(of, below[next]), node + separators.offset + (i - 1) * each);
+      if (!of.is_of_cache) put(below[next] + require_field(level == 1 ? *of.leaf : inner, "parent").offset, node);
+      if (i != 0) copy_key(of, first_key(of, below[next]), node + separators.offset + (i - left_out) * each);
     }
     nodes.push_back(node);
     placed(*made_.find(node));
@@ -187,10 +238,10 @@ std::vector<address> rebuilt_trees::make_level(const tree_type& of, const std::v
   return nodes;
 }
 
-address rebuilt_trees::first_entry(const tree_type& of, address node) const {
+address rebuilt_trees::first_key(const tree_type& of, address node) const {
   while (read_at<std::uint32_t>(node + require_field(*of.leaf, "level").offset) != 0)
     node = read_at(node + require_field(*of.inner, "children").offset);
-  return node + require_field(*of.leaf, "entries").offset;
+  return node + of.all.front().is->offset;
 }
 
 // A separator is the first key behind it. Text gets memory of its own.

@@ -1,7 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Maps and sets of the library whose entries have become larger: their nodes have no room for all entries any more, so the
-// trees are built anew, bottom up. The entries are converted meanwhile; references in them are those of the old ones.
+// Maps and sets of the library, and maps of caches, whose entries have become larger: their nodes have no room for all entries any
+// more, so the trees are built anew, bottom up. The entries are converted meanwhile; references in them are those of the old ones.
 #pragma once
 
 #include <cstdint>
@@ -41,27 +41,42 @@ class rebuilt_trees {
   [[nodiscard]] address entry_at(address at, std::string_view pointee) const;
 
  private:
+  // Slots of a leaf: those of its entries, or, of a cache::map, those of its keys, or of its values.
+  struct slots {
+    const type_field *was, *is;
+    std::shared_ptr<const type> stored, program;  // of one slot, if that is no class
+    std::unique_ptr<types::value_conversion> how;
+
+    [[nodiscard]] std::uint64_t old_size() const { return was->size / was->count; }
+    [[nodiscard]] std::uint64_t size() const { return is->size / is->count; }
+  };
   // Of one type of trees.
   struct tree_type {
-    const type* old_leaf;
+    bool is_of_cache;
     const type* leaf;   // of the program
     const type* inner;  // of the program
-    std::unique_ptr<types::value_conversion> entry;
-    std::vector<address_orders::key_part> key;
-    bool is_set;
+    std::vector<slots> all;
+    std::vector<address_orders::key_part> key;  // in the first ones
+  };
+  struct old_slot {
+    address leaf;
+    std::uint64_t n;
+    [[nodiscard]] address in(const slots& all) const { return leaf + all.was->offset + n * all.old_size(); }
   };
   [[nodiscard]] const tree_type& type_of_tree(const type& container, const new_types& types);
   template <class F>
   void for_each_leaf(const type& container, address value, F&& f) const;
   void leave_out_nodes(address node);
-  [[nodiscard]] address make_leaves(const tree_type& of, const std::vector<address>& entries,
+  [[nodiscard]] slots planned(const type_field& was, const type_field& is, std::vector<std::string>& problems);
+  [[nodiscard]] address make_node(const type& of, bool is_of_cache);
+  [[nodiscard]] address make_leaves(const tree_type& of, const std::vector<old_slot>& entries,
                                     const address_orders& orders, std::vector<address>& nodes,
                                     const std::function<void(tenure::detail::conversion_memory::made_object&)>& placed);
   [[nodiscard]] std::vector<address> make_level(
       const tree_type& of, const std::vector<address>& below, std::uint32_t level,
       const std::function<void(tenure::detail::conversion_memory::made_object&)>& placed);
   void copy_key(const tree_type& of, address entry, address separator);
-  [[nodiscard]] address first_entry(const tree_type& of, address node) const;
+  [[nodiscard]] address first_key(const tree_type& of, address node) const;
 
   const database_set& store_;
   const types::evolution* const plan_;

@@ -325,13 +325,10 @@ class planning {
     const auto path = [&] { return in.path.empty() ? name : in.path + "." + name; };
     const std::string& whole = in.stored->name;
     if (is.count < was.count &&
-        (whole.starts_with("tenure::detail::tree_leaf<") || whole.starts_with("tenure::detail::tree_inner<"))) {
+        (whole.starts_with("tenure::detail::tree_leaf<") || whole.starts_with("tenure::detail::tree_inner<") ||
+         whole.starts_with("tenure::cache::detail::map_leaf<") ||
+         whole.starts_with("tenure::cache::detail::map_inner<"))) {
       made_.has_fewer_slots = true;
-    } else if (is.count < was.count && whole.starts_with("tenure::cache::detail::map_")) {
-      say(in.path, "keys or values of a cache::map have become larger: a node has room for " +
-                       std::to_string(is.count) + " of them, not for " + std::to_string(was.count) +
-                       ", and the map is not built anew; let its values be refs to objects, or move the entries into a "
-                       "new map with the old program");
     } else if (is.count < was.count) {
       if (!in.changes->is_narrowed(name))
         say(in.path, "field `" + name + "` had " + std::to_string(was.count) + " elements, has " +

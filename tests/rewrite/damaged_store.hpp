@@ -75,6 +75,13 @@ struct texts_with_index {
   tenure::map<tenure::string, numbered_text> texts;
   tenure::vector<numbered_text*> entries;  // of `texts`
 };
+struct pointers_to_containers {
+  tenure::vector<std_list<std::uint64_t>*> lists;
+  tenure::vector<std_map<std::uint64_t, std::uint64_t>*> maps;
+  tenure::vector<std_unordered_map<std::uint64_t, std::uint64_t>*> tables;
+  tenure::vector<tenure::map<std::uint64_t, std::uint64_t>*> trees;
+  tenure::vector<std::uint64_t> numbers;  // of many pages
+};
 
 }  // namespace tenure::damaged_types
 

@@ -3,6 +3,7 @@
 // Entries of damaged containers that stay where a program finds them: behind lost groups of a large hash table, and in nodes of a map
 // whose other entries have gone.
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "rewrite/damaged_store.hpp"
@@ -105,6 +106,49 @@ TEST_F(repairing_moved_entries, pointers_to_them_follow) {
     if (there != 0) ++moved;
   }
   EXPECT_GT(moved, 2u);
+}
+
+// Arrays of pointers to containers have names that begin as those of containers.
+TEST_F(repairing_entries, takes_no_pointer_for_the_container_that_it_leads_to) {
+  const auto disk = base.crash(0, sim::policy::keep_all);
+  constexpr std::size_t containers = 40;
+  std::uint64_t numbers = 0;
+  {
+    store s = opened(*disk);
+    auto& root = s.root<pointers_to_containers>("pointers");
+    const auto fill = [&](auto& pointers, auto&& add) {
+      using container = std::remove_pointer_t<std::remove_reference_t<decltype(pointers[0])>>;
+      for (std::size_t n = 0; n < containers; ++n) {
+        pointers.push_back(s.make<container>());
+        for (std::uint64_t i = 0; i < n; ++i) add(*pointers.back(), i);
+      }
+    };
+    const auto insert = [](auto& map, std::uint64_t i) { map[i] = i; };
+    s.transact([&] {
+      fill(root.lists, [](auto& list, std::uint64_t i) { list.push_back(i); });
+      fill(root.maps, insert);
+      fill(root.tables, insert);
+      fill(root.trees, insert);
+      root.numbers.resize(3000);
+    });
+    numbers = reinterpret_cast<std::uint64_t>(&root.numbers.front()) - home;
+    s.close();
+  }
+  damage(*disk, numbers + page);
+  const findings found = repaired(*disk);
+  EXPECT_EQ(found.report.lost_elements, 1U);
+  const store s = opened(*disk);
+  expect_sound(s);
+  const auto& root = *s.find_root<pointers_to_containers>("pointers");
+  for (std::size_t n = 0; n < containers; ++n) {
+    ASSERT_TRUE(root.lists[n] != nullptr && root.maps[n] != nullptr && root.tables[n] != nullptr &&
+                root.trees[n] != nullptr)
+        << n;
+    EXPECT_EQ(root.lists[n]->size(), n);
+    EXPECT_EQ(root.maps[n]->size(), n);
+    EXPECT_EQ(root.tables[n]->size(), n);
+    EXPECT_EQ(root.trees[n]->size(), n);
+  }
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <string>
 
 #include <tenure/allocator.hpp>
+#include <tenure/cache/map.hpp>
 #include <tenure/evolve.hpp>
 #include <tenure/hash_map.hpp>
 #include <tenure/hash_set.hpp>
@@ -62,6 +63,15 @@ struct tenure::hash<grown> {
   }
 };
 
+// With the names of a set.
+template <class Key, class Compare = tenure::less<Key>>
+struct cached_map {
+  using key_type = Key;
+  tenure::cache::map<Key, int, Compare> map;
+  void insert(const Key& key, int value) { (void)map.insert(key, value); }
+  bool contains(const Key& key) const { return map.find(key) != nullptr; }
+};
+
 namespace {
 
 constexpr int count = 500;
@@ -90,7 +100,9 @@ void use(tenure::store& s, bool is_made, bool is_filled = true) {
   if (is_made)
     s.transact([&] {
       for (int n = 0; n < count && is_filled; ++n) {
-        if constexpr (requires { typename Set::mapped_type; })
+        if constexpr (requires { set.insert(key_of<key>(n), 1); })
+          set.insert(key_of<key>(n), 1);
+        else if constexpr (requires { typename Set::mapped_type; })
           set[key_of<key>(n)] = {};
         else
           set.insert(key_of<key>(n));
@@ -116,6 +128,11 @@ const container containers[] = {
     {"grown-hash", false, [](tenure::store& s, bool made) { use<tenure::hash_set<grown>>(s, made); }},
     {"named-set", false, [](tenure::store& s, bool made) { use<tenure::set<named>>(s, made); }},
     {"named-map", false, [](tenure::store& s, bool made) { use<tenure::map<named, int>>(s, made); }},
+    {"turned-cached", true, [](tenure::store& s, bool made) { use<cached_map<turned>>(s, made); }},
+    {"turned-cached-by-a", false, [](tenure::store& s, bool made) { use<cached_map<turned, by_a>>(s, made); }},
+    {"turned-cached-empty", false, [](tenure::store& s, bool made) { use<cached_map<turned>>(s, made, false); }},
+    {"grown-cached", true, [](tenure::store& s, bool made) { use<cached_map<grown>>(s, made); }},
+    {"named-cached", false, [](tenure::store& s, bool made) { use<cached_map<named>>(s, made); }},
 };
 
 }  // namespace

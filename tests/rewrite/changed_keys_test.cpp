@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <tenure/cache/map.hpp>
 #include <tenure/map.hpp>
 #include <tenure/set.hpp>
 
@@ -55,7 +56,7 @@ std::string said() {
   };
   const auto leaf_of = [&](const type& container) -> const type& {
     for (const type_field& f : container.fields)
-      if (f.name.ends_with("::first_")) return as_stored(f.of());
+      if (f.name.ends_with("first_")) return as_stored(f.of());
     throw std::logic_error("it is no tree");
   };
   const type &old_leaf = leaf_of(type_of<Was>()), &leaf = leaf_of(type_of<Is>());
@@ -71,12 +72,16 @@ TEST(changed_keys, are_refused_if_their_order_may_be_another_one) {
   EXPECT_NE((said<map<was::key, std::int64_t>, map<turned::key, std::int64_t>>()), "");
   EXPECT_NE((said<set<was::key>, set<shrunk::key>>()), "");
   EXPECT_EQ((said<set<was::key, by_a>, set<turned::key, by_a>>()), "") << "the program says what the order is";
+  EXPECT_EQ((said<cache::map<was::key, std::int64_t>, cache::map<was::key, std::int64_t>>()), "");
+  EXPECT_NE((said<cache::map<was::key, std::int64_t>, cache::map<turned::key, std::int64_t>>()), "");
+  EXPECT_EQ((said<cache::map<was::key, int, by_a>, cache::map<turned::key, int, by_a>>()), "");
 }
 
 TEST(changed_keys, are_refused_if_their_tree_would_be_built_anew) {
   const std::string grown_said = said<set<was::key>, set<grown::key>>();
   EXPECT_NE(grown_said.find("its entries have become larger"), grown_said.npos) << grown_said;
   EXPECT_NE((said<map<was::key, std::int64_t>, map<grown::key, std::int64_t>>()), "");
+  EXPECT_NE((said<cache::map<was::key, std::int64_t>, cache::map<grown::key, std::int64_t>>()), "");
 }
 
 }  // namespace changed_keys_types

@@ -128,15 +128,14 @@ std::uint64_t damaged_image::take_block(const database_state& d) {
 address damaged_image::make(const database_state& in, std::uint32_t type, std::uint64_t bytes) {
   if (bytes == 0 || bytes > largest_small) return 0;
   filled_block& block = filled_[&in];
-  const std::uint64_t room = granules_of(bytes) * granule;
+  const std::uint64_t room = granule + (bytes + granule - 1) / granule * granule;  // the header is in the first one
   if (block.next + room > block.limit) {
     const std::uint64_t taken = take_block(in);
     if (taken == 0) return 0;
     block = {in.map->start_of(taken), in.map->start_of(taken + 1)};
   }
-  const address object = block.next + granule;  // behind its header, which is in the granule before
-  block.next = object + (bytes + granule - 1) / granule * granule;
-  if (block.next > block.limit) return block.limit = 0, 0;
+  const address object = block.next + granule;
+  block.next += room;
   clear(object, bytes);
   put(object - sizeof(object_header), object_header{type, static_cast<std::uint32_t>(bytes)});
   const record_view r = in.map->record(in.map->block_of(object));

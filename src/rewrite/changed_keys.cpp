@@ -97,15 +97,14 @@ void mark(const type& of, std::uint64_t at, std::vector<bool>& bytes) {
 
 // Of leaves that have room for fewer entries, whose trees are built anew.
 [[nodiscard]] bool can_be_built_anew(const type& node, const type_field& was, const type_field& is) {
-  if (is_map_leaf(node)) {
-    std::vector<address_orders::key_part> parts;
-    return is_same_key(was, is) && address_orders::parts_of_entry(was, true, parts);
-  }
+  if (is_map_leaf(node)) return is_same_key(was, is) && is_without_addresses(was);
   const bool is_set = was.kind != field_kind::nested || !is_entry_of_map(was.of());
-  std::vector<address_orders::key_part> parts;
-  if (is_set || is.kind != field_kind::nested || !address_orders::parts_of_entry(was, is_set, parts)) return false;
+  if (is_set || is.kind != field_kind::nested) return false;
   const type_field *const old_key = field_named(was.of(), "first"), *const key = field_named(is.of(), "first");
-  return old_key != nullptr && key != nullptr && old_key->offset == key->offset && is_same_key(*old_key, *key);
+  if (old_key == nullptr || key == nullptr || old_key->offset != key->offset || !is_same_key(*old_key, *key))
+    return false;
+  std::vector<address_orders::key_part> parts;
+  return is_without_addresses(*old_key) || address_orders::parts_of_entry(was, is_set, parts);
 }
 
 }  // namespace
@@ -124,7 +123,7 @@ std::map<std::string, std::string> nodes_with_changed_keys(const std::vector<con
       if (!can_be_built_anew(*node, was, is))
         found[node->name] =
             what +
-            "its keys have changed, or have more than numbers, pointers and text, and its entries have become larger" +
+            "its keys have changed, or have pointers in classes, or containers, and its entries have become larger" +
             std::string(advice);
     } else if (key != nullptr && key_in(is) != nullptr && types::evolution::differ(*key, *key_in(is)) &&
                has_usual_order(*key, stored) && !keeps_order(*key, *key_in(is), plan)) {

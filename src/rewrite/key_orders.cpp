@@ -58,9 +58,7 @@ class key_search {
     key = bare(key);
     if (key.ends_with('*')) return true;
     if (is_text(key)) return false;
-    // What these consist of is compared and hashed.
-    if (starts_with_any(
-            key, {"std::pair<", "std::tuple<", "std::array<", "std::optional<", "std::vector<", "tenure::vector<"}))
+    if (is_compared_by_parts(key))
       return std::ranges::any_of(template_arguments(key), [&](const std::string& part) {
         return !part.starts_with("tenure::allocator<") && part != "tenure::heap_memory" && may_have_addresses(part);
       });
@@ -93,10 +91,17 @@ class key_search {
     for (const type_field& f : of.fields)
       if (f.kind == field_kind::nested && f.of) add(f.type_name, f.of());
   }
-  [[nodiscard]] static bool has_pointers(const type& of) {
-    return std::ranges::any_of(of.fields, [](const type_field& f) {
-      return f.kind == field_kind::reference || f.kind == field_kind::conservative ||
-             (f.kind == field_kind::nested && f.of && has_pointers(f.of()));
+  // What these consist of is compared and hashed.
+  [[nodiscard]] static bool is_compared_by_parts(std::string_view key) {
+    return key.ends_with('>') && starts_with_any(key, {"std::pair<", "std::tuple<", "std::array<", "std::optional<",
+                                                       "std::vector<", "tenure::vector<"});
+  }
+  [[nodiscard]] bool has_pointers(const type& of) const {
+    return std::ranges::any_of(of.fields, [&](const type_field& f) {
+      if (f.kind != field_kind::nested || !f.of)
+        return f.kind == field_kind::reference || f.kind == field_kind::conservative;
+      const std::string_view name = bare(f.of().name);
+      return is_text(name) || is_compared_by_parts(name) ? may_have_addresses(name) : has_pointers(f.of());
     });
   }
 
@@ -187,6 +192,14 @@ bool is_container_with_keys(std::string_view name) {
                     "tenure::multiset<", "tenure::ordered_index<", "tenure::cache::map<", "std::map<", "std::set<",
                     "std::multimap<", "std::multiset<", "std::unordered_map<", "std::unordered_set<",
                     "std::unordered_multimap<", "std::unordered_multiset<"});
+}
+
+bool is_without_addresses(const type_field& key) {
+  if (key.kind != field_kind::nested) return key.kind == field_kind::data;
+  const type& of = key.of();
+  return of.name == "tenure::string" ||
+         starts_with_any(of.name, {"tenure::basic_string<", "std::__cxx11::basic_string<char,"}) ||
+         (!of.is_conservative && std::ranges::all_of(of.fields, is_without_addresses));
 }
 
 std::vector<std::string> template_arguments(std::string_view name) {

@@ -60,7 +60,9 @@ void put(address at, const T& value) {
 bool rebuilt_trees::concerns(const type& container, const new_types& types) const {
   if (plan_ == nullptr || !is_tree(name_of_elements(container))) return false;
   const new_type* const leaf = types.find_stored(leaf_of(container));
-  return leaf != nullptr && leaf->how != nullptr && leaf->how->has_fewer_slots;
+  if (leaf == nullptr || leaf->how == nullptr) return false;
+  // Of other trees free slots are no values, and are not converted.
+  return leaf->how->has_fewer_slots || (is_of_cache(leaf->of->name) && !leaf->how->functions.empty());
 }
 
 const rebuilt_trees::tree_type& rebuilt_trees::type_of_tree(const type& container, const new_types& types) {
@@ -77,15 +79,20 @@ const rebuilt_trees::tree_type& rebuilt_trees::type_of_tree(const type& containe
     throw error(errc::schema_mismatch, name +
                                            ": its entries have changed, and the program does not know it: register it "
                                            "(tenure::register_type)");
-  tree_type made{is_of_cache(name), leaf.to, inner, {}, {}};
+  tree_type made{is_of_cache(name), leaf.to, inner, {}, 0, 0, {}, {}};
   std::vector<std::string> problems;
   const tenure::detail::conversion_memory::scope containers_use(made_);  // default constructors run
   const std::vector<const char*> parts = made.is_of_cache ? std::vector{"keys", "values"} : std::vector{"entries"};
   for (const char* const part : parts)
     made.all.push_back(planned(require_field(*leaf.from, part), require_field(*leaf.to, part), problems));
-  const bool key_is_entry = made.is_of_cache || name.find("map<") == std::string::npos;
-  if (!address_orders::parts_of_entry(*made.all.front().was, key_is_entry, made.key))  // changed_keys.hpp
-    problems.push_back(name + ": its keys have more than numbers, pointers and text");
+  // What the keys are: changed_keys.hpp.
+  const type_field &slot = *made.all.front().is, &key = made.is_of_cache ? slot : require_field(slot.of(), "first");
+  made.key_offset = made.is_of_cache ? 0 : key.offset;
+  made.key_size = key.size / key.count;
+  if (key.kind == field_kind::nested) made.texts = container_places(key.of());
+  if (!is_without_addresses(key) &&
+      !address_orders::parts_of_entry(*made.all.front().was, made.is_of_cache, made.order))
+    problems.push_back(name + ": its keys have pointers in classes, or containers");
   if (!problems.empty())
     throw error(errc::schema_mismatch, "the store cannot be converted; nothing was changed: " + problems.front());
   return types_.emplace(name, std::move(made)).first->second;
@@ -157,9 +164,9 @@ void rebuilt_trees::build(const type& container, address value, const new_types&
   });
   if (entries.empty()) return;
   // Others are in order, whatever function says so.
-  if (std::ranges::any_of(of.key, [](const auto& part) { return part.is == address_orders::key_part::kind::pointer; }))
+  if (!of.order.empty())
     std::ranges::stable_sort(entries, [&](const old_slot& a, const old_slot& b) {
-      return orders.compare(of.key, a.in(keys), b.in(keys)) < 0;
+      return orders.compare(of.order, a.in(keys), b.in(keys)) < 0;
     });
   std::vector<address> nodes;
   const address first = make_leaves(of, entries, orders, nodes, placed), last = nodes.back();
@@ -241,17 +248,16 @@ std::vector<address> rebuilt_trees::make_level(const tree_type& of, const std::v
 address rebuilt_trees::first_key(const tree_type& of, address node) const {
   while (read_at<std::uint32_t>(node + require_field(*of.leaf, "level").offset) != 0)
     node = read_at(node + require_field(*of.inner, "children").offset);
-  return node + of.all.front().is->offset;
+  return node + of.all.front().is->offset + of.key_offset;
 }
 
 // A separator is the first key behind it. Text gets memory of its own.
-void rebuilt_trees::copy_key(const tree_type& of, address entry, address separator) {
-  using kind = address_orders::key_part::kind;
-  for (const auto& part : of.key) {
-    const address from = entry + part.offset, to = separator + part.offset;
-    std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), part.size);
-    const bool is_ours = part.is == kind::text_of_ours;
-    if (!is_ours && part.is != kind::standard_text) continue;
+void rebuilt_trees::copy_key(const tree_type& of, address key, address separator) {
+  std::memcpy(reinterpret_cast<void*>(separator), reinterpret_cast<const void*>(key), of.key_size);
+  for (const container_place& place : of.texts) {
+    if (!is_there(place, reinterpret_cast<const std::byte*>(key))) continue;
+    const address from = key + place.offset, to = separator + place.offset;
+    const bool is_ours = place.is == container_shape::our_string;
     const auto text = read_at(from), length = read_at(from + 8);
     if (!is_ours && (text == from + 16 || text == 0)) {
       put(to, to + 16);

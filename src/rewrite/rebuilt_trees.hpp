@@ -15,6 +15,7 @@
 
 #include "objects/database_set.hpp"
 #include "rewrite/address_orders.hpp"
+#include "rewrite/container_places.hpp"
 #include "rewrite/conversion_memory.hpp"
 #include "rewrite/key_orders.hpp"
 #include "rewrite/new_types.hpp"
@@ -56,7 +57,10 @@ class rebuilt_trees {
     const type* leaf;   // of the program
     const type* inner;  // of the program
     std::vector<slots> all;
-    std::vector<address_orders::key_part> key;  // in the first ones
+    // Of keys, which lie in the first ones.
+    std::uint64_t key_offset, key_size;
+    std::vector<container_place> texts;           // in a key
+    std::vector<address_orders::key_part> order;  // if it depends on addresses
   };
   struct old_slot {
     address leaf;
@@ -75,7 +79,7 @@ class rebuilt_trees {
   [[nodiscard]] std::vector<address> make_level(
       const tree_type& of, const std::vector<address>& below, std::uint32_t level,
       const std::function<void(tenure::detail::conversion_memory::made_object&)>& placed);
-  void copy_key(const tree_type& of, address entry, address separator);
+  void copy_key(const tree_type& of, address key, address separator);
   [[nodiscard]] address first_key(const tree_type& of, address node) const;
 
   const database_set& store_;

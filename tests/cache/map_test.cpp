@@ -167,6 +167,40 @@ TEST_F(cache_map, that_ends_without_being_stored_leaves_nothing) {
   look([&](store& mapped) { EXPECT_EQ(mapped.collect({.roots = program_roots::handles}).garbage, 0u); });
 }
 
+// Stored leaves lead to new ones, which collections take. What is new above them goes with the map.
+TEST_F(cache_map, that_is_destroyed_may_have_got_levels_in_the_same_transaction) {
+  make_maps();
+  for (const auto mode : {cache::concurrency::one_writer, cache::concurrency::object_locks})
+    for (const std::uint64_t more : {100U, 2000U, 30'000U}) {
+      open({.transactions = mode});
+      ref<map_owner> made;
+      opened->transact([&] {
+        made = opened->make<map_owner>();
+        opened->set_root("made", made);
+        for (std::uint64_t n = 0; n < 100; ++n) made->numbers.insert(n * 1000, n);
+      });
+      const std::uint64_t objects = opened->stats().objects, stored = opened->stats().made_objects;
+      for (const bool commits : {false, true}) {
+        auto tx = opened->begin();
+        made = opened->root<map_owner>("made");
+        for (std::uint64_t n = 0; n < more; ++n) made->numbers.insert(n * 7919 % 100'000 + 1, n);
+        opened->remove_root("made");
+        opened->destroy(made);
+        commits ? (void)tx.commit() : tx.abort();
+        opened->check();
+        if (commits) continue;
+        EXPECT_EQ(opened->stats().objects, objects);
+        opened->read([&] { opened->root<map_owner>("made")->numbers.check(); });
+      }
+      EXPECT_EQ(opened->stats().objects, objects + opened->stats().made_objects - stored - 1) << "nothing else is left";
+      close();
+    }
+  look([&](store& mapped) {
+    EXPECT_GT(mapped.collect({.roots = program_roots::handles}).garbage, 0u);
+    EXPECT_TRUE(mapped.verify().empty());
+  });
+}
+
 // Inner nodes have up to 8 children here. One that has a single child left gets another one from a full neighbour.
 TEST_F(cache_map, small_nodes_beside_full_ones) {
   make_maps();

@@ -124,6 +124,12 @@ REWRITE_MUTATIONS = [
      [("for (const auto& z : how_.left_out)", "for (const auto& z : decltype(how_.left_out){})")],
      DRAWN, "elements are lost in silence"),
     # --- Keys of other layouts ---
+    ("repair_takes_pointers_for_containers", "rewrite/container_places.cpp",
+     [("if (name.starts_with(prefix) && name.ends_with('>')) return shape;", "if (name.starts_with(prefix)) return shape;")],
+     "rewrite_test repairing_entries.*", "an array of pointers to containers is emptied"),
+    ("repair_forgets_the_room_of_headers", "rewrite/adopted_objects.cpp",
+     [("const std::uint64_t room = granule + (bytes", "const std::uint64_t room = (bytes")],
+     "rewrite_test repairing_entries.*", "new objects lie one on the other"),
     ("orders_of_changed_keys_stay", "rewrite/changed_keys.cpp",
      [("std::ranges::is_sorted(places, {}, [](const auto& p) { return p.second; });", "true;")],
      "rewrite_test changed_keys.*", "no entry of a set is found whose keys have their fields in another order"),

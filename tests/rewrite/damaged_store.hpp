@@ -17,6 +17,7 @@
 #include <gtest/gtest.h>
 
 #include <tenure/allocator.hpp>
+#include <tenure/cache/map.hpp>
 #include <tenure/finalization_queue.hpp>
 #include <tenure/hash_map.hpp>
 #include <tenure/hash_set.hpp>
@@ -74,6 +75,10 @@ struct texts_with_index {
   tenure::hash_map<std::uint64_t, std::uint64_t> numbers;  // of many pages
   tenure::map<tenure::string, numbered_text> texts;
   tenure::vector<numbered_text*> entries;  // of `texts`
+};
+struct maps_of_texts {
+  tenure::map<tenure::string, std::uint64_t> map;
+  tenure::cache::map<tenure::string, std::uint64_t> of_cache;
 };
 struct pointers_to_containers {
   tenure::vector<std_list<std::uint64_t>*> lists;

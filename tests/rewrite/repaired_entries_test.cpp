@@ -151,4 +151,42 @@ TEST_F(repairing_entries, takes_no_pointer_for_the_container_that_it_leads_to) {
   }
 }
 
+// What is above the leaves gets texts of its own, short ones and long ones.
+TEST_F(repairing_entries, builds_trees_anew_whose_texts_have_all_lengths) {
+  const auto disk = base.crash(0, sim::policy::keep_all);
+  constexpr std::uint64_t all = 6000;
+  const auto text = [](std::uint64_t n) {
+    return tenure::string(std::to_string(n) + std::string(n % 251 * (n % 7), 'x'));
+  };
+  std::uint64_t in_map = 0, in_cache = 0;
+  {
+    store s = opened(*disk);
+    auto& root = s.root<maps_of_texts>("texts");
+    s.transact([&] {
+      for (std::uint64_t n = 0; n < all; ++n) {
+        root.map[text(n)] = n;
+        root.of_cache.insert(text(n), n);
+      }
+    });
+    in_map = reinterpret_cast<std::uint64_t>(&root.map.find(text(4711))->second) - home;
+    in_cache = reinterpret_cast<std::uint64_t>(root.of_cache.find(text(4711))) - home;
+    s.close();
+  }
+  damage(*disk, in_map);
+  damage(*disk, in_cache);
+  (void)repaired(*disk);
+  const store s = opened(*disk);
+  expect_sound(s);
+  const auto& root = *s.find_root<maps_of_texts>("texts");
+  root.map.check();
+  root.of_cache.check();
+  const std::size_t least = all - 1000;
+  EXPECT_GT(root.map.size(), least);
+  EXPECT_GT(root.of_cache.size(), least);
+  EXPECT_LT(root.map.size(), all);
+  EXPECT_LT(root.of_cache.size(), all);
+  for (const auto& [key, value] : root.map) EXPECT_EQ(key, text(value));
+  for (const auto& [key, value] : root.of_cache) EXPECT_EQ(key, text(value));
+}
+
 }  // namespace

@@ -173,7 +173,7 @@ class map {
   using iterator = const_iterator;
 
   map() noexcept = default;
-  ~map() { free_unstored(root_); }
+  ~map() { free_unstored(); }
   map(const map&) = delete;
   map& operator=(const map&) = delete;
 
@@ -366,12 +366,21 @@ class map {
     }
   };
 
-  // Nobody else will, if the map was in no object of a store that the transaction has committed.
-  static void free_unstored(const ref<node>& of) noexcept {
+  // Nobody else will, if the map was in no object of a store that the transaction has committed. If it was, its first leaf is
+  // stored, and leads to all others: new ones are stored, too. Not so new nodes above old ones.
+  void free_unstored() const noexcept {
+    const leaf* const first = first_.resident();
+    free_unstored(root_, first != nullptr && detail::is_unstored(first));
+  }
+  static void free_unstored(const ref<node>& of, bool with_leaves) noexcept {
     auto* const n = const_cast<node*>(of.resident());
     if (n == nullptr || !detail::is_unstored(n)) return;
-    if (n->level == 0) return free(static_cast<leaf*>(n));
-    for (std::uint32_t child = 0; child < n->count; ++child) free_unstored(static_cast<inner*>(n)->children[child]);
+    if (n->level == 0) {
+      if (with_leaves) free(static_cast<leaf*>(n));
+      return;
+    }
+    for (std::uint32_t child = 0; child < n->count; ++child)
+      free_unstored(static_cast<inner*>(n)->children[child], with_leaves);
     free(static_cast<inner*>(n));
   }
 

@@ -71,6 +71,7 @@ class store {
   // store that this process has in a cache has some of the same home addresses, as a copy has; errc::schema_mismatch if a
   // registered type is stored with another layout; errc::bad_option; std::errc::no_such_file_or_directory.
   explicit store(const std::string& directory, const options& how = {});
+  // Closes it, once its open transactions have ended, which may commit still, and its pins.
   ~store();
   store(store&&) noexcept;
   store& operator=(store&&) noexcept;

@@ -39,6 +39,20 @@ struct entry {
   tenure::string text = long_text;
 #endif
 };
+// Whose function cannot do with slots that have no value.
+struct reading {
+  const int* of = nullptr;
+#if VERSION == 2
+  int value = -1;
+#endif
+};
+struct named_key {
+  short number = 0;
+  tenure::string name;
+  auto operator<=>(const named_key&) const = default;
+};
+enum class level : unsigned char {};
+
 struct by_last_digits {
   bool operator()(int a, int b) const { return a % 100 != b % 100 ? a % 100 < b % 100 : a < b; }
 };
@@ -56,6 +70,10 @@ struct all_maps {
   tenure::cache::map<int, entry, by_last_digits> cached_odd;
   tenure::cache::map<tenure::string, entry, by_length> cached_texts;
   tenure::cache::map<tenure::string, entry> few, none;
+  tenure::map<named_key, entry> by_named;
+  tenure::cache::map<named_key, entry> cached_by_named;
+  tenure::map<level, entry> by_level;
+  tenure::cache::map<int, reading> readings;
   tenure::vector<tenure::cache::map<int, entry>*> further;
   tenure::vector<tenure::map<int, entry>*> mapped;
   entry* inside = nullptr;
@@ -63,6 +81,15 @@ struct all_maps {
 
 }  // namespace maps_types
 using namespace maps_types;
+
+#if VERSION == 2
+template <>
+struct tenure::evolve<reading> {
+  static void describe(changes<reading>& of) {
+    of.since(0).converted([](const old_object&, reading& is, conversion&) { is.value = *is.of; });
+  }
+};
+#endif
 
 namespace {
 
@@ -75,6 +102,8 @@ void expect(bool holds, const char* what) {
 tenure::string key_of(int n) {
   return tenure::string("key " + std::to_string(n) + (n % 3 == 0 ? std::string(" ") + long_text : std::string()));
 }
+named_key named(int n) { return {static_cast<short>(n % 10), key_of(n)}; }
+level level_of(int n) { return static_cast<level>(n); }
 void fill(entry& e, int n) {
   e.number = n;
   e.name = tenure::string(n % 2 == 0 ? "short" : long_text);
@@ -105,8 +134,12 @@ void make(tenure::store& s, all_maps& all) {
       all.cached_odd.insert(n, made(n));
       all.cached_texts.insert(key_of(n), made(n));
       if (n < 5) all.few.insert(key_of(n), made(n));
+      fill(all.by_named[named(n)], n);
+      all.cached_by_named.insert(named(n), made(n));
+      if (n < 256) fill(all.by_level[level_of(n)], n);
     }
     all.inside = &all.odd.at(77);
+    for (int n = 0; n < 300; ++n) all.readings.insert(n, {&all.up.at(n).number});
     for (int n = 0; n < 3; ++n) {
       all.mapped.push_back(s.make<tenure::map<int, entry>>());
       for (int i = 0; i < n * 100; ++i) fill((*all.mapped.back())[i], i);
@@ -140,6 +173,17 @@ void look(tenure::store& s, const all_maps& all) {
     look_at(all.cached_texts, 0, count, "cached texts", key_of);
     look_at(all.few, 0, 5, "few", key_of);
     look_at(all.none, 0, 0, "none", key_of);
+    look_at(all.by_named, 0, count, "by named keys", named);
+    look_at(all.cached_by_named, 0, count, "cached, by named keys", named);
+    look_at(all.by_level, 0, 256, "by level", level_of);
+    all.readings.check();
+    for (int n = 0; n < 300; ++n) {
+      const reading* const found = all.readings.find(n);
+      expect(found != nullptr && *found->of == n, "readings");
+#if VERSION == 2
+      expect(found->value == n, "readings that a function has made");
+#endif
+    }
     for (int n = 0; n < 3; ++n) {
       look_at(*all.further[static_cast<std::size_t>(n)], 0, n * 100, "further ones");
       look_at(*all.mapped[static_cast<std::size_t>(n)], 0, n * 100, "mapped ones");

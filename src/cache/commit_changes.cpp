@@ -34,10 +34,10 @@ void commit_changes::gather(const open_transaction& tx) {
     stored_form(part, object.bytes, objects_, databases_, now);
     const std::size_t first_range = where_.size();
     if (object.type.words.words().empty()) {  // is stored as it is in memory
-      add_differences(std::span(object.before.bytes() + part.offset, part.length), now, where_);
+      add_differences(std::span(object.before.bytes(object.shape()) + part.offset, part.length), now, where_);
     } else {
       before.resize(part.length);
-      stored_form(part, object.before.bytes(), objects_, databases_, before);
+      stored_form(part, object.before.bytes(object.shape()), objects_, databases_, before);
       give_back_transients(object, before, now);
       add_differences(before, now, where_);
     }

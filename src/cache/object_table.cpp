@@ -48,7 +48,7 @@ void made_objects::reserve_one_more() { os::reserve_one_more(objects_); }
 
 void made_objects::add(cached_object& object) {
   objects_.push_back(&object);
-  object.number_of_made = objects_.size() - 1;
+  object.number_of_made = static_cast<std::uint32_t>(objects_.size() - 1);
 }
 
 void made_objects::remove(cached_object& object) noexcept {
@@ -281,7 +281,7 @@ void object_table::unswizzle_to_leaving() {
     if (object.leaves || !object.type.has_checked || object.state == object_state::gone) continue;
     unswizzle(object.type, object.bytes, object.size);
     object.before.for_each(object.shape(), [&](std::size_t at, std::size_t length) {
-      unswizzle(object.type, object.before.bytes() + at, length);
+      unswizzle(object.type, object.before.bytes(object.shape()) + at, length);
     });
   }
 }

@@ -64,8 +64,8 @@ struct cached_object {
   // whether the program has made it, and no container; whether the commit that goes on stores it.
   open_transaction* maker = nullptr;
   bool is_root = false, is_reached = false;
-  std::size_t number_of_made = 0;  // in the list of its maker
-  old_value before;                // a transaction has announced a change
+  std::uint32_t number_of_made = 0;  // in the list of its maker
+  old_value before;                  // a transaction has announced a change
   // The group: a ring, and its counts, which are right in the leader.
   cached_object *next = this, *leader = this;
   std::uint64_t members = 1, holds = 0;      // holds: pins and announced changes

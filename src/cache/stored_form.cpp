@@ -11,8 +11,8 @@
 namespace tenure::cache {
 
 void add_changed_parts(cached_object& object, std::vector<object_part>& to) {
-  const std::byte *const before = object.before.bytes(), *const now = object.bytes;
   const old_value::shape shape = object.shape();
+  const std::byte *const before = object.before.bytes(shape), *const now = object.bytes;
   const std::size_t first = to.size();
   object.before.for_each(shape, [&](std::size_t begin, std::size_t length) {
     if (std::memcmp(before + begin, now + begin, length) == 0) return;

@@ -140,7 +140,7 @@ void store_state::abort(open_transaction& tx) noexcept {
     discard_made(tx);
     for (cached_object* const object : tx.changed) {
       object->before.for_each(object->shape(), [&](std::size_t at, std::size_t length) {
-        std::memcpy(object->bytes + at, object->before.bytes() + at, length);
+        std::memcpy(object->bytes + at, object->before.bytes(object->shape()) + at, length);
       });
       object->state = object_state::stored;
     }

@@ -63,7 +63,7 @@ TEST(old_value, keeps_parts_that_begin_and_end_with_elements) {
         EXPECT_GE(at, end);
         EXPECT_EQ(at % stride, 0U);
         EXPECT_EQ(length % stride, 0U);
-        EXPECT_TRUE(std::equal(&was[at], &was[at] + length, kept.bytes() + at));
+        EXPECT_TRUE(std::equal(&was[at], &was[at] + length, kept.bytes(shape) + at));
         end = at + length;
         sum += length;
         std::fill(is_announced.begin() + static_cast<std::ptrdiff_t>(at),

@@ -37,7 +37,7 @@ bench-rvm: build-bench  ## the RVM paper's evaluation: tables 1 and 2, figures 8
 # LAB: more arguments of bench/lab/run.py.
 LAB ?=
 .PHONY: lab
-lab: build-bench  ## measure the exhibits of all papers, in hours, or with QUICK=1 in ten minutes; goes on where it was; build/lab
+lab: build-bench  ## measure the exhibits of all papers, in half an hour, or with QUICK=1 in ten minutes; goes on where it was; build/lab
 	@bench/lab/run.py $(if $(QUICK),--quick) $(LAB)
 
 .PHONY: bench-compile

@@ -44,28 +44,28 @@ def oo1(name, program, contenders, quick_contenders, operation, full, quick):
 
 
 def all_jobs():
-    jobs = [oo1(f"cache-{operation}", "bench_oo1", CACHES, CACHES, operation, 100, 8)
+    jobs = [oo1(f"cache-{operation}", "bench_oo1", CACHES, CACHES, operation, 10, 8)
             for operation in ("lookup", "traversal", "reverse", "insert")]
-    jobs += [oo1(f"cache-update-p{p}", "bench_oo1", CACHES, CACHES, f"update-p{p}", 300, 12) for p in PERCENTS]
+    jobs += [oo1(f"cache-update-p{p}", "bench_oo1", CACHES, CACHES, f"update-p{p}", 15, 12) for p in PERCENTS]
     jobs += [Job(f"faulting-{operation}", "bench_faulting", ("--operations", operation, "--repeat", "15"),
-                 ("--operations", operation, "--quick"), (180, 12)) for operation in ("lookup", "traversal")]
+                 ("--operations", operation, "--quick"), (90, 12)) for operation in ("lookup", "traversal")]
     jobs += [Job(f"epvm-{name}", "bench_epvm", ("--cases", name, "--repeat", "15"), ("--cases", quick, "--quick"), seconds)
-             for name, quick, seconds in (("read", "read", (60, 8)), ("write", "write-one-p10,write-many-p10,write-many-p100", (400, 12)),
-                                          ("hot", "hot-read-100,hot-update-100", (300, 8)), ("share", "share-1,share-100", (200, 10)))]
+             for name, quick, seconds in (("read", "read", (60, 8)), ("write", "write-one-p10,write-many-p10,write-many-p100", (90, 12)),
+                                          ("hot", "hot-read-100,hot-update-100", (60, 8)), ("share", "share-1,share-100", (40, 10)))]
     large = ("--cases", "read-many,write-many-p10", "--memory", "64", "--pool-pages", "6144", "--small-pool-pages", "4096", "--parts", "1000000")
     jobs.append(Job("epvm-large", "bench_epvm", (*large, "--repeat", "7"),
-                    (*large, "--quick", "--repeat", "1"), (500, 90)))
-    jobs.append(oo1("ways-insert", "laboratory_oo1", WAYS, QUICK_WAYS, "insert", 300, 12))
-    jobs += [oo1(f"ways-update-p{p}", "laboratory_oo1", WAYS, QUICK_WAYS, f"update-p{p}", 900, 14) for p in PERCENTS]
+                    (*large, "--quick", "--repeat", "1"), (180, 90)))
+    jobs.append(oo1("ways-insert", "laboratory_oo1", WAYS, QUICK_WAYS, "insert", 25, 12))
+    jobs += [oo1(f"ways-update-p{p}", "laboratory_oo1", WAYS, QUICK_WAYS, f"update-p{p}", 25, 14) for p in PERCENTS]
     jobs += [
-        Job("updates", "bench_updates", ("--repeat", "15"), ("--quick",), (400, 60)),
+        Job("updates", "bench_updates", ("--repeat", "15"), ("--quick",), (60, 60)),
         Job("oo7", "bench_oo7", ("--configurations", "small3", "--operations", "T1,T6,T2A,T2B,T2C,insert", "--contenders",
                                  "tenure,boost-interprocess,sqlite"),
-            ("--quick", "--configurations", "small3", "--operations", "T1,T6,T2B,insert", "--contenders", "tenure"), (1200, 60)),
-        Job("ambiguous", "bench_ambiguous", (), ("--quick",), (120, 30)),
-        Job("rvm-table-1", "bench_rvm", ("--exhibits", "table-1"), ("--quick", "--exhibits", "table-1"), (3600, 60)),
+            ("--quick", "--configurations", "small3", "--operations", "T1,T6,T2B,insert", "--contenders", "tenure"), (60, 60)),
+        Job("ambiguous", "bench_ambiguous", (), ("--quick",), (30, 30)),
+        Job("rvm-table-1", "bench_rvm", ("--exhibits", "table-1"), ("--quick", "--exhibits", "table-1"), (1200, 60)),
         Job("rvm-table-2", "bench_rvm", ("--exhibits", "table-2"), ("--quick", "--exhibits", "table-2"), (60, 20)),
-        Job("pobj-list", "bench_list", (), ("--quick",), (900, 40)),
-        Job("pobj-objects", "bench_objects", (), ("--quick",), (600, 40)),
+        Job("pobj-list", "bench_list", (), ("--quick",), (200, 40)),
+        Job("pobj-objects", "bench_objects", (), ("--quick",), (40, 40)),
     ]
     return jobs

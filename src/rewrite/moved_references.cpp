@@ -75,8 +75,8 @@ void moved_references::rewrite_value(const values& all, std::byte* value, const 
     }
     address was = word_in(at);
     if (w.kind == field_kind::vtable) {
-      // Zero: an element of an array that holds no object.
-      if (was != 0 || all.type.how != nullptr || all.object == 0) put_word(at, all.type.vtable_words[n]);
+      // Zero: a slot of a container, or an element of an array, that holds no object.
+      if (was != 0) put_word(at, all.type.vtable_words[n]);
       continue;
     }
     if (was == 0) {

@@ -211,7 +211,12 @@ class planning {
     for (const version_changes* v : changes.functions()) made_.functions.push_back({guard_, v, &stored, from, to});
     scope in{path, &stored, from, &changes, {}, !changes.functions().empty()};
     // What the default constructor makes; of a nested value, that of the class around it does, if there surely is one.
-    if (has_default(program) && (guard_.conditions != 0 || !is_filled_)) fill(to, image_of(program));
+    if (guard_.conditions != 0 || !is_filled_) {
+      if (has_default(program))
+        fill(to, image_of(program));
+      else
+        mark_vtables(program, to);
+    }
     const bool was_filled = std::exchange(is_filled_, is_filled_ || has_default(program));
     plan_fields(in, program, "", to);
     find_lost(in, stored, "");
@@ -308,6 +313,12 @@ class planning {
                  "field `" + name + "` is a " + f.type_name + ", and the value that was declared for it a " + of.name);
     }
     fill(to, {std::move(bytes), {}, nullptr});
+  }
+  // Where a value is, its vtable pointers are not zero: so whoever sets them knows it from a slot without one.
+  void mark_vtables(const type& program, std::uint64_t to) {
+    for (const type_field& f : program.fields)
+      if (f.kind == field_kind::vtable)
+        fill(to + f.offset, {std::vector(static_cast<std::size_t>(f.size), std::byte{1}), {}, nullptr});
   }
   void fill(std::uint64_t to, value_conversion::image image) {
     made_.images.push_back(std::move(image));

@@ -115,7 +115,7 @@ REWRITE_MUTATIONS = [
      [("plan_parts(in, f.of(), name + \".\", source.path + \".\", to + f.offset);", "continue;")],
      DRAWN, "a field that went into a nested class is new"),
     ("new_elements_are_zeros", "types/evolution.cpp",
-     [("if (has_default(program) && (guard_.conditions != 0 || !is_filled_)) fill(to, image_of(program));", "")],
+     [("fill(to, image_of(program)); else", "(void)0; else")],
      DRAWN, "new fields, and new elements, have no values"),
     ("functions_run_first", "rewrite/converted_values.cpp",
      [("if (how_.functions.empty()) return;", "return;")],

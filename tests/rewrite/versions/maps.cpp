@@ -9,6 +9,7 @@
 #include <exception>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -16,6 +17,7 @@
 #include <tenure/allocator.hpp>
 #include <tenure/cache.hpp>
 #include <tenure/evolve.hpp>
+#include <tenure/hash_map.hpp>
 #include <tenure/map.hpp>
 #include <tenure/string.hpp>
 #include <tenure/tenure.hpp>
@@ -46,6 +48,21 @@ struct reading {
   int value = -1;
 #endif
 };
+// Slots without one are zero.
+struct living {
+  virtual ~living() = default;
+  virtual int answer() const { return number; }
+  int number = -1;
+#if VERSION == 2
+  long added = 7;
+  static constexpr auto persistent = tenure::members<&living::number, &living::added>{};
+#else
+  static constexpr auto persistent = tenure::members<&living::number>{};
+#endif
+};
+struct alignas(64) wide {
+  long number = 0;
+};
 struct named_key {
   short number = 0;
   tenure::string name;
@@ -74,6 +91,11 @@ struct all_maps {
   tenure::cache::map<named_key, entry> cached_by_named;
   tenure::map<level, entry> by_level;
   tenure::cache::map<int, reading> readings;
+  tenure::map<int, living> living_ones;
+  tenure::hash_map<int, living> hashed_ones;
+  tenure::cache::map<int, living> cached_ones;
+  tenure::vector<std::optional<living>> perhaps;
+  tenure::hash_map<int, wide> wide_ones;
   tenure::vector<tenure::cache::map<int, entry>*> further;
   tenure::vector<tenure::map<int, entry>*> mapped;
   entry* inside = nullptr;
@@ -139,7 +161,15 @@ void make(tenure::store& s, all_maps& all) {
       if (n < 256) fill(all.by_level[level_of(n)], n);
     }
     all.inside = &all.odd.at(77);
-    for (int n = 0; n < 300; ++n) all.readings.insert(n, {&all.up.at(n).number});
+    for (int n = 0; n < 300; ++n) {
+      all.readings.insert(n, {&all.up.at(n).number});
+      living one;
+      one.number = n;
+      all.living_ones[n] = one, all.hashed_ones[n] = one;
+      all.cached_ones.insert(n, living(one));
+      all.perhaps.push_back(n % 2 == 0 ? std::optional(one) : std::nullopt);
+      all.wide_ones[n].number = n;
+    }
     for (int n = 0; n < 3; ++n) {
       all.mapped.push_back(s.make<tenure::map<int, entry>>());
       for (int i = 0; i < n * 100; ++i) fill((*all.mapped.back())[i], i);
@@ -176,10 +206,16 @@ void look(tenure::store& s, const all_maps& all) {
     look_at(all.by_named, 0, count, "by named keys", named);
     look_at(all.cached_by_named, 0, count, "cached, by named keys", named);
     look_at(all.by_level, 0, 256, "by level", level_of);
-    all.readings.check();
+    all.readings.check(), all.living_ones.check(), all.hashed_ones.check(), all.cached_ones.check(),
+        all.wide_ones.check();
     for (int n = 0; n < 300; ++n) {
       const reading* const found = all.readings.find(n);
       expect(found != nullptr && *found->of == n, "readings");
+      expect(all.living_ones.at(n).answer() == n && all.hashed_ones.at(n).answer() == n &&
+                 all.cached_ones.find(n)->answer() == n && all.wide_ones.at(n).number == n,
+             "living ones");
+      const auto& perhaps = all.perhaps[static_cast<std::size_t>(n)];
+      expect(n % 2 == 0 ? perhaps && perhaps->answer() == n : !perhaps, "those that are perhaps there");
 #if VERSION == 2
       expect(found->value == n, "readings that a function has made");
 #endif

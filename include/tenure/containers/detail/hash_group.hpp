@@ -38,7 +38,8 @@ struct hash_group {
     Entry entries[slots];
   };
 
-  static constexpr auto persistent = members<&hash_group::tags, &hash_group::passed, &hash_group::entries>{};
+  static constexpr auto persistent = members<&hash_group::tags, &hash_group::passed, &hash_group::entries>{} +
+                                     rest_is_data{};  // what is before entries with a large alignment
 
   static std::uint8_t tag_of(std::uint64_t hash) noexcept { return static_cast<std::uint8_t>(0x80U | hash >> 57U); }
 

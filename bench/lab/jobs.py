@@ -32,13 +32,14 @@ class Job:
 CACHES = ("tenure", "tenure-cache", "tenure-cache-locks")
 WAYS = ("tenure-cards-16", "tenure-cards", "tenure-cards-256", "tenure-cards-1024", "tenure-cards-4096", "tenure-announced",
         "tenure-compiled-cards", "tenure-hot", "tenure-notes", "tenure-copies", "tenure-traps")
+PEERS = ("boost-interprocess", "lmdb", "sqlite-wal", "rocksdb")  # of today: beside all of OO1
 QUICK_WAYS = ("tenure-cards", "tenure-cards-4096", "tenure-copies", "tenure-traps")
 PERCENTS = ("00", "05", "10", "15", "20", "50", "100")
 
 
 def oo1(name, program, contenders, quick_contenders, operation, full, quick):
     return Job(name, program,
-               ("--parts", "20k", "--contenders", ",".join(contenders), "--operations", operation, "--repeat", "15"),
+               ("--parts", "20k", "--contenders", ",".join(contenders + PEERS), "--operations", operation, "--repeat", "15"),
                ("--parts", "20k", "--contenders", ",".join(quick_contenders), "--operations", operation, "--quick", "--repeat", "3"),
                (full, quick))
 

@@ -36,7 +36,7 @@ def shown_by_percent(results, title, unit, **how):
 
 
 def schemes(results):
-    rows = results.settings(dict.fromkeys(line["contender"] for line in results.lines if not line["contender"].startswith("plain")))
+    rows = results.settings(dict.fromkeys(line["contender"] for line in results.lines if line["contender"].startswith("tenure")))
     return Shown([f"{len(rows)} are measured here."], [Table("Ways to learn what was written", ["way", "what it does"], rows)])
 
 

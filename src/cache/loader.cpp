@@ -131,7 +131,7 @@ void loader::follow(load& all, cached_object& object) {
           if (target.offset == 0) require_one_description(target.object->type, *w.of);
           // Pointers to classes that no object has, as the bases of nodes, cannot be judged.
           open_database* const in = databases_.at(home);
-          if (in->types.knows(w.of->name) && !may_contain(*target.object->type.program, target.offset, w.of->name)) {
+          if (in->types.knows(w.of->name) && !may_contain(*target.object->type.program, target.offset, *w.of)) {
             if (!object.type.program->tolerates_stale)
               throw object.in.damaged(object.text() + ", has a pointer to a " + w.of->name + ", but " +
                                       target.object->text() + ", is there");

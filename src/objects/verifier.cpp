@@ -262,23 +262,26 @@ class verifier {
         how_reached(object));
   }
 
-  bool is_described(const database_state& in, std::string_view name) {
-    auto& names = described_[&in];
-    if (names.empty())
+  // nullptr: the database has no description of it.
+  const type* described(const database_state& in, std::string_view name) {
+    auto& types = described_[&in];
+    if (types.empty())
       for (std::uint32_t n = 1; n < in.types->count(); ++n)
         if (const known_type* const t = in.types->find(n); t != nullptr && !t->of->is_conservative)
-          names.insert(t->of->name);
-    return names.contains(std::string(name));
+          types.emplace(t->of->name, t->of);
+    const auto found = types.find(std::string(name));
+    return found != types.end() ? found->second : nullptr;
   }
 
   // A slot of a typed page may have been used again, for the object of another type.
   void check_target(address object, const known_type& type, const reference_field& r, const sound_object& to) {
     const std::string declared = declared_type_of_pointer(*type.of, r.offset);
     const std::string_view pointee = pointee_of(declared);
-    if (pointee.empty() || to.type == nullptr || to.type->words->has_vtables() || !is_described(*to.in, pointee))
-      return;
+    if (pointee.empty() || to.type == nullptr || to.type->words->has_vtables()) return;
+    const tenure::type* const meant = described(*to.in, pointee);
+    if (meant == nullptr) return;
     const std::uint64_t inside = reinterpret_cast<address>(in_memory(r.to)) - to.at;
-    if (may_contain(*to.type->of, inside, pointee)) return;
+    if (may_contain(*to.type->of, inside, *meant)) return;
     if (!is_meant(object)) return;  // [heap.garbage.opaque]
     say(object_text(store_, object) + field_text(store_, object, r.offset) + " is a " + declared + ", but refers to " +
         (inside == 0 ? "" : "byte " + std::to_string(inside) + " of ") + object_text(store_, to.at) +
@@ -298,7 +301,7 @@ class verifier {
   const bool by_writer_;
   std::vector<std::string> found_;
   std::optional<reachable_objects> reached_;
-  std::unordered_map<const database_state*, std::unordered_set<std::string>> described_;
+  std::unordered_map<const database_state*, std::unordered_map<std::string, const type*>> described_;
 };
 
 }  // namespace

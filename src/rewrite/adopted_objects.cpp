@@ -38,8 +38,9 @@ bool damaged_image::adopt_headed(const database_state& d, address at, std::strin
   for (address page = facts.begin / rvm::redo_page * rvm::redo_page; page < facts.end; page += rvm::redo_page)
     if (is_on_damaged_page(d, page)) return false;
   const known_type& type = *d.types->find(facts.type);
+  const tenure::type* const meant = described(d, pointee);
   if (!is_plausible(type, at, facts.size) ||
-      (is_described(d, pointee) ? !may_contain(*type.of, 0, pointee) : name_of_elements(*type.of) != pointee))
+      (meant != nullptr ? !may_contain(*type.of, 0, *meant) : name_of_elements(*type.of) != pointee))
     return false;
   const record_view r = d.map->record(block);
   const std::uint64_t blocks = (facts.end - start + block_size - 1) / block_size;

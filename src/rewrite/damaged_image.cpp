@@ -395,25 +395,24 @@ sound_object damaged_image::find(address at) const {
   return found.is_persistent ? found : sound_object{};
 }
 
-// The alignment of a described class; 0: the database has no description of it.
-std::uint64_t damaged_image::alignment_of(const database_state& in, std::string_view name) const {
-  auto& names = described_[&in];
-  if (names.empty())
+const type* damaged_image::described(const database_state& in, std::string_view name) const {
+  auto& types = described_[&in];
+  if (types.empty())
     for (std::uint32_t n = 1; n < in.types->count(); ++n)
       if (const known_type* const t = in.types->find(n); t != nullptr && !t->of->is_conservative)
-        names.emplace(t->of->name, t->of->alignment);
-  const auto found = names.find(std::string(name));
-  return found != names.end() ? found->second : 0;
+        types.emplace(t->of->name, t->of);
+  const auto found = types.find(std::string(name));
+  return found != types.end() ? found->second : nullptr;
 }
 
 sound_object damaged_image::find(address at, std::string_view pointee) {
   sound_object found = find(at);
   if (!found && !pointee.empty()) found = adopt(at, pointee);
   if (!found) return {};
-  const std::uint64_t alignment = pointee.empty() ? 0 : alignment_of(*found.in, pointee);
-  if (alignment == 0) return found;
-  const bool is_right =
-      at % alignment == 0 && (found.type->words->has_vtables() || may_contain(*found.type->of, at - found.at, pointee));
+  const type* const meant = pointee.empty() ? nullptr : described(*found.in, pointee);
+  if (meant == nullptr) return found;
+  const bool is_right = at % meant->alignment == 0 &&
+                        (found.type->words->has_vtables() || may_contain(*found.type->of, at - found.at, *meant));
   return is_right ? found : sound_object{};
 }
 

@@ -70,13 +70,10 @@ class damaged_image {
   [[nodiscard]] const database_set& store() const { return store_; }
   // Whether the description says that a value of zeros is one like any other.
   [[nodiscard]] bool may_be_zero(const type& of);
-  // Whether the database has a description of the class.
-  [[nodiscard]] bool is_described(const database_state& in, std::string_view name) const {
-    return alignment_of(in, name) != 0;
-  }
+  // nullptr: the database has no description of the class.
+  [[nodiscard]] const type* described(const database_state& in, std::string_view name) const;
 
  private:
-  [[nodiscard]] std::uint64_t alignment_of(const database_state& in, std::string_view name) const;
   void say(repair_finding::kind what, std::string text, std::uint64_t at = 0) { found_({what, std::move(text), at}); }
   void find_pages(const database_state& d, const rvm::progress_callback& on_progress);
   void require_descriptions(const database_state& d);
@@ -111,7 +108,7 @@ class damaged_image {
     address next = 0, limit = 0;
   };
   std::unordered_map<const database_state*, filled_block> filled_;
-  mutable std::unordered_map<const database_state*, std::unordered_map<std::string, std::uint64_t>> described_;
+  mutable std::unordered_map<const database_state*, std::unordered_map<std::string, const type*>> described_;
   std::unordered_map<const type*, bool> zeros_;
 };
 

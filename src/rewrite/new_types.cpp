@@ -39,11 +39,13 @@ new_types::new_types(const database_state& from, address home, const types::evol
     if (program != nullptr && types::evolution::differ(*was->of, *program)) {
       made->how = std::make_unique<types::value_conversion>(plan->plan(*was->of, *program, problems));
       has_changes_ = true;
-      if (const std::uint32_t slots = slots_of(*program); slots > made->slots) {
-        made->slots = slots;
+      const std::uint32_t slots = slots_of(*program);
+      if (slots > made->slots) {
         made->first_slot = next_slot_;
         next_slot_ += slots;
       }
+      made->slots = slots;
+      if (slots == 0) made->first_slot = 0;
     }
     // Of a class that was renamed, a store may have objects with both names.
     const auto same = by_name_.find(made->of->name);

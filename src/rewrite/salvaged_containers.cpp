@@ -85,7 +85,7 @@ sound_object salvaged_containers::array_at(const type& of, std::string_view fiel
   const sound_object found = image_.find(to, pointee);
   if (!found || found.at != to) return {};
   // A class may be described with another name than pointers to it have.
-  const bool is_described = !pointee.empty() && image_.is_described(*found.in, pointee);
+  const bool is_described = !pointee.empty() && image_.described(*found.in, pointee) != nullptr;
   return !is_described || name_of_elements(*found.type->of) == pointee ? found : sound_object{};
 }
 
@@ -93,7 +93,7 @@ bool salvaged_containers::is_node(address at, const std::string& name, const typ
   const sound_object found = image_.find(at, name);
   if (!found || found.at != at) return false;
   const std::string& has = found.type->of->name;
-  if (image_.is_described(*found.in, name) ? has != name : !has.starts_with(name.substr(0, name.find('<') + 1)))
+  if (image_.described(*found.in, name) != nullptr ? has != name : !has.starts_with(name.substr(0, name.find('<') + 1)))
     return false;
   if (like == nullptr) like = found.type->of;
   return found.type->of == like;

@@ -105,7 +105,7 @@ std::string salvaged_containers::mend_table(address at, const type& of) {
   const std::uint64_t count = damaged_image::get(at + count_at), size = damaged_image::get(at + size_at);
   const database_state& in = *image_.store().at(reinterpret_cast<const void*>(at));
   std::string name = node_name(of, "std::__detail::_Hash_node<");
-  name += image_.is_described(in, name + ", true>") ? ", true>" : ", false>";
+  name += image_.described(in, name + ", true>") != nullptr ? ", true>" : ", false>";
   const type* like = nullptr;
   std::vector<address> nodes;
   std::unordered_set<address> seen;

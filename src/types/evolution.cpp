@@ -494,21 +494,37 @@ class planning {
     if (size != 0) made_.parts.push_back({from, size, to, type_name, is_copied});
   }
 
+  // "base" of "base::member"; "" of another name.
+  static std::string base_in(const std::string& member) {
+    const std::size_t end = member.rfind("::");
+    return end != std::string::npos ? member.substr(0, end) : "";
+  }
+  // Where the first stored member is that this base, or one of its own, had, also of those that have other names now, or are gone.
+  std::optional<std::uint64_t> first_member(const type& stored, const type& base) const {
+    std::set<std::string> names{base.name};
+    for (const type_field& f : base.fields) names.insert(base_in(f.name));
+    std::optional<std::uint64_t> first;
+    for (const type_field& f : stored.fields)
+      if (const std::string name = base_in(f.name); !name.empty() && names.contains(of_.renamed(name)))
+        first = std::min(first.value_or(f.offset), f.offset);
+    return first;
+  }
   // Members of bases have the names of these before their own. Where a base starts in the program's class follows from its
-  // own type; in the stored one, which may have had another base, from its members.
+  // own type; in the stored one from its members, or, if it had another base, from what these have become.
   void add_bases(const type& stored, std::uint64_t from, const type& program, std::uint64_t to) {
     std::set<std::string> names;
     for (const type_field& f : program.fields)
-      if (const std::size_t end = f.name.rfind("::"); end != std::string::npos) names.insert(f.name.substr(0, end));
+      if (const std::string name = base_in(f.name); !name.empty()) names.insert(name);
     for (const std::string& name : names) {
       const type* const base = of_.program_type_named(name);
       if (base == nullptr) continue;
-      std::optional<std::uint64_t> first, start;
+      const std::optional<std::uint64_t> known = first_member(stored, *base);
+      std::optional<std::uint64_t> first = known, start;
       for (const type_field& f : base->fields) {
         if (f.name.empty()) continue;
         const std::string full = f.name.find("::") == std::string::npos ? name + "::" + f.name : f.name;
         const found_field was = find_field(stored, full, &of_), is = find_field(program, full);
-        if (was.field != nullptr && (!first || was.field->offset < *first)) first = was.field->offset;
+        if (!known && was.field != nullptr && (!first || was.field->offset < *first)) first = was.field->offset;
         if (is.field != nullptr && !start) start = is.field->offset - f.offset;
       }
       if (!first || !start) continue;

@@ -17,18 +17,29 @@ bool is_general(std::string_view pointee) {
          pointee.starts_with("char");
 }
 
-bool contains(const type& in, std::uint64_t offset, std::string_view pointee) {
+// An empty one may be anywhere.
+bool has_base(const type& in, std::uint64_t offset, const type& base) {
+  if (base.fields.size() == 1 && base.fields.front().name.empty()) return false;  // a number
+  return std::ranges::all_of(base.fields, [&](const type_field& member) {
+    if (member.name.empty()) return true;
+    const std::string name = member.name.find("::") == std::string::npos ? base.name + "::" + member.name : member.name;
+    return std::ranges::any_of(
+        in.fields, [&](const type_field& f) { return f.offset == offset + member.offset && f.name == name; });
+  });
+}
+
+bool contains(const type& in, std::uint64_t offset, const type& pointee) {
   if (in.is_conservative || in.size == 0) return true;
   offset %= in.size;
-  if (offset == 0 && without_slots(in.name) == pointee) return true;
+  if ((offset == 0 && without_slots(in.name) == pointee.name) || has_base(in, offset, pointee)) return true;
   return std::ranges::any_of(in.fields, [&](const type_field& f) {
     if (offset < f.offset || offset - f.offset >= f.size) return false;
     const std::uint64_t rest = (offset - f.offset) % (f.size / f.count);
     switch (f.kind) {
       case field_kind::nested: return contains(f.of(), rest, pointee);
       case field_kind::data:  // anything may have been made in an array of bytes
-        return (rest == 0 && f.type_name == pointee) || (f.size / f.count == 1 && f.count > 1);
-      case field_kind::reference: return rest == 0 && f.type_name == pointee;
+        return (rest == 0 && f.type_name == pointee.name) || (f.size / f.count == 1 && f.count > 1);
+      case field_kind::reference: return rest == 0 && f.type_name == pointee.name;
       default: return true;
     }
   });
@@ -70,8 +81,8 @@ std::string declared_type_of_pointer(const type& of, std::uint64_t offset) {
   return declared;
 }
 
-bool may_contain(const type& in, std::uint64_t offset, std::string_view pointee) {
-  return is_general(pointee) || contains(in, offset, pointee);
+bool may_contain(const type& in, std::uint64_t offset, const type& pointee) {
+  return is_general(pointee.name) || contains(in, offset, pointee);
 }
 
 }  // namespace tenure

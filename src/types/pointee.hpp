@@ -23,8 +23,7 @@ namespace tenure {
 [[nodiscard]] std::string_view pointee_of(std::string_view declared);
 
 // Whether something of this type is, or may be, at `offset` of an object, or of an array, of the type `in`. False only if the
-// description rules it out. It knows bases as fields; if one is not described, as in the nodes of a standard library, pointers
-// to it cannot be judged.
-[[nodiscard]] bool may_contain(const type& in, std::uint64_t offset, std::string_view pointee);
+// descriptions rule it out. They have members of bases, not the bases: one is where all of its members are.
+[[nodiscard]] bool may_contain(const type& in, std::uint64_t offset, const type& pointee);
 
 }  // namespace tenure

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <type_traits>
 
 #include <tenure/tenure.hpp>
 
@@ -30,6 +31,14 @@ struct whole {
   std::optional<inner*> maybe;
   char bytes[64];
   std::uint64_t number;
+};
+struct listed : inner, base {
+  std::uint64_t own;
+  static constexpr auto persistent = tenure::bases<inner, base>{} + tenure::members<&listed::own>{};
+};
+struct further : listed {
+  std::uint64_t more;
+  static constexpr auto persistent = tenure::bases<listed>{} + tenure::members<&further::more>{};
 };
 class hidden {
  public:
@@ -54,21 +63,43 @@ TEST(pointee, is_named_by_the_pointers_type) {
 
 TEST(pointee, is_an_object_or_a_part_of_one) {
   const tenure::type& of = tenure::type_of<whole>();
-  const auto may = [&](std::size_t at, const char* name) { return tenure::may_contain(of, at, name); };
-  EXPECT_TRUE(may(0, "pointee_test::whole"));
-  EXPECT_TRUE(may(3 * sizeof(whole), "pointee_test::whole"));
-  EXPECT_FALSE(may(8, "pointee_test::whole"));
-  EXPECT_TRUE(may(0, "pointee_test::inner"));
-  EXPECT_TRUE(may(offsetof(whole, more) + 2 * sizeof(inner), "pointee_test::inner"));
-  EXPECT_FALSE(may(offsetof(whole, more) + 8, "pointee_test::inner"));
-  EXPECT_FALSE(may(offsetof(whole, number), "pointee_test::inner"));
-  EXPECT_TRUE(may(offsetof(whole, bytes) + 16, "pointee_test::inner")) << "anything may have been made there";
-  EXPECT_TRUE(may(offsetof(whole, number), "unsigned int")) << "numbers are not told apart";
-  EXPECT_TRUE(may(offsetof(whole, number), "void"));
-  EXPECT_TRUE(tenure::may_contain(tenure::type_of<derived>(), 0, "pointee_test::base"));
-  EXPECT_TRUE(tenure::may_contain(tenure::type_of<derived>(), 8, "pointee_test::inner"));
-  EXPECT_FALSE(tenure::may_contain(tenure::type_of<base>(), 0, "pointee_test::derived"));
-  EXPECT_TRUE(tenure::may_contain(tenure::type_of<hidden>(), 0, "pointee_test::inner")) << "its layout is not known";
+  const auto may = [&]<class T>(std::size_t at, std::type_identity<T>) {
+    return tenure::may_contain(of, at, tenure::type_of<T>());
+  };
+  EXPECT_TRUE(may(0, std::type_identity<whole>()));
+  EXPECT_TRUE(may(3 * sizeof(whole), std::type_identity<whole>()));
+  EXPECT_FALSE(may(8, std::type_identity<whole>()));
+  EXPECT_TRUE(may(0, std::type_identity<inner>()));
+  EXPECT_TRUE(may(offsetof(whole, more) + 2 * sizeof(inner), std::type_identity<inner>()));
+  EXPECT_FALSE(may(offsetof(whole, more) + 8, std::type_identity<inner>()));
+  EXPECT_FALSE(may(offsetof(whole, number), std::type_identity<inner>()));
+  EXPECT_TRUE(may(offsetof(whole, bytes) + 16, std::type_identity<inner>())) << "anything may have been made there";
+  EXPECT_TRUE(may(offsetof(whole, number), std::type_identity<unsigned>())) << "numbers are not told apart";
+  EXPECT_TRUE(tenure::may_contain(tenure::type_of<derived>(), 0, tenure::type_of<base>()));
+  EXPECT_TRUE(tenure::may_contain(tenure::type_of<derived>(), 8, tenure::type_of<inner>()));
+  EXPECT_FALSE(tenure::may_contain(tenure::type_of<base>(), 0, tenure::type_of<derived>()));
+  EXPECT_TRUE(tenure::may_contain(tenure::type_of<hidden>(), 0, tenure::type_of<inner>())) << "its layout is not known";
+}
+
+// Descriptions have their members.
+TEST(pointee, is_a_base) {
+  const further one{};
+  const auto* const start = reinterpret_cast<const std::byte*>(&one);
+  const auto at = [&](const auto& part) {
+    return static_cast<std::size_t>(reinterpret_cast<const std::byte*>(&part) - start);
+  };
+  const auto may = [](std::size_t offset, const tenure::type& of) {
+    return tenure::may_contain(tenure::type_of<further>(), offset, of);
+  };
+  EXPECT_TRUE(may(at(static_cast<const listed&>(one)), tenure::type_of<listed>()));
+  EXPECT_TRUE(may(at(static_cast<const inner&>(one)), tenure::type_of<inner>()));
+  EXPECT_TRUE(may(at(static_cast<const base&>(one)), tenure::type_of<base>()));
+  EXPECT_TRUE(may(at(one.in), tenure::type_of<inner>()));
+  EXPECT_TRUE(may(sizeof(further) + at(static_cast<const base&>(one)), tenure::type_of<base>()));
+  EXPECT_FALSE(may(0, tenure::type_of<base>()));
+  EXPECT_FALSE(may(at(static_cast<const base&>(one)), tenure::type_of<listed>()));
+  EXPECT_FALSE(may(at(one.own), tenure::type_of<inner>()));
+  EXPECT_FALSE(may(at(one.more), tenure::type_of<listed>()));
 }
 
 }  // namespace pointee_test

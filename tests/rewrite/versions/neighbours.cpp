@@ -199,7 +199,48 @@ struct derived : base_with_name {
   static constexpr auto persistent = tenure::bases<base_with_name>{} + tenure::members<&derived::more>{};
 };
 
+// Its first member has another name, behind another base: pointers to it lead to where it starts.
+struct head {
+  long h = 1;
+};
+struct tag {
+#if VERSION == 1
+  long a = 5;
+  int t = 9;
+#else
+  int t = 9, between = 1;
+  long b = 0;
+#endif
+};
+struct tagged : head, tag {
+  long z = 3;
+  static constexpr auto persistent = tenure::bases<head, tag>{} + tenure::members<&tagged::z>{};
+};
+// Has no virtual functions any more.
+struct quiet {
+#if VERSION == 1
+  virtual ~quiet() = default;
+#endif
+  int n = 7;
+#if VERSION == 1
+  static constexpr auto persistent = tenure::members<&quiet::n>{};
+#endif
+};
+#if VERSION == 2
+template <>
+struct tenure::evolve<tag> {
+  static void describe(changes<tag>& of) { of.since(0).renamed("a", "b"); }
+};
+template <>
+struct tenure::evolve<tagged> {
+  static void describe(changes<tagged>& of) { of.since(0).renamed("tag::a", "tag::b"); }
+};
+#endif
+
 struct neighbourhood {
+  tagged* a_tagged_one = nullptr;
+  tenure::vector<tag*> tags;  // its base, and one of its own
+  quiet* a_quiet_one = nullptr;
   tenure::vector<pair_of_numbers*> pairs;
   tenure::vector<int*> firsts;  // the same addresses
   tenure::hash_set<int*> set_of_firsts;
@@ -245,6 +286,10 @@ constexpr int count = 300;
 
 void make(tenure::store& s, neighbourhood& all) {
   s.transact([&] {
+    all.a_tagged_one = s.make<tagged>();
+    all.tags.push_back(all.a_tagged_one);
+    all.tags.push_back(s.make<tag>());
+    all.a_quiet_one = s.make<quiet>();
     for (int n = 0; n < count; ++n) {
       auto* const p = s.make<pair_of_numbers>();
       *p = {n, 2L * n};
@@ -303,6 +348,11 @@ void make(tenure::store& s, neighbourhood& all) {
 #endif
 
 void check(neighbourhood& all) {
+  REQUIRE(all.tags[0] == all.a_tagged_one && all.tags[0]->t == 9 && all.tags[1]->t == 9 && all.a_tagged_one->z == 3);
+#if VERSION == 2
+  REQUIRE(all.tags[0]->b == 5 && all.tags[0]->between == 1);
+#endif
+  REQUIRE(all.a_quiet_one->n == 7);
   for (int n = 0; n < count; ++n) {
     const auto at = static_cast<std::size_t>(n);
     const pair_of_numbers& p = *all.pairs[at];

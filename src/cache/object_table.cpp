@@ -10,7 +10,6 @@
 
 #include "cache/words.hpp"
 #include "log/invariant.hpp"
-#include "os/room_for_one.hpp"
 #include "os/system_error.hpp"
 
 namespace tenure::cache {
@@ -42,19 +41,6 @@ void cached_object::free_bytes() noexcept {
 
 std::string cached_object::text() const {
   return "the object at " + os::hexadecimal(home) + ", a " + type.program->name;
-}
-
-void made_objects::reserve_one_more() { os::reserve_one_more(objects_); }
-
-void made_objects::add(cached_object& object) {
-  objects_.push_back(&object);
-  object.number_of_made = static_cast<std::uint32_t>(objects_.size() - 1);
-}
-
-void made_objects::remove(cached_object& object) noexcept {
-  objects_.back()->number_of_made = object.number_of_made;
-  objects_[object.number_of_made] = objects_.back();
-  objects_.pop_back();
 }
 
 cached_object* object_table::find_at(std::uintptr_t address) const {

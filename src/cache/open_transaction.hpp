@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "cache/lock_words.hpp"
+#include "cache/made_objects.hpp"
 
 namespace tenure::cache {
 
@@ -23,20 +24,6 @@ struct cached_object;
 struct open_database;
 
 enum class lock_mode : std::uint8_t { shared, exclusive };
-
-// Each has its place in the list.
-class made_objects {
- public:
-  void reserve_one_more();
-  void add(cached_object& object);
-  void remove(cached_object& object) noexcept;
-  void clear() noexcept { objects_.clear(); }
-  [[nodiscard]] auto begin() const { return objects_.begin(); }
-  [[nodiscard]] auto end() const { return objects_.end(); }
-
- private:
-  std::vector<cached_object*> objects_;
-};
 
 struct open_transaction {
   open_transaction(std::shared_ptr<store_state> store, bool is_writer) : of(std::move(store)), writes(is_writer) {}

@@ -29,7 +29,7 @@ namespace tenure::rewriting {
 // Whether it is what a weak_map consists of: its keys are hidden addresses.
 [[nodiscard]] bool is_weak_map(std::string_view name);
 
-// Whether a key consists of numbers, bytes and text, so that no address is in its order.
+// Whether a key consists of numbers, bytes and text of chars, so that no address is in its order, and it can be copied.
 [[nodiscard]] bool is_without_addresses(const type_field& key);
 
 // A container with keys in a value of some type.

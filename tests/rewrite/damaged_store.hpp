@@ -156,6 +156,16 @@ struct findings {
   }
 };
 
+// Flips a bit of the byte at an offset of the database "/store/main.db".
+inline void damage_byte(sim::disk& disk, std::uint64_t offset) {
+  rvm::segment_header h;
+  const auto bytes = disk.current_bytes("/store/main.db");
+  std::memcpy(&h, bytes.data(), sizeof h);
+  const std::uint64_t at = rvm::segment_layout(h).find(offset / page * page, page).at + offset % page;
+  const std::byte with = bytes[at] ^ std::byte{1};
+  disk.poke("/store/main.db", at, {&with, 1});
+}
+
 inline findings repaired(sim::disk& disk, const std::string& to = {}) {
   findings found;
   repair_options how;

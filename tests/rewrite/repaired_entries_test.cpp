@@ -34,14 +34,6 @@ class repairing_entries : public ::testing::Test {
     for (const auto& [key, value] : root.texts) keys.push_back(reinterpret_cast<std::uint64_t>(key.data()) - home);
     s.close();
   }
-  void damage(sim::disk& disk, std::uint64_t offset) const {
-    rvm::segment_header h;
-    const auto bytes = disk.current_bytes("/store/main.db");
-    std::memcpy(&h, bytes.data(), sizeof h);
-    const std::uint64_t at = rvm::segment_layout(h).find(offset / page * page, page).at + offset % page;
-    const std::byte with = bytes[at] ^ std::byte{1};
-    disk.poke("/store/main.db", at, {&with, 1});
-  }
   store opened(sim::disk& disk) const {
     store_options as = how;
     as.memory.disk = &disk;
@@ -60,7 +52,7 @@ using repairing_moved_entries = repairing_entries;
 TEST_F(repairing_large_tables, lose_the_groups_of_a_page_only) {
   for (std::uint64_t n = 1; n < 12; ++n) {
     const auto disk = base.crash(0, sim::policy::keep_all);
-    damage(*disk, groups + n * page);
+    damage_byte(*disk, groups + n * page);
     const findings found = repaired(*disk);
     EXPECT_EQ(found.report.lost_elements, 1u);
     const store s = opened(*disk);
@@ -83,7 +75,7 @@ TEST_F(repairing_moved_entries, pointers_to_them_follow) {
   std::uint64_t moved = 0;
   for (std::uint64_t lost = 0; lost < text_count; lost += 37) {
     const auto disk = base.crash(0, sim::policy::keep_all);
-    damage(*disk, keys[lost]);
+    damage_byte(*disk, keys[lost]);
     const findings found = repaired(*disk);
     const store s = opened(*disk);
     expect_sound(s);
@@ -134,7 +126,7 @@ TEST_F(repairing_entries, takes_no_pointer_for_the_container_that_it_leads_to) {
     numbers = reinterpret_cast<std::uint64_t>(&root.numbers.front()) - home;
     s.close();
   }
-  damage(*disk, numbers + page);
+  damage_byte(*disk, numbers + page);
   const findings found = repaired(*disk);
   EXPECT_EQ(found.report.lost_elements, 1U);
   const store s = opened(*disk);
@@ -172,8 +164,8 @@ TEST_F(repairing_entries, builds_trees_anew_whose_texts_have_all_lengths) {
     in_cache = reinterpret_cast<std::uint64_t>(root.of_cache.find(text(4711))) - home;
     s.close();
   }
-  damage(*disk, in_map);
-  damage(*disk, in_cache);
+  damage_byte(*disk, in_map);
+  damage_byte(*disk, in_cache);
   (void)repaired(*disk);
   const store s = opened(*disk);
   expect_sound(s);

@@ -50,14 +50,6 @@ class repairing_cache_maps : public ::testing::Test {
     for (const auto& [key, value] : root.texts) note(&key), note(key.data());
     s.close();
   }
-  void damage(sim::disk& disk, std::uint64_t number) const {
-    rvm::segment_header h;
-    const auto bytes = disk.current_bytes("/store/main.db");
-    std::memcpy(&h, bytes.data(), sizeof h);
-    const std::uint64_t at = rvm::segment_layout(h).find(number * page, page).at + 100;
-    const std::byte with = bytes[at] ^ std::byte{1};
-    disk.poke("/store/main.db", at, {&with, 1});
-  }
 
   sim::disk base;
   store_options how = small_store();
@@ -73,7 +65,7 @@ TEST_F(repairing_cache_maps, keep_what_is_not_lost_in_order) {
   for (const std::uint64_t damaged : all) {
     SCOPED_TRACE("page " + std::to_string(damaged));
     const auto disk = base.crash(0, sim::policy::keep_all);
-    damage(*disk, damaged);
+    damage_byte(*disk, (damaged)*page + 100);
     try {
       (void)repaired(*disk);
     } catch (const error& e) {  // descriptions of types lie among them

@@ -19,8 +19,8 @@
 //
 // Errors: those of a dereference, and of cache::ref::change; errc::out_of_memory. A function that throws has changed nothing.
 //
-// Schema changes: a class that is a value may change, and become larger: the tree is built anew then, with all nodes in memory. Of keys, and
-// for maps that do not fit into memory: docs/rewrite.md.
+// Schema changes: a class that is a value may change. If it becomes larger, the tree is built anew, with all nodes in memory
+// (docs/caveats.md). What keys may do: docs/rewrite.md.
 //
 // K and V: default constructible, with moves that are noexcept; K has a copy constructor, and refers to no objects. Compare has no state.
 // A map cannot be copied or moved. One that ends leaves the nodes that are stored to collections (tenure::store::collect, `tenure gc`):

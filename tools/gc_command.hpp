@@ -3,6 +3,7 @@
 // tenure gc: to destroy what no root of a store leads to.
 #pragma once
 
+#include <cstddef>
 #include <cstdio>
 #include <string>
 
@@ -10,9 +11,15 @@ namespace tenure::tools {
 
 class progress_line;
 
-// Nobody may have the store open. `dry_run`: only says what would go. `archive`: where the history goes on; empty: beside the log,
-// if there is one. `progress`: may be nullptr.
-int collect_store(const std::string& directory, bool dry_run, const std::string& archive, bool as_json, std::FILE* out,
+struct wanted_collection {
+  bool dry_run = false;  // only says what would go
+  // With dry_run: also says which transactions have dropped the most, this many of them, and how that was reached last. 0: nothing.
+  std::size_t most_past = 0;
+  std::string archive = {};  // where the history goes on, or is; empty: beside the log, if there is one
+};
+
+// Nobody may have the store open. `progress`: may be nullptr.
+int collect_store(const std::string& directory, const wanted_collection& which, bool as_json, std::FILE* out,
                   progress_line* progress);
 
 // tenure space: how much of a store is live, garbage and free, by type. Nobody may have it open for writing.

@@ -68,14 +68,6 @@ std::string log_of(const history_place& where, const named_segment& segment) {
                                     "; name it with --log");
 }
 
-json gaps_json(const history& of) {
-  json all = json::array();
-  for (const archive_gap& gap : of.gaps()) all.push_back({{"from", gap.from}, {"to", gap.to}, {"reason", gap.reason}});
-  return all;
-}
-void print_gaps(std::FILE* out, const history& of) {
-  for (const archive_gap& gap : of.gaps()) fmt::print(out, "MISSING  LSN {} to {}: {}\n", gap.from, gap.to, gap.reason);
-}
 int exit_code(const history& of) { return of.gaps().empty() ? exit_ok : exit_damaged; }
 
 // Bytes of which some may not be known.
@@ -164,6 +156,15 @@ void for_each_change(history& of, const wanted_changes& which, F&& f, G&& g) {
 }
 
 }  // namespace
+
+json gaps_json(const history& of) {
+  json all = json::array();
+  for (const archive_gap& gap : of.gaps()) all.push_back({{"from", gap.from}, {"to", gap.to}, {"reason", gap.reason}});
+  return all;
+}
+void print_gaps(std::FILE* out, const history& of) {
+  for (const archive_gap& gap : of.gaps()) fmt::print(out, "MISSING  LSN {} to {}: {}\n", gap.from, gap.to, gap.reason);
+}
 
 int show_history(os::disk& disk, const history_place& where, const std::string& range, bool as_json, std::FILE* out) {
   const byte_range bytes = parse_range(range);

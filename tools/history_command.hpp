@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 
+#include <nlohmann/json.hpp>
+
 #include "history.hpp"
 
 namespace tenure::tools {
@@ -44,6 +46,10 @@ int show_difference(os::disk& disk, const history_place& where, const std::strin
 // Makes `output`, the segment as it was. `base`: an older copy of it, for bytes whose old values nobody knows any more.
 int replay_history(os::disk& disk, const history_place& where, const std::string& segment, const std::string& until,
                    const std::string& output, const std::string& base, bool as_json, std::FILE* out);
+
+// What the last walk through it has missed.
+[[nodiscard]] nlohmann::ordered_json gaps_json(const history& of);
+void print_gaps(std::FILE* out, const history& of);
 
 // Forgets what the archive has from before the moment. The log must not be in use.
 int forget_history(os::disk& disk, const history_place& where, const std::string& at, bool as_json, std::FILE* out);

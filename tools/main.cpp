@@ -198,11 +198,13 @@ int main(int argc, char** argv) try {
   dump.flag("--dot", as_dot, "Write a graph for Graphviz").excludes(dump.find("--json"));
   const auto verify_all = add_store_command("verify", "Everything that is wrong in a store");
   const auto gc = add_store_command("gc", "Destroy what no root of a store leads to; nobody may have it open");
-  bool dry_run = false;
-  gc.flag("--dry-run", dry_run, "Only say what would be destroyed");
-  std::string archive;
-  gc.option("--archive", archive,
-            "Keep the history in this archive; default: the log's and \".archive\", if it is there")
+  tools::wanted_collection collected;
+  gc.flag("--dry-run", collected.dry_run, "Only say what would be destroyed");
+  gc.option("--history", collected.most_past,
+            "With --dry-run: also say which N transactions have dropped the most, and how it was reached last")
+      .value_name("N");
+  gc.option("--archive", collected.archive,
+            "Where the history goes on, or is; default: the log's and \".archive\", if it is there")
       .value_name("PATH");
   const auto space = add_store_command("space", "How much of a store is live, garbage and free, by type");
   std::string object;
@@ -384,7 +386,7 @@ int main(int argc, char** argv) try {
     if (resolve.chosen()) return tools::resolve_prepared(absolute, decided, as_json, out);
     if (adopt.chosen()) return tools::adopt_copy(absolute, as_json, out, &progress);
     if (space.chosen()) return tools::show_space(absolute, as_json, out, &progress);
-    if (gc.chosen()) return tools::collect_store(absolute, dry_run, archive, as_json, out, &progress);
+    if (gc.chosen()) return tools::collect_store(absolute, collected, as_json, out, &progress);
     if (who_refers.chosen()) return tools::show_referrers(absolute, object, as_json, out);
     if (path_to_root.chosen()) return tools::show_path(absolute, object, as_json, out);
     if (trim.chosen()) return tools::trim_store(absolute, as_json, out, &progress);

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include <tenure/callback.hpp>
 #include <tenure/rvm/log_options.hpp>
 #include <tenure/store/collection.hpp>
 
@@ -23,6 +24,8 @@ struct collect_options {
       50'000;  // that a transaction destroys, at least 1; fewer if the log has no room for so many
   std::optional<rvm::archive_options> archive = {};  // as rvm::options::archive: of a store whose history is kept
   rvm::progress_callback on_progress = {};           // phases "marking", "sweeping", in objects
+  callback<void(const void* object)> on_garbage =
+      {};  // with dry_run: of each object that would be destroyed; it can be read
   os::disk* disk = nullptr;
 };
 

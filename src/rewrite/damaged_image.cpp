@@ -327,6 +327,7 @@ bool damaged_image::lose_elements(const database_state& d, address object, addre
   const address from = std::max(page, object), to = std::min<address>(page + rvm::redo_page, facts.end);
   const std::uint64_t first = (from - object) / each, end = (to - object + each - 1) / each;
   clear(object + first * each, (end - first) * each);
+  in_part_.insert(object);
   // Entries behind a group may have found it full.
   if (type->of->name.starts_with("tenure::detail::hash_group<"))
     for (std::uint64_t n = first; n < end; ++n)

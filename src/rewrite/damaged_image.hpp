@@ -48,6 +48,8 @@ class damaged_image {
     std::string text;
   };
   [[nodiscard]] const lost_object* lost_at(address at) const;
+  // Whether elements of the array were lost, and are zeros now.
+  [[nodiscard]] bool has_lost_elements(address array) const { return in_part_.contains(array); }
   // What lies, or lay, there, in words.
   [[nodiscard]] std::string text_of(address at) const;
   void lose(const database_state& in, address object, const std::string& why);
@@ -103,6 +105,7 @@ class damaged_image {
   const finding_callback found_;
   std::unordered_map<const database_state*, std::set<std::uint64_t>> pages_;  // that are damaged: offsets
   std::map<address, lost_object> lost_;
+  std::unordered_set<address> in_part_;        // arrays that have lost elements
   std::unordered_set<std::uint64_t> adopted_;  // blocks
   struct filled_block {
     address next = 0, limit = 0;

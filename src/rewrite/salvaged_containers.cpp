@@ -127,6 +127,7 @@ bool salvaged_containers::is_sound_key(const heap::known_type& of, address eleme
     if (place.offset < from || place.offset >= to) continue;
     if (!is_there(place, reinterpret_cast<const std::byte*>(element))) continue;
     if (!mend(place, element + place.offset).empty() || changed_.contains(element + place.offset)) return false;
+    if (!has_sound_elements(place, element + place.offset)) return false;
   }
   if (!of.words->has_pointers()) return true;
   const std::vector<pointer_map::word>& words = of.words->words();
@@ -138,6 +139,24 @@ bool salvaged_containers::is_sound_key(const heap::known_type& of, address eleme
     const address target = image::get(element + w.offset);
     if (changed_.contains(element + w.offset) || (target != 0 && !image_.find(target, names[n]))) return false;
   }
+  return true;
+}
+
+bool salvaged_containers::has_sound_elements(const container_place& place, address container) {
+  const auto is_pointer = [](const type_field& f) {
+    return (f.kind == field_kind::reference || f.kind == field_kind::derived) && f.size == word;
+  };
+  const auto first = std::ranges::find_if(place.of->fields, is_pointer);
+  const sound_object array =
+      first != place.of->fields.end() ? image_.find(image::get(container + first->offset)) : sound_object{};
+  if (!array) return true;
+  if (image_.has_lost_elements(array.at)) return false;
+  if (place.is != container_shape::our_vector && place.is != container_shape::vector) return true;
+  const std::uint64_t each = array.type->of->size;
+  const range* const known = live_in(array.at);
+  const range live = known != nullptr ? *known : range{0, array.count()};
+  for (std::uint64_t n = live.first; each != 0 && n < live.end; ++n)
+    if (!is_sound_key(*array.type, array.at + n * each, 0, each)) return false;
   return true;
 }
 

@@ -69,6 +69,8 @@ class salvaged_containers {
   [[nodiscard]] bool claim(address node, address container);
   // Whether the key in these bytes of an element has lost nothing.
   [[nodiscard]] bool is_sound_key(const heap::known_type& of, address element, std::uint64_t from, std::uint64_t to);
+  // The same for what a container in a key has, as far as arrays go.
+  [[nodiscard]] bool has_sound_elements(const container_place& place, address container);
   void note_live(const sound_object& array, address first, address end);
 
   [[nodiscard]] static std::string entries_left(std::uint64_t left, std::uint64_t had);

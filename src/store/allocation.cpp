@@ -12,10 +12,10 @@
 
 #include <tenure/barriers.hpp>
 #include <tenure/error.hpp>
+#include <tenure/types/detail/classes.hpp>
 
 #include "objects/object_text.hpp"
 #include "os/system_error.hpp"
-#include "regions/announced_stores.hpp"
 #include "rewrite/conversion_memory.hpp"
 #include "store/store_state.hpp"
 #include "types/container_memory.hpp"
@@ -78,7 +78,7 @@ void retire_object(store_state& in, void* object) noexcept {
 
 namespace {
 
-// Memory for containers that are in no store while the open store is read-only: the program's own memory.
+// The program's own memory: for containers of prototypes, and for those that are in no store while the open store is read-only.
 std::mutex own_arrays_mutex;
 std::unordered_map<void*, std::align_val_t> own_arrays;
 std::atomic<std::size_t> own_array_count{0};
@@ -108,8 +108,7 @@ void deallocate_own(void* array) noexcept {
 
 void* allocate(const type& of, std::size_t count, const void* near) {
   if (conversion_memory* const converting = conversion_memory::of_this_thread()) return converting->allocate(of, count);
-  // A prototype of the program's class, made by the library, which may have the mutex of a store in a cache.
-  if (rvm::own_stores::are_made()) return allocate_own(of, count);
+  if (prototype_memory::is_used()) return allocate_own(of, count);
   store_state* store = store_at(near);
   database_state* in = nullptr;
   if (store != nullptr)

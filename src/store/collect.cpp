@@ -52,8 +52,11 @@ class closed_collection {
       weak.run([] {});
     address_list<address> garbage;
     for (const auto& d : *of_.databases)
-      for (std::uint64_t block = 0; block < d->header().blocks_end; ++block, garbage.clear())
+      for (std::uint64_t block = 0; block < d->header().blocks_end; ++block, garbage.clear()) {
         sweep_.look_at(*d, block, garbage);
+        if (how_.dry_run && how_.on_garbage)
+          for (const address object : garbage) how_.on_garbage(reinterpret_cast<const void*>(object));
+      }
     if (how_.dry_run)
       find_dropped();
     else

@@ -157,6 +157,14 @@ type stale_slots_of(const type& t) {
   return slots;
 }
 
+namespace {
+thread_local int prototypes_that_are_made = 0;
+}  // namespace
+
+prototype_memory::prototype_memory() noexcept { ++prototypes_that_are_made; }
+prototype_memory::~prototype_memory() { --prototypes_that_are_made; }
+bool prototype_memory::is_used() noexcept { return prototypes_that_are_made != 0; }
+
 std::vector<const void*> vtables_in(const type& t, const std::byte* one, const std::byte* other) {
   std::vector<const void*> found;
   for (const type_field& f : t.fields) {

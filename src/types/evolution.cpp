@@ -207,6 +207,14 @@ class planning {
   // A value at offsets of the whole.
   void plan_value(const std::string& path, const type& stored, std::uint64_t from, const type& program,
                   std::uint64_t to) {
+    if (const std::string repeated = repeated_member(stored, program);
+        !repeated.empty() && evolution::differ(stored, program)) {
+      say(path,
+          "there are several members `" + repeated +
+              "`, of a base that it has more than once: which becomes which cannot be told; keep the class and its "
+              "bases as they were, or make the objects anew as those of another class");
+      return;
+    }
     const declared_changes changes(of_, stored, program);
     for (const version_changes* v : changes.functions()) made_.functions.push_back({guard_, v, &stored, from, to});
     scope in{path, &stored, from, &changes, {}, !changes.functions().empty()};
@@ -494,6 +502,15 @@ class planning {
     if (size != 0) made_.parts.push_back({from, size, to, type_name, is_copied});
   }
 
+  // One that either has more than once; empty: there is none.
+  static std::string repeated_member(const type& stored, const type& program) {
+    for (const type* const of : {&stored, &program}) {
+      std::set<std::string_view> names;
+      for (const type_field& f : of->fields)
+        if (!base_in(f.name).empty() && !names.insert(f.name).second) return f.name;
+    }
+    return {};
+  }
   // "base" of "base::member"; "" of another name.
   static std::string base_in(const std::string& member) {
     const std::size_t end = member.rfind("::");

@@ -80,6 +80,17 @@ struct maps_of_texts {
   tenure::map<tenure::string, std::uint64_t> map;
   tenure::cache::map<tenure::string, std::uint64_t> of_cache;
 };
+struct large_keys {
+  tenure::map<tenure::string, std::uint64_t> map;
+  tenure::set<tenure::string> set;
+  tenure::multimap<tenure::string, std::uint64_t> multimap;
+  tenure::cache::map<tenure::string, std::uint64_t> of_cache;
+  tenure::hash_map<tenure::string, std::uint64_t> table;
+  tenure::hash_set<tenure::string> table_set;
+  std_map<std_vector<std_string>, std::uint64_t> nested;
+  std_map<std_string, std::uint64_t> standard;
+  std_unordered_map<std_string, std::uint64_t> hashed;
+};
 struct pointers_to_containers {
   tenure::vector<std_list<std::uint64_t>*> lists;
   tenure::vector<std_map<std::uint64_t, std::uint64_t>*> maps;

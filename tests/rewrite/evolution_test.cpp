@@ -157,6 +157,18 @@ struct both : left, right {
   std::int32_t d;
   static constexpr auto persistent = tenure::bases<left, right>{} + tenure::members<&both::d>{};
 };
+struct other_left : left {
+  std::int32_t e;
+  static constexpr auto persistent = tenure::bases<left>{} + tenure::members<&other_left::e>{};
+};
+struct more_left : left {
+  std::int32_t e;
+  static constexpr auto persistent = tenure::bases<left>{} + tenure::members<&more_left::e>{};
+};
+struct twice : other_left, more_left {
+  std::int32_t f;
+  static constexpr auto persistent = tenure::bases<other_left, more_left>{} + tenure::members<&twice::f>{};
+};
 }  // namespace bases
 namespace other_bases {
 struct left {
@@ -172,6 +184,18 @@ struct right {
 struct both : left, right {
   std::int32_t d;
   static constexpr auto persistent = tenure::bases<left, right>{} + tenure::members<&both::d>{};
+};
+struct other_left : left {
+  std::int32_t e;
+  static constexpr auto persistent = tenure::bases<left>{} + tenure::members<&other_left::e>{};
+};
+struct more_left : left {
+  std::int32_t e;
+  static constexpr auto persistent = tenure::bases<left>{} + tenure::members<&more_left::e>{};
+};
+struct twice : more_left, other_left {
+  std::int32_t f;
+  static constexpr auto persistent = tenure::bases<more_left, other_left>{} + tenure::members<&twice::f>{};
 };
 }  // namespace other_bases
 
@@ -542,6 +566,13 @@ TEST_F(evolving_values, pointers_to_the_first_field_and_to_bases_follow_them) {
   EXPECT_EQ(p.how.moved_offset(offset(old, old.a), "int"), offset(made, made.a));
 }
 
+// Its members have the same names in each.
+TEST_F(evolving_values, a_base_that_is_there_twice_must_stay_as_it_is) {
+  EXPECT_TRUE(says(plan<evolving::bases::twice, evolving::other_bases::twice>().problems,
+                   "left::a`, of a base that it has more than once"));
+  EXPECT_TRUE((plan<evolving::bases::twice, evolving::bases::twice>().problems.empty()));
+}
+
 TEST_F(evolving_values, classes_are_found_by_their_old_names) {
   const type& is = as_stored<evolving::declared::part>();
   const evolution plan({&is});
@@ -555,90 +586,6 @@ TEST_F(evolving_values, classes_are_found_by_their_old_names) {
   EXPECT_EQ(plan.program_type_of(old), &is);
   old.name = "other";
   EXPECT_EQ(plan.program_type_of(old), nullptr);
-}
-
-// Against arithmetic with more digits.
-TEST(numbers_that_are_converted, fit_or_are_refused) {
-  using types::number_type;
-  struct named {
-    number_type type;
-    long double least, most;
-    bool is_whole;
-  };
-  const auto whole = [](auto example, scalar_kind kind) -> named {
-    using T = decltype(example);
-    return {{kind, sizeof(T)}, std::numeric_limits<T>::lowest(), std::numeric_limits<T>::max(), true};
-  };
-  const named all[] = {
-      whole(std::int8_t{}, scalar_kind::signed_integer),
-      whole(std::int16_t{}, scalar_kind::signed_integer),
-      whole(std::int32_t{}, scalar_kind::signed_integer),
-      whole(std::int64_t{}, scalar_kind::signed_integer),
-      whole(std::uint8_t{}, scalar_kind::unsigned_integer),
-      whole(std::uint16_t{}, scalar_kind::unsigned_integer),
-      whole(std::uint32_t{}, scalar_kind::unsigned_integer),
-      whole(std::uint64_t{}, scalar_kind::unsigned_integer),
-      {{scalar_kind::boolean, 1}, 0, 1, true},
-      {{scalar_kind::floating, 4}, -std::numeric_limits<float>::max(), std::numeric_limits<float>::max(), false},
-      {{scalar_kind::floating, 8}, -std::numeric_limits<double>::max(), std::numeric_limits<double>::max(), false}};
-  const auto read = [](number_type of, const std::byte* at) -> long double {
-    const auto as = [&](auto value) -> long double {
-      std::memcpy(&value, at, sizeof value);
-      return value;
-    };
-    const bool has_sign = of.kind == scalar_kind::signed_integer;
-    if (of.kind == scalar_kind::floating) return of.size == 4 ? as(float{}) : as(double{});
-    switch (of.size) {
-      case 1: return has_sign ? as(std::int8_t{}) : as(std::uint8_t{});
-      case 2: return has_sign ? as(std::int16_t{}) : as(std::uint16_t{});
-      case 4: return has_sign ? as(std::int32_t{}) : as(std::uint32_t{});
-      default: return has_sign ? as(std::int64_t{}) : as(std::uint64_t{});
-    }
-  };
-  std::mt19937_64 random(1);
-  std::size_t fitting = 0, refused = 0;
-  for (const named& from : all)
-    for (const named& to : all)
-      for (int n = 0; n < 400; ++n) {
-        std::byte value[8]{}, result[8]{};
-        std::uint64_t bits = random() >> (random() % 64);
-        if (random() % 4 == 0) bits = ~bits;
-        if (from.type.kind == scalar_kind::boolean) bits &= 1;
-        if (from.type.kind == scalar_kind::floating && random() % 2 == 0) {
-          const double d = static_cast<double>(static_cast<std::int64_t>(bits)) / (random() % 2 == 0 ? 1 : 8);
-          const float f = static_cast<float>(d);
-          std::memcpy(&bits, from.type.size == 4 ? static_cast<const void*>(&f) : &d, from.type.size);
-        }
-        std::memcpy(value, &bits, sizeof bits);
-        const long double is = read(from.type, value);
-        if (std::isnan(is)) continue;
-        bool fits = is >= to.least && is <= to.most && (!to.is_whole || std::trunc(is) == is);
-        if (to.type.kind == scalar_kind::floating && fits)
-          fits = to.type.size == 4 ? static_cast<long double>(static_cast<float>(is)) == is
-                                   : static_cast<long double>(static_cast<double>(is)) == is;
-        if (std::isinf(is)) fits = !to.is_whole;
-        const bool done = types::convert_number(from.type, value, to.type, result);
-        ASSERT_EQ(done, fits) << static_cast<double>(is) << " from " << from.type.size << " to " << to.type.size;
-        ++(done ? fitting : refused);
-        if (done) {
-          ASSERT_EQ(read(to.type, result), is);
-        }
-        if (types::is_widening(from.type, to.type)) {
-          ASSERT_TRUE(done) << static_cast<double>(is);
-        }
-      }
-  EXPECT_GT(fitting, 10000u);
-  EXPECT_GT(refused, 5000u);
-}
-
-TEST(numbers_that_are_converted, enumerations_that_become_wider_have_no_sign) {
-  const types::number_type narrow{scalar_kind::enumeration, 1}, wide{scalar_kind::enumeration, 2};
-  EXPECT_TRUE(types::is_widening(narrow, wide));
-  std::byte value[2]{std::byte{100}}, result[2]{};
-  EXPECT_TRUE(types::convert_number(narrow, value, wide, result));
-  EXPECT_EQ(result[0], std::byte{100});
-  value[0] = std::byte{200};
-  EXPECT_FALSE(types::convert_number(narrow, value, wide, result));
 }
 
 }  // namespace

@@ -181,4 +181,75 @@ TEST_F(repairing_entries, builds_trees_anew_whose_texts_have_all_lengths) {
   for (const auto& [key, value] : root.of_cache) EXPECT_EQ(key, text(value));
 }
 
+// Of a large text a part can be lost, and be zeros. As a key it would be found no more.
+TEST_F(repairing_entries, drops_those_whose_key_has_lost_a_part) {
+  constexpr std::uint64_t all = 41;
+  const auto text = [](std::uint64_t n) { return std::to_string(n) + std::string(n == 20 ? 40'000 : n, 'x'); };
+  const auto key = [&](std::uint64_t n) { return tenure::string(text(n)); };
+  const auto nested_key = [&](std::uint64_t n) {
+    return std_vector<std_string>{named_text<std_string>(n), std_string(text(n))};
+  };
+  const auto disk = base.crash(0, sim::policy::keep_all);
+  std::vector<std::uint64_t> places;
+  {
+    store s = opened(*disk);
+    auto& root = s.root<large_keys>("keys");
+    s.transact([&] {
+      for (std::uint64_t n = 0; n < all; ++n) {
+        root.map[key(n)] = n;
+        root.set.insert(key(n));
+        root.multimap.emplace(key(n), n);
+        root.of_cache.insert(key(n), n);
+        root.table[key(n)] = n;
+        root.table_set.insert(key(n));
+        root.nested[nested_key(n)] = n;
+        root.standard[std_string(text(n))] = n;
+        root.hashed[std_string(text(n))] = n;
+      }
+    });
+    const auto add = [&](const auto& large) {
+      places.push_back(reinterpret_cast<std::uint64_t>(large.data()) - home + 20'000);
+    };
+    add(root.map.find(key(20))->first);
+    add(*root.set.find(key(20)));
+    add(root.multimap.find(key(20))->first);
+    for (auto at = root.of_cache.begin(); at != root.of_cache.end(); ++at)
+      if (at.key().size() > 20'000) add(at.key());
+    add(root.table.find(key(20))->first);
+    add(*root.table_set.find(key(20)));
+    add(root.nested.find(nested_key(20))->first[1]);
+    add(root.standard.find(std_string(text(20)))->first);
+    add(root.hashed.find(std_string(text(20)))->first);
+    s.close();
+  }
+  ASSERT_EQ(places.size(), 9U);
+  for (const std::uint64_t place : places) damage_byte(*disk, place);
+  EXPECT_EQ(repaired(*disk).report.lost_elements, 9U);
+  const store s = opened(*disk);
+  expect_sound(s);
+  const auto& root = *s.find_root<large_keys>("keys");
+  root.map.check();
+  root.set.check();
+  root.multimap.check();
+  root.of_cache.check();
+  root.table.check();
+  root.table_set.check();
+  for (std::uint64_t n = 0; n < all; ++n) {
+    const bool is_left = n != 20;
+    EXPECT_EQ(root.map.contains(key(n)), is_left) << n;
+    EXPECT_EQ(root.set.contains(key(n)), is_left) << n;
+    EXPECT_EQ(root.multimap.contains(key(n)), is_left) << n;
+    EXPECT_EQ(root.of_cache.find(key(n)) != nullptr, is_left) << n;
+    EXPECT_EQ(root.table.contains(key(n)), is_left) << n;
+    EXPECT_EQ(root.table_set.contains(key(n)), is_left) << n;
+    EXPECT_EQ(root.nested.contains(nested_key(n)), is_left) << n;
+    EXPECT_EQ(root.standard.contains(std_string(text(n))), is_left) << n;
+    EXPECT_EQ(root.hashed.contains(std_string(text(n))), is_left) << n;
+  }
+  EXPECT_EQ(root.map.size(), all - 1);
+  EXPECT_EQ(root.nested.size(), all - 1);
+  EXPECT_EQ(root.standard.size(), all - 1);
+  EXPECT_EQ(root.hashed.size(), all - 1);
+}
+
 }  // namespace

@@ -26,6 +26,7 @@ namespace {
 using namespace support;
 using namespace rvm;
 using nlohmann::json;
+using rvm::commit_mode, rvm::transaction;  // and not those of stores
 
 // A segment whose words change in steps, some of which are in the archive and some in the log.
 class past : public ::testing::Test {

@@ -148,7 +148,7 @@ TEST_F(space_command, gc) {
     s.close();
   }
   const auto run = [&](bool dry_run, bool as_json) {
-    return show([&](std::FILE* out) { return collect_store(path, dry_run, {}, as_json, out, nullptr); });
+    return show([&](std::FILE* out) { return collect_store(path, {.dry_run = dry_run}, as_json, out, nullptr); });
   };
   const json dry = json::parse(run(true, true).text);
   garbage = dry["garbage"].get<std::uint64_t>();
@@ -187,7 +187,7 @@ TEST_F(space_command, gc_and_trim_go_on_with_the_archive) {
     });
     s.transact([&] { s.remove_root("first"); });
   }
-  (void)show([&](std::FILE* out) { return collect_store(path, false, {}, true, out, nullptr); });
+  (void)show([&](std::FILE* out) { return collect_store(path, {}, true, out, nullptr); });
   EXPECT_EQ(store(path, how).backup(dir / "since", {.since = dir / "full"}).files.size(), 1U);
   const json trimmed = json::parse(show([&](std::FILE* out) { return trim_store(path, true, out, nullptr); }).text);
   EXPECT_GT(trimmed["bytes"].get<std::uint64_t>(), 1U << 20);

@@ -21,11 +21,23 @@ namespace tenure::detail {
 
 #pragma GCC visibility push(default)  // libtenure.so exports it
 
+// While one exists, containers of this thread get memory of the program: what they are in is in no store, and whoever makes it may have
+// locks of one.
+class prototype_memory {
+ public:
+  prototype_memory() noexcept;
+  ~prototype_memory();
+  prototype_memory(const prototype_memory&) = delete;
+  prototype_memory& operator=(const prototype_memory&) = delete;
+  [[nodiscard]] static bool is_used() noexcept;
+};
+
 // An object in scratch memory that was filled with a byte before. Destroyed together with this.
 template <class T>
 class prototype_object {
  public:
   explicit prototype_object(unsigned char filling) {
+    const prototype_memory of_containers;
     std::memset(memory_, filling, sizeof(T));
     if constexpr (has_prototype_function<T>)
       persist<T>::prototype(static_cast<void*>(memory_));

@@ -31,6 +31,7 @@ struct interval {
   std::size_t reached = 0, gone = 0;
   std::vector<std::size_t> objects = {};
   std::uint64_t bytes = 0;
+  bool is_followed = false;  // until it is not open any more; then its larger half is
   [[nodiscard]] bool is_open() const { return gone - reached > 1; }
   [[nodiscard]] std::size_t middle() const { return reached + (gone - reached) / 2; }
 };
@@ -89,14 +90,18 @@ class search {
     if (!later.objects.empty()) intervals_.push_back(std::move(later));
   }
 
-  // Halves those of the largest intervals that are open; false: there are none.
+  // Halves those that are followed, `most` of them; false: none is open.
   bool narrow(std::size_t most) {
-    std::ranges::stable_sort(intervals_, std::greater<>(), &interval::bytes);
+    std::ranges::stable_sort(intervals_, [](const interval& one, const interval& other) {
+      return std::pair(one.is_followed, one.bytes) > std::pair(other.is_followed, other.bytes);
+    });
     std::map<std::size_t, std::vector<interval>> by_middle;
     std::vector<interval> others;
-    for (std::size_t n = 0; n < intervals_.size(); ++n)
-      (n < most && intervals_[n].is_open() ? by_middle[intervals_[n].middle()] : others)
-          .push_back(std::move(intervals_[n]));
+    for (std::size_t n = 0; n < intervals_.size(); ++n) {
+      interval& in = intervals_[n];
+      in.is_followed = n < most;
+      (in.is_followed && in.is_open() ? by_middle[in.middle()] : others).push_back(std::move(in));
+    }
     intervals_ = std::move(others);
     if (by_middle.empty()) return false;
     states_.go_to_begin();
@@ -115,6 +120,7 @@ class search {
     interval earlier{.reached = in.reached, .gone = state}, later{.reached = state, .gone = in.gone};
     for (const std::size_t n : in.objects)
       add(objects_[n].made > state || reached.contains(objects_[n].at) ? later : earlier, n);
+    (later.bytes > earlier.bytes ? later : earlier).is_followed = true;
     for (interval* const part : {&earlier, &later})
       if (!part->objects.empty()) intervals_.push_back(std::move(*part));
   }

@@ -42,10 +42,10 @@ struct garbage_past {
   std::int64_t begin_time = 0;            // of the first transaction that is known; 0: there is none
 };
 
-// Of these objects of the store, all garbage. Looks for the transactions that have dropped the most bytes, for `most` of them; of
-// others it may only say between which ones they were. The store is then not as it is any more. Goes through the history some log2
-// of its transactions times, and each time through what roots led to then, for each of those sought. Needs memory for the pages that the
-// history has changed.
+// Of these objects of the store, all garbage. Looks for `most` of the transactions that have dropped the most bytes; of others it
+// may only say between which ones they were. The store is then not as it is any more. Goes through the history log2 of its
+// transactions times, and each time, for each of those sought, through what roots led to then. Needs memory for the pages that the history
+// has changed.
 [[nodiscard]] garbage_past find_past(const surveyed_store& store, history& past,
                                      const std::vector<heap::address>& garbage, std::size_t most);
 

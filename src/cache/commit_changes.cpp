@@ -168,7 +168,7 @@ void commit_changes::add_to(rvm::transaction& log) const {
 }
 
 // [cache.pool.committed] Before anybody can read a page.
-void commit_changes::captured(statistics& counts) {
+void commit_changes::captured(statistics& counts) noexcept {
   is_captured_ = true;
   for_each_range([&](stored_database& in, std::uint64_t home, std::span<const std::byte> now) {
     in.committed(home, now);

@@ -34,7 +34,7 @@ class commit_changes {
   [[nodiscard]] bool empty() const { return changes_.empty(); }
   void add_to(rvm::transaction& log) const;
   // The log has captured them: pages, tables and free places follow, but for objects_.
-  void captured(statistics& counts);
+  void captured(statistics& counts) noexcept;
 
   // Made objects that are stored now.
   [[nodiscard]] const std::vector<cached_object*>& stored() const { return made_; }

@@ -125,7 +125,15 @@ bool places::is_taken(std::uint64_t block) const {
   return block < found->first + found->second.blocks;
 }
 
-void places::give_back(std::uint64_t home, std::uint64_t size) {
+// [cache.commit.captured]
+void places::give_back(std::uint64_t home, std::uint64_t size) noexcept {
+  try {
+    remember(home, size);
+  } catch (const std::bad_alloc&) {
+  }
+}
+
+void places::remember(std::uint64_t home, std::uint64_t size) {
   const std::uint64_t block = block_of(home);
   const use& in = use_of(home);
   switch (in.kind) {
@@ -151,9 +159,13 @@ void places::give_back(std::uint64_t home, std::uint64_t size) {
 
 // Blocks that have got new objects of this process stay what they are, also when they become empty; so do those that others
 // were destroyed in.
-void places::add(const freed& what) {
+void places::add(const freed& what) noexcept {
   assert(free_);
-  if (!is_taken(block_of(what.home))) uses_.emplace(block_of(what.home), what.was);
+  try {
+    if (!is_taken(block_of(what.home))) uses_.emplace(block_of(what.home), what.was);
+  } catch (const std::bad_alloc&) {
+    return;
+  }
   give_back(what.home, what.size);
 }
 

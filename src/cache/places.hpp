@@ -41,8 +41,8 @@ class places {
   };
   [[nodiscard]] const use& use_of(std::uint64_t home) const;
 
-  // Nothing was stored there.
-  void give_back(std::uint64_t home, std::uint64_t size);
+  // Nothing was stored there. If memory is too short to remember it, it is not used before the store was opened again.
+  void give_back(std::uint64_t home, std::uint64_t size) noexcept;
   // Looks at the end of what is stored: before a commit destroys something there, whose place would be counted twice.
   void begin();
   // A commit has destroyed the object that was stored there. `was`: what was stored of its block before.
@@ -50,9 +50,11 @@ class places {
     std::uint64_t home, size;
     use was;
   };
-  void add(const freed& what);
+  // The same.
+  void add(const freed& what) noexcept;
 
  private:
+  void remember(std::uint64_t home, std::uint64_t size);
   static constexpr std::uint64_t blocks_at_once = 256;  // of what is stored, looked at when a block is needed
   // Places of one kind: those that were given back, and a stretch that has had none.
   struct stretch {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -29,6 +30,8 @@
 #include "cache/page_pool.hpp"
 
 namespace tenure::cache {
+
+class commit_changes;
 
 class store_state : public std::enable_shared_from_this<store_state> {
  public:
@@ -115,6 +118,8 @@ class store_state : public std::enable_shared_from_this<store_state> {
   void lock_roots(std::unique_lock<std::mutex>& lock, open_transaction* tx, open_database& of, lock_mode mode);
   open_transaction::root_changes& changed_roots(std::unique_lock<std::mutex>& lock, open_transaction& tx,
                                                 open_database& of);
+  void committed(open_transaction& tx, const commit_changes& changes,
+                 std::span<cached_object* const> destroyed) noexcept;
   void keep_value(open_transaction& tx, cached_object& object, std::size_t offset, std::size_t length);
   void settle(const object_part& part);
   void discard_made(open_transaction& tx) noexcept;

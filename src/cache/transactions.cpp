@@ -100,6 +100,9 @@ ticket store_state::commit(open_transaction& tx) {
       throw error(errc::bad_transaction, tx.written_unlocked->text() +
                                              ", was written to by a container, with a lock of another transaction on "
                                              "it, and without change(); abort, and announce the change first");
+    std::vector<cached_object*> destroyed;
+    for (cached_object* const object : tx.changed)
+      if (object->state == object_state::destroyed) destroyed.push_back(object);
     commit_changes changes(databases_, objects_);
     changes.gather(tx);
     if (changes.empty()) {
@@ -110,25 +113,28 @@ ticket store_state::commit(open_transaction& tx) {
       done = log.commit(rvm::commit_mode::no_flush);
       changes.captured(counts_);
     }
-    for (cached_object* const object : changes.stored()) {
-      if (object->maker != nullptr) tx.made.remove(*object);
-      objects_.stored(*object);
-      settle(whole(*object));
-    }
-    for (const object_part& part : changes.changed()) settle(part);
-    // What is left are arrays of containers that are in no stored object.
-    for (cached_object* const object : tx.made) object->maker = nullptr;
-    tx.made.clear();
-    ++counts_.commits;
-    std::vector<cached_object*> destroyed;
-    for (cached_object* const object : tx.changed)
-      if (object->state == object_state::destroyed) destroyed.push_back(object);
-    forget_changes(tx);
-    if (locks_objects_) locks_.release_all(tx);
-    for (cached_object* const object : destroyed) objects_.remove_destroyed(*object);
+    committed(tx, changes, destroyed);
   }
   end(tx);
   return done;
+}
+
+// [cache.commit.captured]
+void store_state::committed(open_transaction& tx, const commit_changes& changes,
+                            std::span<cached_object* const> destroyed) noexcept {
+  for (cached_object* const object : changes.stored()) {
+    if (object->maker != nullptr) tx.made.remove(*object);
+    objects_.stored(*object);
+    settle(whole(*object));
+  }
+  for (const object_part& part : changes.changed()) settle(part);
+  // What is left are arrays of containers that are in no stored object.
+  for (cached_object* const object : tx.made) object->maker = nullptr;
+  tx.made.clear();
+  ++counts_.commits;
+  forget_changes(tx);
+  if (locks_objects_) locks_.release_all(tx);
+  for (cached_object* const object : destroyed) objects_.remove_destroyed(*object);
 }
 
 // [cache.abort]

@@ -132,7 +132,16 @@ address birth::make(const new_object& what, maker who) {
       in->wanted = std::min(2 * in->wanted, std::max<std::uint64_t>(tune_.most_blocks, 1));
       at = try_allocate();
     } else {
-      at = allocate_large(got, size, alignment, mine);
+      try {
+        at = allocate_large(got, size, alignment, mine);
+      } catch (const std::bad_alloc&) {
+        transient_block* const y = map_.find_transient_block(got.first);
+        if (y != nullptr)
+          release_if_empty(*y);
+        else
+          give_back(got);
+        throw;
+      }
     }
   }
   assert(at % what.alignment == 0 && map_.contains(at) && map_.contains(at + size - 1));
@@ -501,6 +510,7 @@ void birth::begin() {
   area_at_begin_ = transaction_area_;
   in_transaction_ = true;
   std::erase_if(unreleased_, [&](transient_block* y) { return try_release(*y); });
+  offer_freed();
   touched_ = std::exchange(unreleased_, {});
   for (transient_block* const y : touched_) {
     y->starts_at_begin = y->starts;
@@ -544,7 +554,12 @@ void birth::restore_area(area before) noexcept {
   transaction_area_ = std::move(before);
 }
 
-void birth::committed(const address_set& retired, const std::vector<std::uint64_t>& freed) {
+void birth::prepare_commit(std::size_t retired, std::size_t freed) {
+  touched_.reserve(touched_.size() + promoted_.size() + retired);
+  unoffered_.reserve(unoffered_.size() + freed);
+}
+
+void birth::committed(const address_set& retired, const std::vector<std::uint64_t>& freed) noexcept {
   const std::scoped_lock lock(whole_);
   assert(levels_.empty());
   in_transaction_ = false;
@@ -568,13 +583,30 @@ void birth::committed(const address_set& retired, const std::vector<std::uint64_
   }
   std::ranges::sort(changed);
   changed.erase(std::unique(changed.begin(), changed.end()), changed.end());
-  for (transient_block* y : changed)
-    if (!release_if_empty(*y) && y->starts.empty() && !y->is_shared) map_.set_quiet(*y, true);
-  for (const std::uint64_t block : freed) {
+  std::erase_if(changed, [&](transient_block* y) {
+    try {
+      if (!release_if_empty(*y) && y->starts.empty() && !y->is_shared) map_.set_quiet(*y, true);
+      return true;
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+  });
+  unreleased_ = std::move(changed);
+  for (const std::uint64_t block : freed) unoffered_.push_back(block);
+  offer_freed();
+}
+
+void birth::offer_freed() noexcept {
+  std::erase_if(unoffered_, [&](std::uint64_t block) {
     // scan_old_blocks() finds the blocks that it has not scanned yet.
-    if (map_.find_transient_block(block) != nullptr || (block >= scan_from_ && block < scan_end_)) continue;
-    offer(block);
-  }
+    if (map_.find_transient_block(block) != nullptr || (block >= scan_from_ && block < scan_end_)) return true;
+    try {
+      offer(block);
+      return true;
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+  });
 }
 
 void birth::forget_promoted() {

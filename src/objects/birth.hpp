@@ -71,7 +71,9 @@ class birth {
   void abort() noexcept;
   // All promoted objects are in the stored bookkeeping now, and the transient objects in `retired` are gone. `freed`:
   // blocks from which a persistent object was removed.
-  void committed(const address_set& retired, const std::vector<std::uint64_t>& freed);
+  void committed(const address_set& retired, const std::vector<std::uint64_t>& freed) noexcept;
+  // Before the commit of which committed() tells, with so many of them: so that there is memory for what must be remembered.
+  void prepare_commit(std::size_t retired, std::size_t freed);
 
   // Inner transactions (birth_levels.cpp). What an aborted one has made is gone; what a committed one has made is the outer one's.
   void begin_level();
@@ -119,8 +121,8 @@ class birth {
   // Notes that the block has objects which the current commit has promoted. Called in with_lock().
   void note_promoted(transient_block& in) {
     if (in.has_promoted) return;
-    in.has_promoted = true;
     promoted_.push_back(&in);
+    in.has_promoted = true;
   }
   [[nodiscard]] const std::vector<transient_block*>& promoted() const { return promoted_; }
   // Calls f(address) for each transient object that may lie where a persistent one was, and that the commit has not promoted so
@@ -304,6 +306,7 @@ class birth {
   void forget(address object);
   // Returns whether the block is gone.
   bool release_if_empty(transient_block& y);
+  void offer_freed() noexcept;
   // The same. Returns false if memory is too short: it is to be tried again.
   [[nodiscard]] bool try_release(transient_block& y) noexcept;
   void drop(transient_block& y);
@@ -324,8 +327,10 @@ class birth {
   area transaction_area_, other_area_, area_at_begin_;
   bool in_transaction_ = false;
   std::vector<transient_block*> touched_, promoted_;
-  // The last transaction was aborted, and memory was too short to give these back. They are the next one's. Empty while one is open.
+  // When the last transaction ended, memory was too short to give these back. They are the next one's. Empty while one is open.
   std::vector<transient_block*> unreleased_;
+  std::vector<std::uint64_t>
+      unoffered_;  // the same for blocks that have lost objects; the last ones that tried are tried again
   // Of inner transactions: what there was when each began. What has changed since is listed here if an outer level has changed it
   // before; otherwise it still was what it was at begin().
   struct inner_level {

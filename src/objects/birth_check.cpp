@@ -61,7 +61,8 @@ std::vector<std::string> birth::find_wrong_owners() const {
     } else if (next != all.end() && next->first <= b) {
       b = next->end;
     } else {
-      const bool has_other_use = (b >= scan_from_ && b < scan_end_) || held_.contains(b) || held_large_.contains(b);
+      const bool has_other_use = (b >= scan_from_ && b < scan_end_) || held_.contains(b) || held_large_.contains(b) ||
+                                 std::ranges::find(unoffered_, b) != unoffered_.end();
       if (b % blocks_in_zone >= bookkeeping_blocks && !has_other_use && !map_.holds_persistent(b))
         wrong.push_back("block " + std::to_string(b) + " is unused, but not among the free blocks");
       ++b;

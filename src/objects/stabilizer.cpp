@@ -68,6 +68,8 @@ void stabilizer::describe() {
 void stabilizer::write() {
   store_.with_births_locked([&] {
     for (const auto& d : store_) write_bookkeeping(*d);
+    for (std::size_t n = 0; n < store_.size(); ++n)
+      store_[n].birth->prepare_commit(store_[n].retired.size(), freed_[n].size());
   });
 }
 
@@ -295,8 +297,9 @@ void stabilizer::promote_tables() {
 void stabilizer::declare_write(void* at, std::size_t length) {
   assert(store_.at(at) != nullptr && store_.at(static_cast<std::byte*>(at) + length - 1) == store_.at(at));
   tx_.set_range(at, length);
-  writes_.push_back({static_cast<std::byte*>(at), length, saved_.size()});
+  const std::size_t saved = saved_.size();
   saved_.insert(saved_.end(), static_cast<std::byte*>(at), static_cast<std::byte*>(at) + length);
+  writes_.push_back({static_cast<std::byte*>(at), length, saved});  // undo() looks at what is here
 }
 
 void stabilizer::write_bookkeeping(database_state& in) {
@@ -582,7 +585,7 @@ void stabilizer::undo() noexcept {
   for (const auto& d : store_) d->birth->with_lock([&] { d->birth->forget_promoted(); });
 }
 
-void stabilizer::committed(store_statistics& counts) {
+void stabilizer::committed(store_statistics& counts) noexcept {
   for (auto& blocks : freed_) {
     std::ranges::sort(blocks);
     blocks.erase(std::unique(blocks.begin(), blocks.end()), blocks.end());
@@ -600,7 +603,11 @@ void stabilizer::committed(store_statistics& counts) {
     t.of->objects += t.objects;
     t.of->bytes += t.bytes;
     if (t.of->of->is_conservative) counts.conservative_objects += t.objects;
-    counts.last_commit.push_back({t.of->of->name, t.objects, t.bytes});
+  }
+  try {
+    for (const tally& t : tallies_) counts.last_commit.push_back({t.of->of->name, t.objects, t.bytes});
+  } catch (const std::bad_alloc&) {
+    counts.last_commit.clear();
   }
 }
 

@@ -40,7 +40,7 @@ class stabilizer {
   // Undoes what these have written to the bookkeeping.
   void undo() noexcept;
   // The commit is captured, so promoted objects are persistent. Adds to the counters.
-  void committed(store_statistics& counts);
+  void committed(store_statistics& counts) noexcept;
   // That were promoted.
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
   // Cells of weak references (weak_cells.hpp) that become persistent, from trace() on.

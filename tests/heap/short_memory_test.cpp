@@ -1,7 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
 // Memory runs out when an inner transaction begins or ends: it fails, nothing has changed, and the process goes on. The abort of the
-// outermost one does not fail.
+// outermost one does not fail. A commit either fails, and nothing has changed, or is done.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -71,11 +71,11 @@ class inner_in_short_memory : public reopened_store {
     for (const item* each : h->all) is.numbers.push_back(each != nullptr ? each->number + each->text.size() : 0);
     return is;
   }
-  // Whether f() did not fail, with so many allocations before all fail.
+  // Whether f() did not fail, with so many allocations before all fail, or `most` of them.
   template <class F>
-  [[nodiscard]] bool succeeds_with(long long allocations, F&& f) {
+  [[nodiscard]] bool succeeds_with(long long allocations, F&& f, long long most = 1'000'000'000) {
     succeeding = allocations;
-    failing = 1'000'000'000;
+    failing = most;
     bool is_done = true;
     try {
       f();
@@ -181,4 +181,52 @@ TEST_F(short_memory_of_a_store, aborts_give_everything_back_in_the_end) {
   s().transact(fill_holes);
   EXPECT_EQ(std::filesystem::file_size(path + "/main.db"), size);
   reopen();
+}
+
+// One allocation fails, or several do. What cannot be given back then is given back in the end.
+TEST_F(short_memory_of_a_store, commits_are_done_or_have_changed_nothing) {
+  for (const long long most : {1LL, 3LL, 1'000'000'000LL}) {
+    std::uint64_t failed = 0, in_a_row = 0;
+    for (long long allocations = 0; in_a_row < 5; ++allocations) {
+      SCOPED_TRACE(std::to_string(allocations) + ", then " + std::to_string(most) + " fail");
+      const contents before = now();
+      transaction tx = s().begin();
+      fill(20);
+      for (std::size_t n = h->all.size() - 60; n < h->all.size() - 20; n += 2)
+        if (h->all[n] != nullptr) s().destroy(std::exchange(h->all[n], nullptr));
+      s().destroy(std::exchange(h->large[0], s().make<large_item>()));
+      const contents inside = now();
+      const bool is_done = succeeds_with(
+          allocations, [&] { tx.commit(commit_mode::lazy); }, most);
+      ASSERT_EQ(now(), inside);
+      if (!is_done) {
+        ASSERT_TRUE(tx.is_open());
+        tx.abort();
+      }
+      ASSERT_EQ(now(), is_done ? inside : before);
+      const auto wrong = s().verify();
+      ASSERT_TRUE(wrong.empty()) << wrong[0];
+      failed += is_done ? 0 : 1;
+      in_a_row = is_done ? in_a_row + 1 : 0;
+    }
+    EXPECT_GT(failed, 10U);
+    const contents last = now();
+    reopen();
+    h = &s().root<shelf>("shelf");
+    EXPECT_EQ(now(), last);
+  }
+}
+
+// A large object has blocks for itself.
+TEST_F(short_memory_of_a_store, objects_that_cannot_be_made_take_no_space) {
+  for (long long allocations = 0, failed = 1; failed != 0; ++allocations) {
+    transaction tx = s().begin();
+    failed = succeeds_with(
+                 allocations, [&] { h->large.push_back(s().make<large_item>()); }, 1)
+                 ? 0
+                 : 1;
+    tx.abort();
+    const auto wrong = s().verify();
+    ASSERT_TRUE(wrong.empty()) << allocations << ": " << wrong[0];
+  }
 }

@@ -1,0 +1,75 @@
+// Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
+//
+// One allocation of a commit fails, each in turn: the commit is done, or nothing has changed, in the cache and in the store.
+#include <cstdint>
+#include <new>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "cache/made_library.hpp"
+#include "support/failing_allocations.hpp"
+
+namespace {
+
+using namespace tenure;
+using namespace tenure::support;
+using namespace cache_making_types;
+
+class cache_in_short_memory : public making_in_cache {};
+
+TEST_F(cache_in_short_memory, commits_are_done_or_have_changed_nothing) {
+  make_library();
+  std::uint64_t failed = 0, in_a_row = 0, rows = 0;
+  for (long long allocations = 0; in_a_row < 5; ++allocations) {
+    SCOPED_TRACE("allocation " + std::to_string(allocations));
+    open();
+    opened->transact(
+        [&] {
+          shelves().change().first = opened->make<leaf>();
+          shelves().change().rows.resize(1);
+          shelves().change().rows[0].resize(100);
+        },
+        cache::commit_mode::lazy);
+    cache::transaction tx = opened->begin();
+    opened->destroy(shelves()->first);
+    shelves().change().first = opened->make<leaf>();
+    shelves().change().first.change().text.assign(std::string(100, 'a'));
+    shelves().change().rows[0] = tenure::vector<std::uint32_t>(5000, 7U);
+    shelves().change().names.emplace(static_cast<std::uint64_t>(allocations), tenure::string(std::string(60, 'n')));
+    bool is_done = true;
+    succeeding = allocations;
+    failing = 1;
+    try {
+      tx.commit(cache::commit_mode::lazy);
+    } catch (const std::bad_alloc&) {
+      is_done = false;
+    }
+    succeeding = -1;
+    failing = 0;
+    if (!is_done) {
+      ASSERT_TRUE(tx.is_open());
+      tx.abort();
+    }
+    opened->check();
+    rows = is_done ? 5000 : 100;
+    opened->read([&] {
+      EXPECT_EQ(shelves()->rows[0].size(), rows);
+      EXPECT_EQ(shelves()->names.contains(static_cast<std::uint64_t>(allocations)), is_done);
+    });
+    opened->transact(
+        [&] { shelves().change().names.emplace(1'000'000 + static_cast<std::uint64_t>(allocations), "more"); });
+    close();
+    look([&](store& mapped) {
+      const library& all = *mapped.find_root<library>("library");
+      EXPECT_EQ(all.rows[0].size(), rows);
+      EXPECT_EQ(all.first->text.size(), is_done ? 100U : 0U);
+    });
+    failed += is_done ? 0 : 1;
+    in_a_row = is_done ? in_a_row + 1 : 0;
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(failed, 20U);
+}
+
+}  // namespace

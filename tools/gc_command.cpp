@@ -75,7 +75,8 @@ void print_past(std::FILE* out, const garbage_past& found, const history& past) 
   for (const dropped_together& each : found.dropped) {
     fmt::print(out, "  {} objects, {} bytes: ", each.objects, each.bytes);
     if (!each.by)
-      fmt::print(out, "not known: before the history begins, or where it begins\n");
+      fmt::print(out, "not known: before the history begins, or {}\n",
+                 past.gaps().empty() ? "where it begins" : "where something of it is missing");
     else if (each.not_before)
       fmt::print(out, "behind {}, by {} at the latest\n", transaction_text(*each.not_before),
                  transaction_text(*each.by));
@@ -107,6 +108,7 @@ int collect_store(const std::string& directory, const wanted_collection& which, 
   std::optional<garbage_past> found;
   if (which.most_past != 0 && !garbage.empty())
     found = find_past(surveyed_store(directory), past, garbage, which.most_past);
+  const int exit_code = past.gaps().empty() ? exit_ok : exit_damaged;
   if (progress != nullptr) progress->hide();
   if (as_json) {
     json j{{"store", directory},
@@ -123,7 +125,7 @@ int collect_store(const std::string& directory, const wanted_collection& which, 
     for (const void* each : report.dropped_objects) j["dropped_objects"].push_back(fmt::format("{}", each));
     if (found) j["history"] = past_json(*found, past);
     fmt::print(out, "{}\n", json_text(j));
-    return exit_ok;
+    return exit_code;
   }
   fmt::print(out, "{}: {} objects, {} bytes, {}; {} objects, {} bytes, are left\n", directory, report.garbage,
              report.garbage_bytes, which.dry_run ? "would be destroyed" : "were destroyed", report.kept,
@@ -135,7 +137,7 @@ int collect_store(const std::string& directory, const wanted_collection& which, 
   if (!report.dropped.empty()) fmt::print(out, "no other garbage refers to\n");
   print_types(out, report.dropped, "  ");
   if (found) print_past(out, *found, past);
-  return exit_ok;
+  return exit_code;
 }
 
 int show_space(const std::string& directory, bool as_json, std::FILE* out, progress_line* progress) {

@@ -37,6 +37,7 @@ replayed_states::replayed_states(const surveyed_store& of, history& past) : past
     databases_.push_back({named_segment::look_at(os::real_disk(), d->file, false),
                           {reinterpret_cast<std::byte*>(d->map->home()), d->region.size()}});
   std::unordered_map<std::byte*, rvm::page_bytes> known;
+  std::vector<rvm::lsn> lsns;
   walk(
       [&](std::span<std::byte> memory, os::const_bytes value) {
         while (!memory.empty()) {
@@ -52,10 +53,14 @@ replayed_states::replayed_states(const surveyed_store& of, history& past) : past
           value = value.subspan(length);
         }
       },
-      [&](const rvm::transaction_view& tx, rvm::lsn) {
-        if (transactions_++ == 0) first_time_ = tx.time;
+      [&](const rvm::transaction_view& tx, rvm::lsn at) {
+        if (lsns.empty()) first_time_ = tx.time;
+        lsns.push_back(at);
         return true;
       });
+  transactions_ = lsns.size();
+  for (const rvm::archive_gap& gap : past_.gaps())
+    behind_gaps_.push_back(static_cast<std::size_t>(std::ranges::lower_bound(lsns, gap.to) - lsns.begin()) + 1);
   for (const auto& [page, bytes] : known) begin_.emplace_back(page, std::vector<std::byte>(page, page + redo_page));
 }
 
@@ -67,8 +72,10 @@ void replayed_states::go_on(const change_seen& changed, const state_seen& seen) 
   std::size_t state = 1;
   walk(
       [&](std::span<std::byte> memory, os::const_bytes value) {
+        const auto at = reinterpret_cast<heap::address>(memory.data());
+        if (changed.before) changed.before(state, at, value);
         std::memcpy(memory.data(), value.data(), value.size());
-        if (changed) changed(state, reinterpret_cast<heap::address>(memory.data()), memory.size());
+        if (changed.behind) changed.behind(state, at, memory.size());
       },
       [&](const rvm::transaction_view& tx, rvm::lsn at) {
         const bool goes_on = !seen || seen(state, tx, at);

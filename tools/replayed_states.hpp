@@ -23,8 +23,11 @@ namespace tenure::tools {
 
 class replayed_states {
  public:
-  // Called behind a change of the memory, by the transaction that leads to this state.
-  using change_seen = std::function<void(std::size_t state, heap::address from, std::size_t length)>;
+  // Called before a change of the memory to `value`, by the transaction that leads to this state, and behind it.
+  struct change_seen {
+    std::function<void(std::size_t state, heap::address from, os::const_bytes value)> before = {};
+    std::function<void(std::size_t state, heap::address from, std::size_t length)> behind = {};
+  };
   // Called when the memory is in a state, with the transaction that led there; returns whether to go on.
   using state_seen = std::function<bool(std::size_t state, const rvm::transaction_view& by, rvm::lsn at)>;
 
@@ -35,7 +38,9 @@ class replayed_states {
   [[nodiscard]] std::size_t last() const { return transactions_; }
   [[nodiscard]] std::int64_t first_time() const { return first_time_; }  // of the first transaction; 0: there is none
   void go_to_begin();
-  // From the begin through all states. Either function may be empty.
+  // States before which something of the history is missing.
+  [[nodiscard]] const std::vector<std::size_t>& behind_gaps() const { return behind_gaps_; }
+  // From the begin through all states. Functions may be empty.
   void go_on(const change_seen& changed, const state_seen& seen);
 
  private:
@@ -51,6 +56,7 @@ class replayed_states {
   };
   std::vector<database> databases_;
   std::vector<std::pair<std::byte*, std::vector<std::byte>>> begin_;  // pages that the history changes
+  std::vector<std::size_t> behind_gaps_;
   std::size_t transactions_ = 0;
   std::int64_t first_time_ = 0;
 };

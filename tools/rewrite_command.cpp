@@ -9,6 +9,7 @@
 
 #include <tenure/error.hpp>
 #include <tenure/rewrite.hpp>
+#include <tenure/store.hpp>
 
 #include "json_text.hpp"
 #include "log_command.hpp"
@@ -62,8 +63,9 @@ int rewrite_store(const wanted_rewrite& what, bool as_json, std::FILE* out, prog
     if (progress != nullptr) progress->show(p.phase, p.done, p.total);
   };
   if (what.is_rebase && how.homes.empty()) {
-    const surveyed_store before(what.path);
-    for (const auto& d : before.set()) how.homes.push_back({d->name, 0});
+    const store before(what.path,
+                       {.mode = rvm::open_mode::open});  // for writing: a rewriting that was interrupted is completed
+    for (const database& d : before.databases()) how.homes.push_back({d.name(), 0});
   }
   const std::string& made = what.to.empty() ? what.path : what.to;
   const rewrite_report report = what.to.empty() ? compact(what.path, how) : clone(what.path, what.to, how);

@@ -24,6 +24,9 @@ namespace tenure::cache {
 namespace {
 
 constexpr const char* main_file = "/main.db";
+constexpr std::uint64_t most_pool_pages = std::uint64_t{1} << 32;
+
+[[nodiscard]] bool is_sound(std::uint64_t pool_pages) { return pool_pages != 0 && pool_pages <= most_pool_pages; }
 
 os::disk& disk_of(const options& how) { return how.memory.disk != nullptr ? *how.memory.disk : os::real_disk(); }
 
@@ -31,7 +34,7 @@ std::unique_ptr<rvm::memory> open_memory(const std::string& directory, const opt
   if (how.mode != rvm::open_mode::open && how.mode != rvm::open_mode::read_only)
     throw error(errc::bad_option,
                 directory + ": a store is made by tenure::store; open it in a cache with open_mode::open or read_only");
-  if (how.pool_pages == 0 || how.pool_pages > std::uint64_t{1} << 32)
+  if (!is_sound(how.pool_pages))
     throw error(errc::bad_option, directory + ": the cache needs at least one page, and at most 2^32: pool_pages is " +
                                       std::to_string(how.pool_pages));
   os::disk& disk = disk_of(how);
@@ -57,7 +60,7 @@ store_state::store_state(const std::string& directory, const options& how)
       locks_objects_(how.transactions == concurrency::object_locks),
       number_(locks_objects_ ? given_number::take(given_number::purpose::store) : nullptr),
       fork_generation_(os::fork_generation()),
-      pool_(how.pool_pages == 0 ? 1 : how.pool_pages),
+      pool_(is_sound(how.pool_pages) ? how.pool_pages : 1),  // open_memory refuses it
       memory_(open_memory(directory_, how)),
       objects_(how.object_bytes, locks_objects_ ? std::optional(number()) : std::nullopt),
       loader_(databases_, objects_),

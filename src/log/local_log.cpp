@@ -155,7 +155,8 @@ void local_log::change_files(const guard& lock, F&& f) {
 void local_log::reclaim(const guard& lock) {
   change_files(lock, [&] {
     if (files_->may_reclaim(head_))
-      files_->reclaim(std::min<lsn>(head_, held_from(disk_, path_)), size_, next_status(lock, head_));
+      files_->reclaim(std::min<lsn>(head_, held_from(disk_, path_)), std::max<std::uint64_t>(size_, kept_),
+                      next_status(lock, head_));
   });
 }
 
@@ -231,6 +232,16 @@ void local_log::rewind() {
     files_->rewind(tail_);
   });
 }
+
+bool local_log::keep(std::uint64_t bytes) {
+  if (bytes <= size_) return length_ >= bytes;  // its usual size it does not give back
+  const guard lock(status_mutex_);
+  if (length_ < bytes) return false;
+  if (kept_ < bytes) kept_ = bytes;
+  return true;
+}
+
+void local_log::let_shrink() noexcept { kept_ = 0; }
 
 bool local_log::extend(std::uint64_t capacity) {
   const guard lock(status_mutex_);

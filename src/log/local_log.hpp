@@ -79,6 +79,8 @@ class local_log final : public durable_log {
   [[nodiscard]] std::uint64_t held() const;
   void require_feature(std::uint32_t feature) override;
   void rewind() override;
+  [[nodiscard]] bool keep(std::uint64_t bytes) override;
+  void let_shrink() noexcept override;
   bool extend(std::uint64_t capacity) override;
 
  private:
@@ -102,6 +104,7 @@ class local_log final : public durable_log {
   std::atomic<lsn> head_{0}, tail_{0};   // the head is stored with the status lock held
   // How far there are files, and the bytes of all files.
   std::atomic<std::uint64_t> end_{0}, length_{0};
+  std::atomic<std::uint64_t> kept_{0};  // what keep() has promised
 
   mutable std::mutex status_mutex_;  // the status lock; guards the manifest, the list of files, and the members below
   status_notes notes_;

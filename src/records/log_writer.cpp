@@ -116,7 +116,7 @@ void log_writer::append(batch& to, F&& f) {
 // A commit that was accepted has space in the log's files, so a full disk never stops the log. What does not fit is refused
 // before [rvm.log.space].
 bool log_writer::has_space(guard& lock, commit_source& source, const commit_image& image, std::uint64_t needed) {
-  if (needed <= log_.length()) return true;
+  if (log_.keep(needed)) return true;
   std::uint64_t payload = 0;
   for (const auto& value : image.values) payload += value.length;
   source.undo_prepare();
@@ -289,6 +289,7 @@ bool log_writer::write_next(guard& lock) {
   }
   assert(number == durable_ + 1);
   durable_ = number;
+  if (!open_ && sealed_.empty()) log_.let_shrink();
   return true;
 }
 

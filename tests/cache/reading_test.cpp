@@ -364,7 +364,8 @@ TEST_F(cache_reading, what_is_refused_says_why) {
     auto& c = s.root<chain>("chain");
     s.transact([&] { c.next = s.make<chain>(chain{2, {}}); });
   });
-  expect_error(errc::bad_option, {"pool_pages"}, [&] { open({.pool_pages = 0}); });
+  for (const std::uint64_t pages : {std::uint64_t{0}, (std::uint64_t{1} << 32) + 1, ~std::uint64_t{0}})
+    expect_error(errc::bad_option, {"pool_pages"}, [&] { open({.pool_pages = pages}); });
   expect_error(errc::bad_option, {"tenure::store"}, [&] { open({.mode = rvm::open_mode::create}); });
   expect_error(std::errc::no_such_file_or_directory, {"nowhere"}, [&] { cache::store(dir / "nowhere"); });
   auto& s = open();

@@ -306,7 +306,7 @@ MUTATIONS = BARRIER_MUTATIONS + CACHE_MUTATIONS + COLLECTION_MUTATIONS + CONTAIN
      [("if (!of.contains(at)) values_.push_back", "values_.push_back")],
      "bulk.*:crashing.with_drawn_limits", "the log has a byte twice"),
     ("commits_longer_than_the_log", "records/log_writer.cpp",
-     [("if (needed <= log_.length()) return true;", "if (needed <= log_.capacity()) return true;")],
+     [("if (log_.keep(needed)) return true;", "if (needed <= log_.capacity()) return true;")],
      "clear.*:full_disk.*", "a full disk stops the log"),
     ("raw_segments_not_listed", "segments/segment.cpp",
      [("if (raw_ && of.find_raw(logged_path_) != nullptr) return;", "if (raw_) return;")],

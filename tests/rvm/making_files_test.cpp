@@ -180,6 +180,32 @@ TEST(making_files, replaces_what_a_crash_has_left) {
   EXPECT_FALSE(fs::exists(dir / "log.2.tenure-new"));
 }
 
+// [rvm.log.space] A log that has grown gives back what it does not need, but not what a commit was accepted for.
+TEST(full_disks, stop_no_commit_that_was_accepted) {
+  for (const bool waits : {false, true}) {
+    sim::disk disk;
+    options how = small_log(&disk);
+    how.log = {.size = 64 * kib, .max_size = 4 * mib};
+    how.background = false;
+    memory m("/d/log", how);
+    region r = m.map("/d/seg", {.create_length = 2 * mib});
+    put(m, r, 0, std::string(600'000, 'a'));
+    EXPECT_EQ(m.stats().log_grown, 1u);
+    disk.fill_up();
+    for (const char with : {'b', 'c'}) {
+      put(m, r, 0, std::string(600'000, with), commit_mode::no_flush);
+      (void)m.truncate_incrementally(mib);
+      if (waits) m.flush();
+    }
+    m.flush();
+    EXPECT_EQ(get(r, 0, 3), "ccc");
+    // What nobody needs any more it does give back.
+    m.truncate();
+    (void)m.truncate_incrementally(mib);
+    expect_error(std::errc::no_space_on_device, {"/d/log"}, [&] { put(m, r, 0, std::string(1'200'000, 'd')); });
+  }
+}
+
 // The link stays where it is, and the log's files are where it leads.
 TEST(making_files, grows_a_log_behind_a_link_where_it_is) {
   const temp_dir dir;

@@ -4,6 +4,7 @@
 // random programs that know it themselves.
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <optional>
@@ -194,6 +195,60 @@ TEST_F(garbage_history, looks_for_the_largest_only) {
   EXPECT_TRUE(collect_dry(false, 1).has(" at the latest"));
 }
 
+// An object is moved from one list to another in two transactions.
+TEST_F(garbage_history, means_the_last_time_that_something_was_dropped) {
+  for (const int idle : {0, 1, 10}) {
+    opened.emplace(path, how);
+    auto& in = opened->root<holders>("holders");
+    node* moved = nullptr;
+    change("make", [&] { in.one = moved = make(1, make(2)); });
+    pass_time(idle);
+    change("take", [&] { in.one = nullptr; });
+    pass_time(3);
+    change("put", [&] { in.many.push_back(moved); });
+    pass_time(2 * idle);
+    change("last", [&] { in.many.pop_back(); });
+    pass_time(3);
+    opened->close();
+    const shown looked = collect_dry(true);
+    EXPECT_EQ(dropped_by(looked.parsed()["history"], "last", "garbage_past_types::node"), 2U) << looked.text;
+    std::filesystem::remove_all(path);
+  }
+}
+
+// Nobody knows what a part of the history has dropped that is missing.
+TEST_F(garbage_history, names_nobody_across_a_gap) {
+  const auto drop = [&](int from, int to) {
+    opened.emplace(path, how);
+    auto& many = opened->root<holders>("holders").many;
+    if (from == 0)
+      change("make", [&] {
+        for (int n = 0; n < 30; ++n) many.push_back(make(n));
+      });
+    for (int n = from; n < to; ++n)
+      change("drop " + std::to_string(n), [&] { many[static_cast<std::size_t>(n)] = nullptr; });
+    opened->close();
+  };
+  drop(0, 10);
+  how.memory.archive.reset();
+  drop(10, 20);
+  how.memory.archive.emplace();
+  drop(20, 25);
+  const shown looked = collect_dry(true);
+  EXPECT_EQ(looked.exit_code, 1);
+  const json history = looked.parsed()["history"];
+  EXPECT_FALSE(history["missing"].empty());
+  std::uint64_t exactly = 0, all = 0;
+  for (const json& each : history["dropped"]) {
+    all += each["objects"].get<std::uint64_t>();
+    if (each["dropped_by"].is_null() || !each["not_before"].is_null()) continue;
+    ++exactly;
+    EXPECT_EQ(each["objects"], 1) << each;
+  }
+  EXPECT_EQ(exactly, 10U) << looked.text;
+  EXPECT_EQ(all, 25U) << looked.text;
+}
+
 TEST_F(garbage_history, is_for_dry_runs) {
   { const store made(path, how); }
   expect_error(errc::bad_option, {"--dry-run"}, [&] {
@@ -204,7 +259,8 @@ TEST_F(garbage_history, is_for_dry_runs) {
 // A graph in two databases, and for each object the number of the transaction that has dropped it.
 class graph_model {
  public:
-  graph_model(const std::string& path, store_options how, std::uint64_t seed) : random_(seed), store_(path, how) {
+  graph_model(const std::string& path, store_options how, std::uint64_t seed)
+      : puts_back_(seed % 2 == 0), random_(seed), store_(path, how) {
     store_.create_database("more", {.reservation = 1 << 28, .home = next_home(1 << 28)});
   }
   void run(int transactions) {
@@ -219,6 +275,10 @@ class graph_model {
     store_.close();
   }
   [[nodiscard]] const std::map<const void*, int>& dropped() const { return dropped_; }
+  // Some were dropped as parts of others, and came back with them: of these it may be told that they were dropped before.
+  void forget_what_came_back() {
+    std::erase_if(dropped_, [&](const auto& each) { return came_back_.contains(each.first); });
+  }
 
  private:
   std::uint64_t draw(std::uint64_t below) {
@@ -231,27 +291,38 @@ class graph_model {
     if (all.empty()) return nullptr;
     return *std::next(all.begin(), static_cast<std::ptrdiff_t>(draw(all.size())));
   }
+  // The program has kept a pointer to it.
+  drawn* any_dropped() {
+    if (dropped_.empty()) return nullptr;
+    const void* const chosen = std::next(dropped_.begin(), static_cast<std::ptrdiff_t>(draw(dropped_.size())))->first;
+    return static_cast<drawn*>(const_cast<void*>(chosen));
+  }
   drawn* made() { return draw(3) == 0 ? store_.find_database("more")->make<drawn>() : store_.make<drawn>(); }
   void step() {
     tenure::vector<drawn*>& in = draw(4) == 0 ? more() : root();
     drawn* const at = any();
-    drawn* const to = draw(2) == 0 ? made() : any();
+    drawn* const to = puts_back_ && draw(8) == 0 ? any_dropped() : draw(2) == 0 ? made() : any();
     switch (draw(7)) {
-      case 0: in.push_back(to); break;
+      case 0:
+        in.push_back(to);
+        put_back_.insert(to);
+        break;
       case 1:
-        if (!in.empty()) in.pop_back();
+        if (!in.empty() && !puts_back_) in.pop_back();
         break;
       case 2:
-        if (at != nullptr && !at->many.empty()) at->many.erase(at->many.begin());
+        if (at != nullptr && !at->many.empty() && !puts_back_) at->many.erase(at->many.begin());
         break;
       case 3:
         if (at != nullptr && draw(3) == 0) at->to[draw(2)] = nullptr;
         break;
       case 4:
         if (at != nullptr) at->many.push_back(to);
+        if (at != nullptr) put_back_.insert(to);
         break;
       default:
         if (at != nullptr) at->to[draw(2)] = to;
+        if (at != nullptr) put_back_.insert(to);
     }
   }
   std::set<drawn*> reached() {
@@ -274,6 +345,9 @@ class graph_model {
     const std::set<drawn*> here = reached();
     for (drawn* const was : last_)
       if (!here.contains(was)) dropped_[was] = now_;
+    for (drawn* const is : here)
+      if (dropped_.erase(is) != 0 && !put_back_.contains(is)) came_back_.insert(is);
+    put_back_.clear();
     last_ = here;
   }
   // Their places get other objects.
@@ -282,11 +356,14 @@ class graph_model {
     dropped_.clear();
   }
 
+  // What was dropped, but never where it may have been before: a vector's memory has what was removed, until it is overwritten.
+  const bool puts_back_;
   std::mt19937_64 random_;
   store store_;
   int now_ = 0;
   std::set<drawn*> last_;
   std::map<const void*, int> dropped_;
+  std::set<const void*> put_back_, came_back_;
 };
 
 TEST(garbage_history_model, knows_what_random_programs_know) {
@@ -299,6 +376,7 @@ TEST(garbage_history_model, knows_what_random_programs_know) {
     how.memory.archive.emplace();
     graph_model model(path, how, seed);
     model.run(static_cast<int>(50 + seed * 13 % 200));
+    model.forget_what_came_back();
 
     // Others were made by a transaction that has dropped them itself, with what it put them in.
     std::vector<heap::address> garbage;

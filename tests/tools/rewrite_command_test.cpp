@@ -70,6 +70,18 @@ TEST_F(rewrite_command, in_place_and_elsewhere) {
   expect_error(errc::bad_option, {"is no number"}, [&] { (void)rewrite({.path = path, .reservation = "1G"}); });
 }
 
+// A crash came when the new files got their names.
+TEST_F(rewrite_command, rebasing_completes_a_rewriting) {
+  make();
+  const std::string file = path + "/main.db", old = dir / "old.db";
+  std::filesystem::copy_file(file, old);
+  (void)rewrite({.path = path});
+  std::filesystem::rename(file, file + ".rewritten");
+  std::filesystem::rename(old, file);
+  EXPECT_EQ(rewrite({.path = path, .is_rebase = true, .check = true}).exit_code, exit_ok);
+  EXPECT_NE(surveyed_store(path).databases().front().home, home);
+}
+
 TEST_F(rewrite_command, differences_are_found_by_their_paths) {
   make();
   (void)rewrite({.path = path, .to = dir / "clone"});

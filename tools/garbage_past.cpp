@@ -33,8 +33,8 @@ struct garbage_object {
   std::vector<std::size_t> linked = {};
   std::vector<garbage_object*> referred_by = {};
   void note_linked(std::size_t state) {
-    const auto at = std::ranges::lower_bound(linked, state);
-    if (at == linked.end() || *at != state) linked.insert(at, state);
+    const auto place = std::ranges::lower_bound(linked, state);
+    if (place == linked.end() || *place != state) linked.insert(place, state);
   }
 };
 

@@ -30,7 +30,7 @@ class byte_arena {
   // Chunks from 64 KiB on make malloc look at all that is free whenever one is given back.
   static constexpr std::size_t largest = 32768;
   std::span<std::byte> add(std::size_t length) {
-    chunks_.emplace_back(new std::byte[length]);
+    chunks_.push_back(std::make_unique_for_overwrite<std::byte[]>(length));
     return {chunks_.back().get(), length};
   }
 

@@ -250,8 +250,7 @@ bool birth::next_block(area& in, bool inside) {
   if (inside && in.ahead.blocks == 0 && take_sparse_block(in)) return true;
   run block;
   if (!take_ahead(in, block)) return false;
-  in.within =
-      &make_transient_block(block.first, 1, block_kind::small, block.zeroed ? memory::never_used : memory::reused);
+  in.within = &make_block_ahead(in, block, block_kind::small);
   if (inside) touch(*in.within);
   in.is_zeroed = block.zeroed;
   in.next = map_.start_of(block.first);
@@ -278,21 +277,23 @@ bool birth::take_sparse_block(area& in) {
     const std::uint64_t block = *found;
     if (map_.entry(block).used > worth_filling_) continue;
     in.holes.clear();
+    std::vector<std::pair<unseen_address, unseen_address>> holes;
     address free_from = map_.start_of(block);
     const address end = map_.start_of(block) + block_size;
     start_bits taken = held_in(block);
     for (std::size_t n = 0; n < start_bits::words; ++n) taken.word(n) |= map_.starts(block).word(n);
     taken.for_each([&](std::uint64_t g) {
       const object_facts object = facts_of_headed(map_.start_of(block) + g * granule);
-      if (object.begin >= free_from + tune_.least_hole) in.holes.emplace_back(free_from, object.begin);
+      if (object.begin >= free_from + tune_.least_hole) holes.emplace_back(free_from, object.begin);
       free_from = std::min(object.end, end);  // of what is held, somebody may have written to the header
     });
-    if (end >= free_from + tune_.least_hole) in.holes.emplace_back(free_from, end);
-    if (in.holes.empty()) continue;
+    if (end >= free_from + tune_.least_hole) holes.emplace_back(free_from, end);
+    if (holes.empty()) continue;
     in.is_zeroed = false;
     in.within = &make_transient_block(block, 1, block_kind::small, memory::reused);
     touch(*in.within);
-    std::ranges::reverse(in.holes);
+    std::ranges::reverse(holes);
+    in.holes = std::move(holes);
     return next_hole(in);
   }
   return false;
@@ -503,7 +504,7 @@ void birth::drop(transient_block& y) {
   delete &y;
 }
 
-// The tracker has just compared the open pages.
+// The tracker has just compared the open pages. If it throws, nothing has changed.
 void birth::begin() {
   const std::scoped_lock lock(whole_);
   assert(!in_transaction_ && touched_.empty() && levels_.empty());
@@ -517,7 +518,15 @@ void birth::begin() {
     y->pages_at_begin = y->pages;
     y->touched = level();
   }
-  for (transient_block* const y : std::exchange(compared_, std::exchange(emptied_, {}))) drop(*y);
+  std::erase_if(compared_, [&](transient_block* y) {
+    try {
+      drop(*y);
+      return true;
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+  });
+  if (compared_.empty()) compared_.swap(emptied_);
 }
 
 void birth::abort() noexcept {

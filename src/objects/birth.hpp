@@ -102,7 +102,7 @@ class birth {
   // back. In ascending order; few runs, because a transaction notes each. None: there are no more.
   [[nodiscard]] std::vector<free_runs::run> take_for_trim(std::uint64_t from);
   // `is_done`: their space may be gone. It is allocated before they are used again [heap.blocks.space].
-  void trimmed(std::span<const free_runs::run> runs, bool is_done);
+  void trimmed(std::span<const free_runs::run> runs, bool is_done) noexcept;
 
   // Nothing is made where these objects were, of one block or one large object of some blocks, until release(): they may yet be
   // used. Called in with_lock().
@@ -258,6 +258,7 @@ class birth {
   std::optional<std::uint64_t> take_last(std::set<std::uint64_t>& sparse, block_kind kind) const;
   void close_block(area& in, bool inside);
   bool take_ahead(area& in, run& one);
+  transient_block& make_block_ahead(area& in, const run& block, block_kind kind);
   // Whether the next block of take_ahead() is in a headed zone, and cannot have typed pages.
   [[nodiscard]] bool is_headed_ahead(const area& in) const;
   // typed_birth.cpp

@@ -33,15 +33,19 @@ std::vector<free_runs::run> birth::take_for_trim(std::uint64_t from) {
   return taken;
 }
 
-void birth::trimmed(std::span<const free_runs::run> runs, bool is_done) {
+// What memory is too short for is not used before the database is opened again.
+void birth::trimmed(std::span<const free_runs::run> runs, bool is_done) noexcept {
   const std::scoped_lock lock(mutex_);
   for (const auto& [first, length] : runs) {
     std::erase_if(in_hand_, [first = first](const run& r) { return r.first == first; });
-    if (is_done) {
-      spaceless_.add(first, first + length);
-      trimmed_.add(first, first + length);
+    try {
+      if (is_done) {
+        spaceless_.add(first, first + length);
+        trimmed_.add(first, first + length);
+      }
+      free_.add(first, length);
+    } catch (const std::bad_alloc&) {
     }
-    free_.add(first, length);
   }
 }
 

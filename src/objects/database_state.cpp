@@ -17,6 +17,7 @@
 #include "objects/table_check.hpp"
 #include "os/fault.hpp"
 #include "os/process.hpp"
+#include "os/room_for_one.hpp"
 #include "os/system_error.hpp"
 #include "os/virtual_memory.hpp"
 
@@ -200,6 +201,7 @@ void database_state::retire(const void* object) {
   const found_object found = find_start(object);
   if (!found) return;
   auto& set = found.is_persistent ? destroyed : retired;
+  if (notes_retired_) os::reserve_one_more(noted_);
   if (set.insert(found.at).second && notes_retired_) noted_.push_back(found.at);
 }
 

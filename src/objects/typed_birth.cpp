@@ -19,12 +19,11 @@ namespace {
 }  // namespace
 
 birth::object_class& birth::class_of(page_word word) {
-  auto& known = classes_[std::uint64_t{word.type()} << 12 | word.size()];
-  if (known == nullptr) {
-    known = std::make_unique<object_class>();
-    known->word = word;
-  }
-  return *known;
+  const std::uint64_t key = std::uint64_t{word.type()} << 12 | word.size();
+  if (const auto known = classes_.find(key); known != classes_.end()) return *known->second;
+  auto made = std::make_unique<object_class>();
+  made->word = word;
+  return *classes_.emplace(key, std::move(made)).first->second;
 }
 
 // nullptr: the object gets a header. A type with few objects would leave most of a page unused, so the first of each
@@ -165,12 +164,11 @@ bool birth::take_page(area& in, object_class& of, cursor& at, bool inside) {
     if (inside && in.ahead.blocks == 0 && take_sparse_typed(in)) continue;
     run block;
     if (is_headed_ahead(in) || !take_ahead(in, block)) return false;
-    in.typed =
-        &make_transient_block(block.first, 1, block_kind::typed, block.zeroed ? memory::never_used : memory::reused);
-    if (inside) touch(*in.typed);
+    in.typed = &make_block_ahead(in, block, block_kind::typed);
     in.typed->lane = in.lane;
     in.typed_is_zeroed = block.zeroed;
     in.next_page = 0;
+    if (inside) touch(*in.typed);
   }
 }
 
@@ -180,9 +178,9 @@ bool birth::take_sparse_typed(area& in) {
   if (!block) return false;
   in.typed = &make_transient_block(*block, 1, block_kind::typed, memory::reused);
   in.typed->pages = map_.record(*block).pages;
-  touch(*in.typed);
   in.typed_is_zeroed = false;
   in.next_page = 0;
+  touch(*in.typed);
   return true;
 }
 
@@ -275,10 +273,25 @@ transient_block& birth::make_transient_block(std::uint64_t block, std::uint64_t 
   made->span = static_cast<std::uint32_t>(span);
   made->kind = kind;
   all_.insert(made.get());
+  try {
+    if (where == memory::reused) note_reused(*made);
+  } catch (const std::bad_alloc&) {
+    all_.erase(made.get());
+    throw;
+  }
   map_.set_transient_block(block, span, made.get());
-  transient_block& y = *made.release();
-  if (where == memory::reused) note_reused(y);
-  return y;
+  return *made.release();
+}
+
+// Of take_ahead(). If it throws, the block is ahead as before.
+transient_block& birth::make_block_ahead(area& in, const run& block, block_kind kind) {
+  try {
+    return make_transient_block(block.first, 1, kind, block.zeroed ? memory::never_used : memory::reused);
+  } catch (const std::bad_alloc&) {
+    --in.ahead.first;
+    ++in.ahead.blocks;
+    throw;
+  }
 }
 
 void birth::note_reused(transient_block& y) {

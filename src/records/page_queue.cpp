@@ -60,31 +60,39 @@ page_queue::taken page_queue::take(lsn until, std::size_t most, const page_set& 
   taken result;
   result.log = {log_.window().head, end_, last_group_};
   for (const bulk_mask& m : masks_) result.masked.push_back(m.run);
-  while (!queue_.empty() && queue_.front().since < until && result.pages.size() < most) {
-    const dirty_page& page = queue_.front();
-    if (except.contains({page.in, page.page})) {
-      result.blocked = true;
-      break;
-    }
-    page.in->pages().dirty_since(page.page) = 0;
-    result.pages.push_back(page);
-    queue_.pop_front();
+  std::size_t some = 0;
+  for (const dirty_page& page : queued()) {
+    if (page.since >= until || some == most) break;
+    result.blocked = except.contains({page.in, page.page});
+    if (result.blocked) break;
+    ++some;
   }
+  result.pages.assign(queued().begin(), queued().begin() + static_cast<std::ptrdiff_t>(some));
+  // Nothing fails from here on.
+  if (first_ > queue_.size() / 2) {
+    queue_.erase(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(first_));
+    first_ = 0;
+  }
+  for (const dirty_page& page : result.pages) page.in->pages().dirty_since(page.page) = 0;
+  first_ += some;
   return result;
 }
 
-void page_queue::put_back(const taken& what) {
+void page_queue::put_back(const taken& what) noexcept {
   const std::scoped_lock lock(mutex_);
+  assert(what.pages.size() <= first_);
   for (const dirty_page& page : what.pages) page.in->pages().dirty_since(page.page) = page.since;
   // The page became dirty again meanwhile: the older entry replaces the newer one.
-  std::erase_if(queue_, [](const dirty_page& p) { return p.in->pages().dirty_since(p.page) != p.since; });
-  queue_.insert(queue_.begin(), what.pages.begin(), what.pages.end());
+  const auto newer = std::ranges::remove_if(
+      queued(), [](const dirty_page& p) { return p.in->pages().dirty_since(p.page) != p.since; });
+  queue_.resize(queue_.size() - newer.size());
+  first_ -= what.pages.size();
 }
 
 lsn page_queue::next_head(lsn at_most) const {
   const std::scoped_lock lock(mutex_);
   at_most = std::min(at_most, kept_);
-  return queue_.empty() ? at_most : std::min(at_most, queue_.front().since);
+  return queued().empty() ? at_most : std::min(at_most, queued().front().since);
 }
 
 void page_queue::keep_from(lsn at) {
@@ -97,14 +105,14 @@ void page_queue::check() const {
   const log_window log = log_.window();
   require_invariant(log.head <= end_ && end_ <= log.tail, "the queue covers a part of the log");
   lsn before = 0;
-  for (const dirty_page& page : queue_) {
+  for (const dirty_page& page : queued()) {
     require_invariant(page.since >= before, "pages are queued in the order of their oldest records");
     before = page.since;
     // [rvm.queue.covers]
     require_invariant(page.since < end_, "a queued page has a record in the log");
     require_invariant(page.in->pages().dirty_since(page.page) == page.since, "a page is in the queue once");
   }
-  require_invariant(queue_.empty() || queue_.front().since >= log.head, "the head stays before the oldest record");
+  require_invariant(queued().empty() || queued().front().since >= log.head, "the head stays before the oldest record");
   require_invariant(kept_ >= log.head, "the head stays before what is prepared");
   // [rvm.bulk.masked]
   for (const bulk_mask& m : masks_)

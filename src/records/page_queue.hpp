@@ -9,8 +9,8 @@
 // taken. The log may be longer for a moment, until its newest batch is published.
 #pragma once
 
-#include <deque>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "log/durable_log.hpp"
@@ -66,12 +66,12 @@ class page_queue {
     bool blocked = false;           // stopped at a page that an open transaction has declared
   };
   // Takes pages from the front of the queue: those that keep the head below `until`, at most `most`, and only up to the
-  // first page that is in `except`.
+  // first page that is in `except`. One truncation at a time takes some. If it throws, nothing was taken.
   [[nodiscard]] taken take(lsn until, std::size_t most, const page_set& except);
   // Whether the head can move without writing any page.
   [[nodiscard]] bool can_advance(const log_part& in) const { return next_head(in.to) > in.from; }
-  // Undoes take(): nothing was written.
-  void put_back(const taken& what);
+  // Undoes the last take(): nothing was written.
+  void put_back(const taken& what) noexcept;
   // Where the log's head can be once the taken pages are durable in their segments.
   [[nodiscard]] lsn head_after(const taken& what) const { return next_head(what.log.to); }
 
@@ -80,12 +80,16 @@ class page_queue {
 
  private:
   [[nodiscard]] lsn next_head(lsn at_most) const;
+  [[nodiscard]] std::span<dirty_page> queued() { return std::span(queue_).subspan(first_); }
+  [[nodiscard]] std::span<const dirty_page> queued() const { return std::span(queue_).subspan(first_); }
 
   const durable_log& log_;
   mutable std::mutex mutex_;
   lsn end_, last_group_;
   lsn kept_ = ~lsn{0};
-  std::deque<dirty_page> queue_;
+  // From first_ on; before it is what was taken last, so that it can be put back without memory, and what was taken before.
+  std::vector<dirty_page> queue_;
+  std::size_t first_ = 0;
   struct bulk_mask {
     page_run run;
     std::uint64_t transaction;

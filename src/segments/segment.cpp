@@ -465,6 +465,8 @@ void segment::map_over(std::byte* at, std::uint64_t offset, std::size_t length, 
 void segment::write_pages(std::uint64_t page, os::const_bytes from) {
   const std::uint64_t offset = page * redo_page;
   assert(from.size() % redo_page == 0 && offset + from.size() <= round_up(length(), redo_page));
+  // So that there is memory for the checksums of what is written.
+  for (std::uint64_t n = 0; !raw_ && n < from.size() / redo_page; ++n) (void)checksum_block_of(page + n);
   try {
     const std::uint64_t bytes = std::min<std::uint64_t>(from.size(), length() - offset);
     layout_.for_each_part(offset, bytes, [&](const segment_layout::part& part, std::uint64_t done) {
@@ -499,11 +501,15 @@ std::vector<std::uint32_t> segment::read_checksum_block(std::uint64_t block) {
 
 void segment::set_stored_checksum(std::uint64_t page, std::uint32_t value) {
   assert(!raw_ && page * redo_page < length());
-  const auto [block, index] = layout_.checksum_of(page);
+  checksum_block_of(page)[layout_.checksum_of(page).index] = value;
+}
+
+std::vector<std::uint32_t>& segment::checksum_block_of(std::uint64_t page) {
+  const std::uint64_t block = layout_.checksum_of(page).block;
   auto at = checksums_.find(block);
   // The block is kept only if it was read whole. Otherwise its other checksums would be lost.
   if (at == checksums_.end()) at = checksums_.emplace(block, read_checksum_block(block)).first;
-  at->second[index] = value;
+  return at->second;
 }
 
 std::uint32_t segment::stored_checksum_of(std::uint64_t page) {

@@ -183,6 +183,8 @@ class segment {
   // The checksum that the table has, or will have after finish_writes().
   [[nodiscard]] std::uint32_t stored_checksum_of(std::uint64_t page);
   void set_stored_checksum(std::uint64_t page, std::uint32_t value);
+  // Of those that were changed since finish_writes(), or will be.
+  [[nodiscard]] std::vector<std::uint32_t>& checksum_block_of(std::uint64_t page);
   // `block`: as in segment_layout::checksum_place.
   std::vector<std::uint32_t> read_checksum_block(std::uint64_t block);
 

@@ -65,7 +65,8 @@ void* require_object(store_state& in, const void* object, const type& of, const 
   return reinterpret_cast<void*>(found.at);
 }
 
-void retire_object(store_state& in, void* object) noexcept {
+// Where memory is too short to note it, it stays, unreachable: a collection takes it.
+void retire_object(store_state& in, void* object) noexcept try {
   database_state* const d = in.databases->at(object);
   if (d == nullptr) return;
   // A persistent object can be removed only in a write transaction. Otherwise it stays in the database, unreachable.
@@ -74,6 +75,7 @@ void retire_object(store_state& in, void* object) noexcept {
     return;
   }
   d->retire(object);
+} catch (const std::bad_alloc&) {
 }
 
 namespace {

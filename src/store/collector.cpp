@@ -131,7 +131,8 @@ void collector::stop() noexcept {
     of_.access.turn_away({});
   }
   const std::scoped_lock lock(mutex_);
-  for (request* const late : std::exchange(requests_, {})) late->failed = std::make_exception_ptr(is_being_closed());
+  for (request* const late : requests_) late->failed = std::make_exception_ptr(is_being_closed());
+  requests_.clear();
   over_.notify_all();
 }
 

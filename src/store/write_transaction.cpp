@@ -32,20 +32,23 @@ void store_state::begin() {
 }
 
 void store_state::reopen() {
+  std::size_t begun = 0;
   try {
     require_writable();
     assert(is_writer() && !tx.is_open() && hidden.empty());
     const collector::stray_write_watch watched(collection);
     tx = memory->begin_automatic();
     tx.join(*this);
+    for (; begun < databases->size(); ++begun)
+      if (const auto& birth = (*databases)[begun].birth) birth->begin();
   } catch (...) {
     tx = {};  // if it could not be joined: others wait for its end
+    while (begun-- != 0)
+      if (const auto& birth = (*databases)[begun].birth) birth->abort();
     transaction_ended(*this);
     access.unlock_exclusive();
     throw;
   }
-  for (const auto& d : *databases)
-    if (d->birth) d->birth->begin();
   const std::scoped_lock lock(statistics_mutex);
   ++counts.write_transactions;
 }

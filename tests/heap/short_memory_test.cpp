@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -229,4 +230,88 @@ TEST_F(short_memory_of_a_store, objects_that_cannot_be_made_take_no_space) {
     const auto wrong = s().verify();
     ASSERT_TRUE(wrong.empty()) << allocations << ": " << wrong[0];
   }
+}
+
+// What was to be written to the database stays in the log, however far a truncation has come.
+TEST_F(short_memory_of_a_store, truncations_lose_nothing) {
+  for (const long long most : {1LL, 3LL, 1'000'000'000LL})
+    for (long long allocations = 0, failed = 1; failed != 0; ++allocations) {
+      SCOPED_TRACE(std::to_string(allocations) + ", then " + std::to_string(most) + " fail");
+      const auto number = static_cast<std::uint64_t>(allocations * 10 + most % 10);
+      s().transact([&] { h->all[1]->number = h->all[901]->number = number; });
+      failed = 0;
+      succeeding = allocations;
+      failing = most;
+      bool is_over = false;  // if the log could not be written
+      try {
+        s().trim();
+      } catch (const std::bad_alloc&) {
+        failed = 1;
+      } catch (const error&) {
+        is_over = true;
+        failed = 1;
+      }
+      succeeding = -1;
+      failing = 0;
+      // What trim() has taken, and could not give back for want of memory, is found again.
+      if (is_over)
+        EXPECT_THROW(s().close(), error);
+      else
+        s().close();
+      opened.reset();
+      open();
+      expect_sound(s());
+      h = &s().root<shelf>("shelf");
+      ASSERT_EQ(h->all[1]->number, number);
+      ASSERT_EQ(h->all[901]->number, number);
+    }
+}
+
+// The transaction goes on after an object that could not be made.
+TEST_F(short_memory_of_a_store, transactions_go_on_after_what_cannot_be_made) {
+  std::uint64_t failed = 0, in_a_row = 0;
+  for (long long allocations = 0; in_a_row < 3; ++allocations) {
+    SCOPED_TRACE("allocation " + std::to_string(allocations));
+    transaction tx = s().begin();
+    for (std::size_t n = static_cast<std::size_t>(allocations) % 50; n < h->all.size(); n += 50)
+      if (h->all[n] != nullptr) s().destroy(std::exchange(h->all[n], nullptr));
+    const bool is_done = succeeds_with(
+        allocations, [&] { fill(150); }, 1);
+    fill(150);
+    if (allocations % 3 == 0)
+      tx.abort();
+    else
+      tx.commit(commit_mode::lazy);
+    const auto wrong = s().verify();
+    ASSERT_TRUE(wrong.empty()) << wrong[0];
+    failed += is_done ? 0 : 1;
+    in_a_row = is_done ? in_a_row + 1 : 0;
+  }
+  EXPECT_GT(failed, 10U);
+  const contents last = now();
+  reopen();
+  h = &s().root<shelf>("shelf");
+  EXPECT_EQ(now(), last);
+}
+
+// Another thread is not kept out.
+TEST_F(short_memory_of_a_store, transactions_that_cannot_begin_have_not_begun) {
+  std::uint64_t failed = 0, in_a_row = 0;
+  for (long long allocations = 0; in_a_row < 30; allocations = (allocations + 1) % 20) {
+    std::thread([&] {
+      s().transact([&] {
+        fill(20);
+        s().destroy(std::exchange(h->all[h->all.size() - 7], nullptr));
+      });
+    }).join();
+    std::optional<transaction> tx;
+    const bool is_done = succeeds_with(
+        allocations, [&] { tx = s().begin(); }, 1);
+    EXPECT_EQ(tx.has_value(), is_done);
+    if (is_done) tx->abort();
+    failed += is_done ? 0 : 1;
+    in_a_row = is_done ? in_a_row + 1 : 0;
+    if (failed > 200) break;
+  }
+  EXPECT_GT(failed, 0U);
 }

@@ -355,4 +355,10 @@ HEAP_MUTATIONS = [
     ("blocked_faults_stay_blocked", "objects/database_state.cpp",
      [("if (who == maker::other) os::unblock_faults();", "")],
      "heap_test store_test.who_makes_an_object_does_not_block_faults", "a thread that blocks faults dies beside a collection"),
+    ("pages_are_clean_before_they_are_taken", "records/page_queue.cpp",
+     [("result.pages.assign(", "for (const dirty_page& page : queued().first(some)) page.in->pages().dirty_since(page.page) = 0; result.pages.assign(")],
+     "heap_test short_memory_of_a_store.*", "a truncation without memory loses what was committed"),
+    ("checksums_need_memory_after_their_pages", "segments/segment.cpp",
+     [("for (std::uint64_t n = 0; !raw_ && n < from.size() / redo_page; ++n) (void)checksum_block_of(page + n);", "")],
+     "heap_test short_memory_of_a_store.*", "a truncation without memory leaves sound pages with wrong checksums"),
 ]

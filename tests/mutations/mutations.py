@@ -437,7 +437,7 @@ MUTATIONS = BARRIER_MUTATIONS + CACHE_MUTATIONS + COLLECTION_MUTATIONS + CONTAIN
      [("queue_.push_back({ref.in, ref.page, at}); since = at;", "queue_.push_back({ref.in, ref.page, tail}); since = tail;")],
      CRASH, "the head moves behind records whose pages were not written"),
     ("head_ignores_queue", "records/page_queue.cpp",
-     [("return queue_.empty() ? at_most : std::min(at_most, queue_.front().since);", "return at_most;")],
+     [("return queued().empty() ? at_most : std::min(at_most, queued().front().since);", "return at_most;")],
      CRASH, "the same"),
     ("no_room_made", "replay/truncator.cpp",
      [("if (fits()) return; ++count_.truncation_waits;", "if (bytes <= area_) return; ++count_.truncation_waits;")],
@@ -531,7 +531,7 @@ MUTATIONS = BARRIER_MUTATIONS + CACHE_MUTATIONS + COLLECTION_MUTATIONS + CONTAIN
 
     # --- Truncation and pages ---
     ("truncation_ignores_open_transactions", "records/page_queue.cpp",
-     [("if (except.contains({page.in, page.page})) {", "if (false) {")],
+     [("result.blocked = except.contains({page.in, page.page});", "result.blocked = false;")],
      "truncating.stops_at_*", "pages are written that are about to change again"),
     ("page_reference_not_taken", "transactions/transaction_state.cpp",
      [("touched_.add({in.in, page}, owner_.list_lock()); os::light_fence();", "os::light_fence();")],

@@ -394,7 +394,7 @@ TEST(garbage_history_model, knows_what_random_programs_know) {
     EXPECT_EQ(seen, expected);
     objects += model.dropped().size();
   }
-  EXPECT_GT(objects, 10 * scaled(20));
+  EXPECT_GT(objects, 2 * scaled(20));
 }
 
 }  // namespace

@@ -83,9 +83,10 @@ void page_queue::put_back(const taken& what) noexcept {
   assert(what.pages.size() <= first_);
   for (const dirty_page& page : what.pages) page.in->pages().dirty_since(page.page) = page.since;
   // The page became dirty again meanwhile: the older entry replaces the newer one.
-  const auto newer = std::ranges::remove_if(
-      queued(), [](const dirty_page& p) { return p.in->pages().dirty_since(p.page) != p.since; });
-  queue_.resize(queue_.size() - newer.size());
+  const auto is_newer = [](const dirty_page& p) { return p.in->pages().dirty_since(p.page) != p.since; };
+  const std::span<dirty_page> left = queued();
+  const auto end = std::remove_if(left.begin(), left.end(), is_newer);
+  queue_.resize(queue_.size() - static_cast<std::size_t>(left.end() - end));
   first_ -= what.pages.size();
 }
 

@@ -16,6 +16,7 @@
 
 #include "support/expect_error.hpp"
 #include "support/failing_allocations.hpp"
+#include "support/model.hpp"
 #include "support/test_store.hpp"
 
 namespace short_memory_types {
@@ -43,6 +44,11 @@ namespace {
 
 using namespace tenure;
 using namespace tenure::support;
+
+// Each allocation fails in turn, or as many as there is time for.
+long long next_after(long long allocations) {
+  return allocations + static_cast<long long>(rvm::testing::scaled_stride());
+}
 
 class inner_in_short_memory : public reopened_store {
  protected:
@@ -200,7 +206,7 @@ TEST_F(short_memory_of_a_store, commits_are_done_or_have_changed_nothing) {
     std::uint64_t failed = 0;
     has_failed_any = true;
     // Builds with assertions look at everything behind each commit, and need much more memory for that.
-    for (long long allocations = 0; has_failed_any && allocations < 150; ++allocations) {
+    for (long long allocations = 0; has_failed_any && allocations < 150; allocations = next_after(allocations)) {
       SCOPED_TRACE(std::to_string(allocations) + ", then " + std::to_string(most) + " fail");
       const contents before = now();
       transaction tx = s().begin();
@@ -223,7 +229,7 @@ TEST_F(short_memory_of_a_store, commits_are_done_or_have_changed_nothing) {
       ASSERT_TRUE(wrong.empty()) << wrong[0];
       failed += is_done ? 0 : 1;
     }
-    EXPECT_GT(failed, 10U);
+    EXPECT_GT(failed, 10U / rvm::testing::scaled_stride());
     const contents last = now();
     reopen();
     h = &s().root<shelf>("shelf");
@@ -248,7 +254,7 @@ TEST_F(short_memory_of_a_store, objects_that_cannot_be_made_take_no_space) {
 // What was to be written to the database stays in the log, however far a truncation has come.
 TEST_F(short_memory_of_a_store, truncations_lose_nothing) {
   for (const long long most : {1LL, 3LL, 1'000'000'000LL})
-    for (long long allocations = 0, failed = 1; failed != 0; ++allocations) {
+    for (long long allocations = 0, failed = 1; failed != 0; allocations = next_after(allocations)) {
       SCOPED_TRACE(std::to_string(allocations) + ", then " + std::to_string(most) + " fail");
       const auto number = static_cast<std::uint64_t>(allocations * 10 + most % 10);
       s().transact([&] { h->all[1]->number = h->all[901]->number = number; });
@@ -283,7 +289,7 @@ TEST_F(short_memory_of_a_store, truncations_lose_nothing) {
 // The transaction goes on after an object that could not be made.
 TEST_F(short_memory_of_a_store, transactions_go_on_after_what_cannot_be_made) {
   std::uint64_t failed = 0, in_a_row = 0;
-  for (long long allocations = 0; in_a_row < 3; ++allocations) {
+  for (long long allocations = 0; in_a_row < 3; allocations = next_after(allocations)) {
     SCOPED_TRACE("allocation " + std::to_string(allocations));
     transaction tx = s().begin();
     for (std::size_t n = static_cast<std::size_t>(allocations) % 50; n < h->all.size(); n += 50)
@@ -300,7 +306,7 @@ TEST_F(short_memory_of_a_store, transactions_go_on_after_what_cannot_be_made) {
     failed += is_done ? 0 : 1;
     in_a_row = is_done ? in_a_row + 1 : 0;
   }
-  EXPECT_GT(failed, 10U);
+  EXPECT_GT(failed, 10U / rvm::testing::scaled_stride());
   const contents last = now();
   reopen();
   h = &s().root<shelf>("shelf");

@@ -161,10 +161,15 @@ void transaction::link(object o) {
   }
 }
 
+bool transaction::is_waiting(position word, object target) const {
+  const auto waiting = in_.waiting.find(~target.address());
+  return waiting != in_.waiting.end() && waiting->second.contains(word);
+}
+
 void transaction::note_waiting(position word, object target) {
-  in_.waiting[~target.address()].insert(word);
-  waiting_words_.push_back(word);
+  waiting_words_.push_back({word, ~target.address(), false});
   if (!is_made_here(word)) in_.written_words.insert_or_assign(word, this);
+  waiting_words_.back().is_new = in_.waiting[~target.address()].insert(word).second;
 }
 
 void transaction::take_slot(object o) {
@@ -370,8 +375,8 @@ void transaction::finish(blocks_to_free& to_free) noexcept {
 }
 
 void transaction::finish_references() noexcept {
-  for (const position word : waiting_words_)
-    if (const auto written = in_.written_words.find(word);
+  for (const waiting_word& each : waiting_words_)
+    if (const auto written = in_.written_words.find(each.word);
         written != in_.written_words.end() && written->second == this)
       in_.written_words.erase(written);
   try {
@@ -382,15 +387,18 @@ void transaction::finish_references() noexcept {
 }
 
 // Objects may have become persistent through other transactions. Updates the references to them in images that this
-// transaction has written or put back.
+// transaction has written or put back. What an abort has put back may be the address of an object that is gone, where another one
+// lies now: no word waits for that one.
 void transaction::update_references() {
   std::vector<std::pair<position, reference>> now_known;
   const auto look_at = [&](position word) {
     const reference r{load_word(in_.free.at(word))};
     if (is_anothers(word) || !r.is_address() || r.execution() != (in_.execution & 0x7fff) || !is_in_image(word)) return;
+    const object to = in_.addresses.find(reinterpret_cast<const void*>(r.address()));
+    if (!to || !is_waiting(word, to)) return;
     if (const reference known = encode(in_, r.address()); !known.is_address()) now_known.emplace_back(word, known);
   };
-  for (const position word : waiting_words_) look_at(word);
+  for (const waiting_word& each : waiting_words_) look_at(each.word);
   for (const position word : in_.late_words) look_at(word);
   if (now_known.empty()) return;
   in_.memory.transact(

@@ -119,10 +119,16 @@ class transaction {
     std::vector<std::byte> bytes;  // in memory
     bool is_new;
   };
+  // `target`: as in store::waiting. `is_new`: it has not waited for this target before.
+  struct waiting_word {
+    position word;
+    std::uintptr_t target;
+    bool is_new;
+  };
   // How long the lists were when a level began, and where it began to make slots. The first one is the transaction itself.
   struct level {
     std::size_t areas = 0, made = 0, retyped = 0, given = 0, taken_slots = 0, freed = 0, abandoned = 0, left_types = 0,
-                updated = 0, statics = 0;
+                updated = 0, statics = 0, waiting_words = 0;
     own_area* current = nullptr;
     position next = 0;
     std::uint64_t taken = 0;
@@ -149,11 +155,13 @@ class transaction {
   void prepare_area(const area& a, bool in_bulk);
   void check_references() const;
   void finish(blocks_to_free& to_free) noexcept;
+  [[nodiscard]] bool is_waiting(position word, object target) const;
   void finish_references() noexcept;
   void update_references();
   void release_unused_types() noexcept;
   void share_own_types(std::size_t from);
   void undo(blocks_to_free& to_free) noexcept;
+  void undo_waiting(const level& l) noexcept;
   void undo_since(const level& l, blocks_to_free& to_free) noexcept;
   void undo_slots(const level& l) noexcept;
   void undo_types(const level& l) noexcept;
@@ -172,7 +180,8 @@ class transaction {
   std::vector<object> made_, retyped_, given_;
   std::size_t shared_ = 0;  // so many of retyped_ have shared types
   std::vector<placed> taken_slots_, freed_;
-  std::vector<position> abandoned_, waiting_words_;
+  std::vector<position> abandoned_;
+  std::vector<waiting_word> waiting_words_;
   std::vector<std::uint32_t> left_types_;  // they count as used until the end
   std::list<store::finalized_slot> finalized_;
   level_notes<std::uintptr_t, nothing> updated_;  // handles

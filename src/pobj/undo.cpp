@@ -3,6 +3,7 @@
 // Inner levels of a transaction, and what an abort undoes: of a level, or of all. Recoverable memory puts the images back, and the
 // lists tell what else was done since the level began [pobj.inner.lists].
 #include <cstring>
+#include <utility>
 
 #include "os/cleared_memory.hpp"
 #include "os/room_for_one.hpp"
@@ -18,8 +19,9 @@ void transaction::begin_inner() {
   share_own_types(shared_);
   shared_ = retyped_.size();
   os::reserve_one_more(levels_);
-  level begun{area_begins_.size(), made_.size(),      retyped_.size(),    given_.size(),   taken_slots_.size(),
-              freed_.size(),       abandoned_.size(), left_types_.size(), updated_.size(), statics_.size()};
+  level begun{area_begins_.size(), made_.size(),    retyped_.size(),      given_.size(),
+              taken_slots_.size(), freed_.size(),   abandoned_.size(),    left_types_.size(),
+              updated_.size(),     statics_.size(), waiting_words_.size()};
   begun.current = current_;
   begun.next = current_ != nullptr ? current_->next : 0;
   begun.taken = taken_;
@@ -115,7 +117,19 @@ void transaction::undo_areas(const level& l) noexcept {
   taken_ = l.taken;
 }
 
+// A word that is as it was before may have the address of an object that is gone, where one lies now for which it waited since
+// [pobj.reference.waiting].
+void transaction::undo_waiting(const level& l) noexcept {
+  for (std::size_t i = l.waiting_words; i < waiting_words_.size(); ++i) {
+    waiting_word& each = waiting_words_[i];
+    if (!std::exchange(each.is_new, false)) continue;
+    if (const auto waiting = in_.waiting.find(each.target); waiting != in_.waiting.end())
+      waiting->second.erase(each.word);
+  }
+}
+
 void transaction::undo_since(const level& l, blocks_to_free& to_free) noexcept {
+  undo_waiting(l);
   undo_slots(l);
   undo_types(l);
   // Before the notes: one that stayed would be of whoever gets the memory, of another thread perhaps, whose object would go back to

@@ -109,6 +109,45 @@ TEST_F(pobj_references, to_a_transient_object_hold_when_it_becomes_persistent) {
   EXPECT_EQ(anchor->to[1], anchor->to[0] + 2);
 }
 
+// An object comes to lie where a freed transient one was, to which an image still has the address. Neither what an abort puts back
+// nor what waited in the aborted part makes it a reference to the new one.
+TEST_F(pobj_references, to_freed_transient_objects_never_become_ones_to_others) {
+  for (const bool is_inner : {false, true})
+    for (const bool refers_to_both : {false, true}) {
+      SCOPED_TRACE((is_inner ? "inner, " : "outermost, ") + std::to_string(refers_to_both));
+      start();
+      EXPECT_OK(pobj_start());
+      pointers* const p = new_pointers();
+      auto* const gone = static_cast<char*>(pobj_malloc_transient(16));
+      p->to[0] = gone + 3;
+      EXPECT_OK(pobj_update(p));
+      EXPECT_OK(pobj_end());
+      EXPECT_OK(pobj_free(gone));
+      auto* const other = static_cast<char*>(pobj_malloc_transient(16));
+      ASSERT_EQ(other, gone);
+      if (!refers_to_both) {
+        EXPECT_OK(pobj_persistify(other));
+      }
+      if (is_inner) {
+        EXPECT_OK(pobj_start());
+      }
+      EXPECT_OK(pobj_start_inner());
+      p->to[0] = refers_to_both ? other : static_cast<char*>(pobj_malloc_transient(16));
+      EXPECT_OK(pobj_update(p));
+      EXPECT_OK(pobj_abort());
+      if (is_inner) {
+        EXPECT_OK(pobj_end());
+      }
+      if (refers_to_both) {
+        EXPECT_OK(pobj_persistify(other));
+      }
+      EXPECT_OK(pobj_update(pobj_malloc(8)));
+      restart();
+      EXPECT_EQ(anchor->to[0], nullptr);
+      EXPECT_OK(pobj_close());
+    }
+}
+
 TEST_F(pobj_references, made_in_one_transaction_and_made_right_by_another_threads) {
   start();
   auto* const later = static_cast<char*>(pobj_malloc_transient(16));

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstring>
 #include <deque>
+#include <utility>
 
 namespace tenure::pobj {
 
@@ -47,7 +48,15 @@ int world::any() {
 world::reference world::reference_to(int id, int offset) const {
   if (id == 0) return {};
   const entry& e = state_.all.at(id);
-  return {id, e.persistent ? e.incarnation : e.incarnation + 1, offset};
+  return {id, e.persistent ? e.incarnation : e.incarnation + 1, offset, !e.persistent};
+}
+
+template <class F>
+void world::for_each_reference(F&& f) {
+  for (auto& [id, e] : state_.all)
+    for (reference& r : e.image.to) f(r);
+  for (reference& r : state_.roots) f(r);
+  f(state_.named);
 }
 
 bool world::holds(const reference& r) const { return target(r) != nullptr; }
@@ -232,6 +241,16 @@ void world::persistify(int id) {
   update(id, nullptr);
 }
 
+// What waits still, because it became persistent in this transaction, waits for its next image.
+void world::unpersistify(int id) {
+  entry& e = state_.all.at(id);
+  if (!need(pobj_unpersistify(e.at))) return;
+  if (!std::exchange(e.persistent, false)) return;
+  for_each_reference([&](reference& r) {
+    if (r.id == id && r.waits && r.incarnation == e.incarnation) ++r.incarnation;
+  });
+}
+
 void world::update_part(int id) {
   entry& e = state_.all.at(id);
   e.memory.content = e.at->content = random_();
@@ -254,9 +273,7 @@ void world::change() {
     case 5: return touch(id);
     case 6: return free_one();
     case 7: return persistify(id);
-    case 8:
-      if (need(pobj_unpersistify(state_.all.at(id).at))) state_.all.at(id).persistent = false;
-      return;
+    case 8: return unpersistify(id);
     case 9: return update_recursively(id, below(2) == 0);
     case 10: state_.roots[below(6)] = reference_to(id, 0); return store_roots();
     case 11: return set_field(id);
@@ -294,6 +311,7 @@ void world::step() {
   }
   if (failed_) return;
   if (!refused_ && !doomed_ && below(4) != 0) {
+    for_each_reference([&](reference& r) { r.waits = r.waits && !holds(r); });
     history_[state_.commits] = state_;
     if (need(pobj_end())) acknowledged_ = state_.commits;
     if (!refused_) {

@@ -71,6 +71,7 @@ class world {
  private:
   struct reference {
     int id = 0, incarnation = 0, offset = 0;
+    bool waits = false;  // the target was transient when the image was written, and no commit has made it persistent since
     friend bool operator==(const reference&, const reference&) = default;
   };
   struct bytes {
@@ -120,6 +121,10 @@ class world {
   void restore(int id);
   void retype(int id);
   void persistify(int id);
+  void unpersistify(int id);
+  // Calls f(reference) for each in an image.
+  template <class F>
+  void for_each_reference(F&& f);
   void update_part(int id);
   void store_named();
   void store_numbers();

@@ -71,7 +71,8 @@ class world {
  private:
   struct reference {
     int id = 0, incarnation = 0, offset = 0;
-    bool waits = false;  // the target was transient when the image was written, and no commit has made it persistent since
+    bool waits =
+        false;  // the target was transient when the image was written, and no commit has made it persistent since
     friend bool operator==(const reference&, const reference&) = default;
   };
   struct bytes {

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cassert>
+#include <new>
+#include <utility>
 
 #include "log/invariant.hpp"
 #include "log/log_hold.hpp"
@@ -31,7 +33,7 @@ local_log::local_log(os::disk& disk, const std::string& path, os::access access,
     is_adopted_ = true;
     manifest adopted = files_->status();
     files_->note_places(adopted);
-    files_->set_status(adopted);
+    files_->set_status(std::move(adopted));
   }
   begin();
 }
@@ -183,7 +185,10 @@ void local_log::free_up_to(lsn head) {
   assert(head >= head_);
   write_status(lock, head);
   head_.store(head, std::memory_order_release);
-  reclaim(lock);
+  try {
+    reclaim(lock);
+  } catch (const std::bad_alloc&) {  // the next call does it: what is freed is so already
+  }
 }
 
 bool local_log::is_held() const { return held_from(disk_, path_) != ~lsn{0}; }
@@ -198,7 +203,12 @@ void local_log::require_feature(std::uint32_t feature) {
   const guard lock(status_mutex_);
   if ((features_ & feature) == feature) return;
   features_ |= feature;
-  write_status(lock, head_);
+  try {
+    write_status(lock, head_);
+  } catch (...) {
+    features_ &= ~feature;
+    throw;
+  }
 }
 
 lsn local_log::head_for(std::uint64_t bytes) const {
@@ -208,17 +218,22 @@ lsn local_log::head_for(std::uint64_t bytes) const {
 
 void local_log::change_list(const std::function<void(manifest&)>& change) {
   const guard lock(status_mutex_);
-  manifest next = files_->status();
+  manifest next = files_->status(), before = next;
   change(next);
-  files_->set_status(next);
-  write_status(lock, head_);
+  files_->set_status(std::move(next));
+  try {
+    write_status(lock, head_);
+  } catch (const std::bad_alloc&) {  // nothing was written
+    files_->set_status(std::move(before));
+    throw;
+  }
 }
 
 void local_log::note_in_list(const std::function<void(manifest&)>& change) {
   const guard lock(status_mutex_);
   manifest next = files_->status();
   change(next);
-  files_->set_status(next);
+  files_->set_status(std::move(next));
 }
 
 void local_log::rewind() {

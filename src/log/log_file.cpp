@@ -2,6 +2,7 @@
 #include "log/log_file.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cstring>
 #include <vector>
@@ -25,7 +26,7 @@ bool is_valid(const log_file_header& h) {
 }
 
 void write_copy(os::file& file, int copy, const log_file_header& header) {
-  std::vector<std::byte> block(log_file_copy_size);
+  std::array<std::byte, log_file_copy_size> block{};
   std::memcpy(block.data(), &header, sizeof header);
   const os::const_bytes whole = block;
   file.write_durably_at(static_cast<std::uint64_t>(copy) * log_file_copy_size, {&whole, 1});

@@ -166,7 +166,7 @@ void log_files::build_chain(std::vector<std::shared_ptr<log_file>> files) {
     throw error(errc::damaged, path_ + ": the log was durable up to LSN " + std::to_string(status().tail) +
                                    ", but its files end at LSN " + std::to_string(end) +
                                    "; restore log and segments from a backup, of one moment");
-  set(std::move(found));
+  set(std::make_shared<const chain>(std::move(found)));
 }
 
 std::shared_ptr<const log_files::chain> log_files::now() const {
@@ -174,10 +174,9 @@ std::shared_ptr<const log_files::chain> log_files::now() const {
   return chain_;
 }
 
-void log_files::set(chain next) {
-  auto made = std::make_shared<const chain>(std::move(next));
+void log_files::set(std::shared_ptr<const chain> next) noexcept {
   const std::scoped_lock lock(mutex_);
-  chain_.swap(made);
+  chain_.swap(next);
 }
 
 const log_files::link& log_files::find(const chain& in, lsn at) const {
@@ -340,6 +339,8 @@ void log_files::extend(std::uint64_t capacity, manifest status) {
   header.base = end();
   header.length = round_up(std::min(wanted, most - has), block_);
   header.number = free_number(status, 1);
+  const auto next = std::make_shared<chain>(*now());
+  next->reserve(next->size() + 1);
   std::shared_ptr<log_file> made =
       log_file::create(disk_, log_file_path(disk_, path_, header.number), header, status.permissions, {});
   status.files.push_back(made->entry());
@@ -350,9 +351,8 @@ void log_files::extend(std::uint64_t capacity, manifest status) {
         errc::outcome_unknown,
         std::string("the log's manifest could not be written; close this memory and open it again: ") + e.what());
   }
-  chain next = *now();
-  next.push_back({made->base(), made->end(), made});
-  set(std::move(next));
+  next->push_back({made->base(), made->end(), made});
+  set(next);
 }
 
 bool log_files::may_reclaim(lsn needed) const {
@@ -360,22 +360,25 @@ bool log_files::may_reclaim(lsn needed) const {
   return !spare_.empty() || (!links->empty() && links->front().end <= needed);
 }
 
+// All memory is taken before anything is changed: a file that has new bytes, and is not in the chain, would be found instead of one
+// that has them too [rvm.log.memory].
 void log_files::reclaim(lsn needed, std::uint64_t keep, manifest status) {
-  chain next = *now();
-  const lsn end_before = end();
-  std::uint64_t sequence = next_sequence();
-  const auto still_needed = std::ranges::find_if(next, [&](const link& l) { return l.end > needed; });
-  std::vector<std::shared_ptr<log_file>> freed = std::move(spare_);
-  spare_.clear();
-  for (auto l = next.begin(); l != still_needed; ++l) freed.push_back(l->file);
-  if (freed.empty()) return;
-  next.erase(next.begin(), still_needed);
-  set(next);
+  const auto links = now();
+  const auto still_needed = std::ranges::find_if(*links, [&](const link& l) { return l.end > needed; });
+  const auto freed = static_cast<std::size_t>(still_needed - links->begin());
+  if (spare_.empty() && freed == 0) return;
+  const auto rest = std::make_shared<chain>(still_needed, links->end()), next = std::make_shared<chain>(*rest);
   std::vector<std::shared_ptr<log_file>> dropped;
-  lsn end = end_before;
-  for (std::size_t n = 0; n < freed.size(); ++n) {
-    const auto& file = freed[n];
-    try {
+  next->reserve(links->size() + spare_.size());
+  dropped.reserve(links->size() + spare_.size());
+  spare_.reserve(links->size() + spare_.size());
+  std::uint64_t sequence = next_sequence();
+  lsn at = end();
+  set(rest);
+  for (auto l = links->begin(); l != still_needed; ++l) spare_.push_back(l->file);
+  try {
+    while (!spare_.empty()) {
+      const std::shared_ptr<log_file> file = spare_.front();
       const auto listed = std::ranges::find(status.files, file->number(), &log_file_entry::number);
       assert(listed != status.files.end());
       std::uint64_t others = 0;
@@ -384,21 +387,23 @@ void log_files::reclaim(lsn needed, std::uint64_t keep, manifest status) {
       if (others >= keep) {
         status.files.erase(listed);
         dropped.push_back(file);
-        continue;
+      } else {
+        file->rebase(at, sequence++);
+        next->push_back({file->base(), file->end(), file});
+        at = file->end();
       }
-      file->rebase(end, sequence++);
-    } catch (...) {
-      spare_ = std::move(dropped);
-      spare_.insert(spare_.end(), freed.begin() + static_cast<std::ptrdiff_t>(n), freed.end());
-      throw;
+      spare_.erase(spare_.begin());
     }
-    next.push_back({file->base(), file->end(), file});
-    end = file->end();
     set(next);
+    spare_ = dropped;  // has room for them
+    if (dropped.empty()) return;
+    manifest_.write(status);
+  } catch (...) {
+    set(next);
+    for (const auto& file : dropped)
+      if (std::ranges::find(spare_, file) == spare_.end()) spare_.push_back(file);
+    throw;
   }
-  if (dropped.empty()) return;
-  spare_ = dropped;
-  manifest_.write(status);
   spare_.clear();
   for (const auto& file : dropped) remove(file->path());
 }
@@ -406,18 +411,19 @@ void log_files::reclaim(lsn needed, std::uint64_t keep, manifest status) {
 // If a crash leaves only some of them changed, those have the highest sequence numbers, and the others are found to be
 // spare.
 void log_files::rewind(lsn at) {
-  const std::vector<std::shared_ptr<log_file>> files = all_files();
+  std::vector<std::shared_ptr<log_file>> files = all_files();
+  const auto none = std::make_shared<chain>(), next = std::make_shared<chain>();
+  next->reserve(files.size());
   std::uint64_t sequence = next_sequence();
-  spare_ = files;
-  set({});
-  chain next;
-  for (const auto& file : files) {
+  spare_.swap(files);
+  set(none);
+  for (const auto& file : spare_) {
     file->rebase(at, sequence++);
-    next.push_back({file->base(), file->end(), file});
+    next->push_back({file->base(), file->end(), file});
     at = file->end();
   }
   spare_.clear();
-  set(std::move(next));
+  set(next);
 }
 
 void log_files::cut(lsn end, manifest status) {
@@ -452,7 +458,7 @@ void log_files::cut(lsn end, manifest status) {
   });
   for (const link& l : next) status.files.push_back(l.file->entry());
   manifest_.write(status);
-  set(std::move(next));
+  set(std::make_shared<const chain>(std::move(next)));
   for (const link& l : *links) remove(l.file->path());
 }
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <tenure/error.hpp>
@@ -55,7 +56,7 @@ class log_files final : public readable_log {
   [[nodiscard]] bool copy_valid(int copy) const { return manifest_.copy_valid(copy); }
   // See manifest_file.
   void write_status(const manifest& status) { manifest_.write(status); }
-  void set_status(const manifest& status) { manifest_.set(status); }
+  void set_status(manifest status) noexcept { manifest_.set(std::move(status)); }
   // If the log was in use when these files were copied, they are of several moments. Returns one that is not where the
   // manifest says; "": all are in their places, or the log was closed [rvm.log.places].
   [[nodiscard]] std::string find_copy() const;
@@ -74,7 +75,8 @@ class log_files final : public readable_log {
   // Whether reclaim() would do anything.
   [[nodiscard]] bool may_reclaim(lsn needed) const;
   // Files that only have bytes before `needed` are moved to the end of the chain, durably. They are removed instead
-  // while at least `keep` bytes are left; then `status` is written, without them.
+  // while at least `keep` bytes are left; then `status` is written, without them. std::bad_alloc: nothing has changed, or files are
+  // left for the next time.
   void reclaim(lsn needed, std::uint64_t keep, manifest status);
   // Makes all files have bytes from `at` on, durably. The manifest says that the log is empty, and ends there.
   void rewind(lsn at);
@@ -97,7 +99,7 @@ class log_files final : public readable_log {
   log_files(os::disk& disk, std::string path, manifest_file of, std::vector<std::shared_ptr<log_file>> files);
   void build_chain(std::vector<std::shared_ptr<log_file>> files);
   [[nodiscard]] std::shared_ptr<const chain> now() const;
-  void set(chain next);
+  void set(std::shared_ptr<const chain> next) noexcept;
   // The link that has the byte.
   [[nodiscard]] const link& find(const chain& in, lsn at) const;
   [[nodiscard]] std::vector<std::shared_ptr<log_file>> all_files() const;

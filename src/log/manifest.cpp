@@ -189,11 +189,13 @@ manifest new_manifest(const log_options& how, std::uint32_t storage_block_size) 
 
 namespace {
 
-void write_copy(os::file& to, int copy, const std::vector<std::byte>& encoded) {
-  // Whole pages: the disk writes nothing smaller.
-  std::vector<std::byte> block(round_up(encoded.size(), 4096));
-  std::ranges::copy(encoded, block.begin());
-  const os::const_bytes whole = block;
+// Whole pages: the disk writes nothing smaller.
+std::vector<std::byte> in_pages(std::vector<std::byte> encoded) {
+  encoded.resize(round_up(encoded.size(), 4096));
+  return encoded;
+}
+
+void write_copy(os::file& to, int copy, os::const_bytes whole) {
   to.write_durably_at(static_cast<std::uint64_t>(copy) * manifest_copy_size, {&whole, 1});
 }
 
@@ -304,18 +306,22 @@ manifest_file manifest_file::validate(std::unique_ptr<os::file> file, const std:
   return found;
 }
 
+// All memory is taken before anything is written [rvm.log.memory].
 void manifest_file::write(const manifest& wanted) {
   manifest next = wanted;
   next.sequence = written_.sequence;
-  const std::vector<std::byte> encoded = seal(next, *file_);
+  const std::vector<std::byte> encoded = in_pages(seal(next, *file_));
+  manifest current = next;
+  const std::vector<std::byte> held_bytes = held_is_durable_ ? std::vector<std::byte>() : in_pages(encode(written_));
   // After a failed sync, the blocks that were found at opening may be in the page cache only.
-  if (!held_is_durable_) write_copy(*file_, held_, encode(written_));
+  if (!held_is_durable_) write_copy(*file_, held_, held_bytes);
   held_is_durable_ = true;
   const int held = held_;
   write_copy(*file_, 1 - held, encoded);
   held_ = 1 - held;
   write_copy(*file_, held, encoded);
-  current_ = written_ = std::move(next);
+  current_ = std::move(current);
+  written_ = std::move(next);
 }
 
 }  // namespace tenure::rvm

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <tenure/error.hpp>
@@ -65,10 +66,10 @@ class manifest_file {
   // Whether this copy was valid when the file was opened.
   [[nodiscard]] bool copy_valid(int copy) const { return copy_valid_[copy]; }
   // Makes `next` durable in both copies, one after the other, so that one is whole at every moment
-  // [rvm.log.status-twice]. The sequence number is set here.
+  // [rvm.log.status-twice]. The sequence number is set here. std::bad_alloc: nothing was written.
   void write(const manifest& next);
   // Sets the manifest in memory until the next write(). The file keeps its own.
-  void set(const manifest& next) { current_ = next; }
+  void set(manifest next) noexcept { current_ = std::move(next); }
   void sync_name() { file_->sync_name(); }
   // Whether the file is the one that wrote the manifest, and not a copy of it.
   [[nodiscard]] bool is_in_place() const { return file_->id().inode == written_.inode; }

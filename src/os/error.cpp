@@ -3,6 +3,8 @@
 
 #include <cerrno>
 #include <charconv>
+#include <cstddef>
+#include <new>
 #include <utility>
 
 #include "os/system_error.hpp"
@@ -69,8 +71,10 @@ class tenure_category final : public std::error_category {
 }  // namespace
 
 const std::error_category& category() noexcept {
-  // Never destroyed, because errors may be thrown and read while static objects are being destroyed.
-  static const tenure_category* const the_category = new tenure_category;
+  // Never destroyed, because errors may be thrown and read while static objects are being destroyed. Nor allocated: the first
+  // error may be that memory is short.
+  alignas(tenure_category) static std::byte memory[sizeof(tenure_category)];
+  static const tenure_category* const the_category = ::new (memory) tenure_category;
   return *the_category;
 }
 

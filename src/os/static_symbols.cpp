@@ -157,6 +157,7 @@ std::string symbol_without_numbers(std::string_view symbol) {
   int failed = 0;
   const std::unique_ptr<char, void (*)(void*)> plain(abi::__cxa_demangle(text.c_str(), nullptr, nullptr, &failed),
                                                      &std::free);
+  if (failed == -1) throw std::bad_alloc();
   if (plain == nullptr) return text;
   text = plain.get();
   for (std::size_t at = 0; (at = text.find_first_of("#_", at)) != text.npos; ++at)

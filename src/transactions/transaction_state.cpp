@@ -13,6 +13,7 @@
 #include "os/asymmetric_fence.hpp"
 #include "os/cleared_memory.hpp"
 #include "os/process.hpp"
+#include "os/room_for_one.hpp"
 #include "os/system_error.hpp"
 #include "os/virtual_memory.hpp"
 #include "regions/announced_stores.hpp"
@@ -83,8 +84,10 @@ void transaction_state::set_range(std::byte* from, std::size_t length) {
     in.in->pages().note_private(page);
   }
   if (mode_ == restore_mode::restore) {
-    undo_.push_back({from, length, saved_.size()});
+    os::reserve_one_more(undo_);  // an abort puts back all that is listed [rvm.tracking.no-memory]
+    const std::size_t saved = saved_.size();
     saved_.insert(saved_.end(), from, from + length);
+    undo_.push_back({from, length, saved});
   }
   // In checking mode, the commits of other threads read the declarations.
   const std::unique_lock<std::mutex> lock = lock_for_checking();

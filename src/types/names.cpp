@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <memory>
+#include <new>
 #include <string_view>
 #include <utility>
 
@@ -33,6 +34,8 @@ std::string readable_name(const std::type_info& of) {
   int status = 0;
   const std::unique_ptr<char, void (*)(void*)> demangled(abi::__cxa_demangle(of.name(), nullptr, nullptr, &status),
                                                          std::free);
+  constexpr int no_memory = -1;
+  if (status == no_memory) throw std::bad_alloc();  // the mangled name would be stored, and found by nobody
   if (status != 0) return of.name();
   // Some demanglers put a space before ">", others do not. The name has none.
   std::string name;

@@ -123,6 +123,8 @@ database_state::database_state(database_set& of, std::string its_name, std::stri
 }
 
 database_state::~database_state() {
+  // The region stays mapped if it cannot be given back now.
+  region.end_change_filter();
   birth.reset();
   map.reset();
 }

@@ -7,13 +7,16 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <tenure/rvm/options.hpp>
 #include <tenure/rvm/region.hpp>
 
 #include "os/fault.hpp"
+#include "os/room_for_one.hpp"
 #include "regions/read_ahead.hpp"
 #include "segments/interval_set.hpp"
 #include "segments/segment.hpp"
@@ -41,6 +44,7 @@ struct region_state {
   bool backed_by_file = true;  // false: copied in
   interval_set anonymous;  // parts that the file does not back; guarded by the truncation lock. With a tracker: its own
   std::atomic<bool> closing{false};
+  std::atomic<bool> was_left{false};  // nobody has it any more, and there was no memory to unmap it
   os::fault_range explained;
   std::byte* shadow = nullptr;  // checking mode: the committed image
   std::unique_ptr<region_tracker>
@@ -66,7 +70,7 @@ class region_table {
  public:
   using table = std::vector<std::shared_ptr<region_state>>;
 
-  region_table() { publish({}); }
+  region_table() { publish({}); }  // which clear() goes back to
 
   // The region that holds the address, or nullptr. Any thread.
   [[nodiscard]] region_state* find(const std::byte* at) const {
@@ -81,14 +85,33 @@ class region_table {
   // Throws if an invariant does not hold. While nobody maps or unmaps.
   void check() const;
 
+  // Some may be mapped no more: they have no bytes, and no owner.
   [[nodiscard]] const table& all() const { return *current_.load(std::memory_order_acquire); }
-  // One thread at a time.
+  // One thread at a time, as for the others.
+  void add(const std::shared_ptr<region_state>& made) {
+    table next = all();
+    std::erase_if(next, [](const auto& r) { return r->owner == nullptr; });
+    next.insert(std::ranges::upper_bound(next, made->base, {}, &region_state::base), made);
+    publish(std::move(next));
+  }
+  // Without memory it stays in the table until another one is added.
+  void remove(const region_state& which) noexcept {
+    try {
+      table next = all();
+      std::erase_if(next, [&](const auto& r) { return r.get() == &which; });
+      publish(std::move(next));
+    } catch (const std::bad_alloc&) {
+    }
+  }
+  void clear() noexcept { current_.store(kept_.front().get(), std::memory_order_release); }
+
+ private:
   void publish(table next) {
+    os::reserve_one_more(kept_);
     kept_.push_back(std::make_unique<const table>(std::move(next)));
     current_.store(kept_.back().get(), std::memory_order_release);
   }
 
- private:
   std::vector<std::unique_ptr<const table>> kept_;
   std::atomic<const table*> current_;
 };

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <iterator>
 
 #include "os/asymmetric_fence.hpp"
 #include "os/process.hpp"
@@ -53,6 +54,7 @@ std::shared_ptr<region_state> region_mapper::map(const std::string& segment_path
     throw error(errc::bad_option, segment_path +
                                       ": cards are of pages that are compared; where ranges are declared, barriers "
                                       "declare exact bytes: map the region with write_barriers::announced");
+  unmap_left();
   const std::scoped_lock lock(mutex_);
   if (want.create_length != 0 && !want.raw && !opening_.is_read_only() &&
       !how_.disk.exists(os::absolute_path(segment_path)))
@@ -121,12 +123,12 @@ std::shared_ptr<region_state> region_mapper::map(const std::string& segment_path
       checking_.shadows = true;
       made->make_shadow();
     }
-    auto table = regions_.all();
-    table.insert(std::ranges::upper_bound(table, made->base, {}, &region_state::base), made);
-    regions_.publish(std::move(table));
+    regions_.add(made);
     in->note_mapped();
   } catch (...) {
     unmap_memory(*made);
+    made->owner = nullptr;
+    made->in = nullptr;
     throw;
   }
   return made;
@@ -183,9 +185,7 @@ void region_mapper::unmap(region_state& what) {
     }
   }
   const auto remove = [&] {
-    auto table = regions_.all();
-    std::erase_if(table, [&](const auto& r) { return r.get() == &what; });
-    regions_.publish(std::move(table));
+    regions_.remove(what);
     what.owner = nullptr;
     unmap_memory(what);
   };
@@ -196,6 +196,16 @@ void region_mapper::unmap(region_state& what) {
     remove();
   close_unless_mapped(*what.in);
   what.in = nullptr;
+}
+
+void region_mapper::unmap_left() {
+  std::vector<std::shared_ptr<region_state>> left;
+  {
+    const std::scoped_lock lock(mutex_);
+    std::ranges::copy_if(regions_.all(), std::back_inserter(left),
+                         [](const auto& r) { return r->owner != nullptr && r->was_left; });
+  }
+  for (const auto& r : left) unmap(*r);
 }
 
 void region_mapper::unmap_memory(region_state& what) noexcept {
@@ -211,6 +221,7 @@ void region_mapper::unmap_memory(region_state& what) noexcept {
 
 void region_mapper::abandon() noexcept {
   for (const auto& r : regions_.all()) {
+    if (r->owner == nullptr) continue;
     unmap_memory(*r);
     r->owner = nullptr;
   }

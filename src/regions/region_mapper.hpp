@@ -64,6 +64,8 @@ class region_mapper {
 
   std::shared_ptr<region_state> map(const std::string& path, const map_options& want);
   void unmap(region_state& what);
+  // Those that could not be unmapped when they were given up.
+  void unmap_left();
   // paged_segments.cpp
   std::shared_ptr<paged_state> open_pages(const std::string& path);
   void close_pages(paged_state& what);

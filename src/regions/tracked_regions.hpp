@@ -70,7 +70,7 @@ class tracked_regions {
   template <class F>
   void for_each(F&& f) const {
     for (const auto& r : regions_.all())
-      if (r->tracker != nullptr) f(*r, *r->tracker);
+      if (r->owner != nullptr && r->tracker != nullptr) f(*r, *r->tracker);
   }
   // Gives back pages that truncation has written, if none is in progress now, or it is the caller. With the right.
   void give_back_written(caller who) noexcept;

@@ -66,6 +66,7 @@ std::unique_ptr<log_files> memory_state::create_log_with_member() {
 
 void memory_state::drop_member(const std::string& path) {
   opening_.require_writable();
+  mapper_->unmap_left();
   change_list([&](manifest& m) {
     if (const listed_segment* const s = m.find_member(segments_->name_of(path)))
       m.segments.erase(m.segments.begin() + (s - m.segments.data()));

@@ -255,7 +255,7 @@ void memory_state::stop() noexcept {
 
 void memory_state::let_go() noexcept {
   stop();
-  regions_.publish({});
+  regions_.clear();
   segments_->clear();
   archive_.reset();
   log_->let_go();

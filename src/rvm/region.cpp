@@ -1,12 +1,14 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
 // The public interface: regions.
+#include <new>
 #include <utility>
 
 #include <tenure/rvm.hpp>
 
 #include "os/virtual_memory.hpp"
 #include "regions/region_mapper.hpp"
+#include "regions/region_tracker.hpp"
 
 namespace tenure::rvm {
 
@@ -15,6 +17,8 @@ region::region(std::shared_ptr<region_state> state) : state_(std::move(state)) {
 region::~region() {
   try {
     unmap();
+  } catch (const std::bad_alloc&) {
+    state_->was_left = true;
   } catch (...) {  // busy, or the memory has failed: stays mapped until the memory is destroyed
   }
 }
@@ -91,6 +95,10 @@ bool region::is_open_untracked(const void* address) const {
 void region::set_change_filter(change_filter* filter) {
   check_range(0, 0);
   if (!state_->owner->of().is_read_only()) tracker(nullptr, 0).set_change_filter(filter);
+}
+
+void region::end_change_filter() noexcept {
+  if (state_ != nullptr && state_->tracker != nullptr) state_->tracker->set_change_filter(nullptr);
 }
 
 void region::unmap() {

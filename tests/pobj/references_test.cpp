@@ -112,18 +112,23 @@ TEST_F(pobj_references, to_a_transient_object_hold_when_it_becomes_persistent) {
 // An object comes to lie where a freed transient one was, to which an image still has the address. Neither what an abort puts back
 // nor what waited in the aborted part makes it a reference to the new one.
 TEST_F(pobj_references, to_freed_transient_objects_never_become_ones_to_others) {
+  constexpr pobj_allocator one_place{[](std::size_t) -> void* {
+                                       alignas(16) static std::byte place[64];
+                                       return place;
+                                     },
+                                     nullptr, [](void*) {}};
   for (const bool is_inner : {false, true})
     for (const bool refers_to_both : {false, true}) {
       SCOPED_TRACE((is_inner ? "inner, " : "outermost, ") + std::to_string(refers_to_both));
       start();
       EXPECT_OK(pobj_start());
       pointers* const p = new_pointers();
-      auto* const gone = static_cast<char*>(pobj_malloc_transient(16));
+      auto* const gone = static_cast<char*>(pobj_malloc_transient_adhoc(16, &one_place));
       p->to[0] = gone + 3;
       EXPECT_OK(pobj_update(p));
       EXPECT_OK(pobj_end());
       EXPECT_OK(pobj_free(gone));
-      auto* const other = static_cast<char*>(pobj_malloc_transient(16));
+      auto* const other = static_cast<char*>(pobj_malloc_transient_adhoc(16, &one_place));
       ASSERT_EQ(other, gone);
       if (!refers_to_both) {
         EXPECT_OK(pobj_persistify(other));

@@ -25,7 +25,7 @@ class memory;
 class transaction;
 
 // A part of a segment in memory. Moves; unmaps when destroyed unless it has uncommitted transactions, in which case it
-// stays mapped until the memory is closed.
+// stays mapped until the memory is closed. If there is no memory for that, the next region that is mapped tries again.
 class region {
  public:
   region() = default;
@@ -93,6 +93,8 @@ class region {
   [[nodiscard]] bool is_open_untracked(const void* address) const;
   // Holds until the region is unmapped; nullptr: everything is recoverable. Set it before the region is used.
   void set_change_filter(change_filter* filter);
+  // No filter is asked any more, also if the region stays mapped. Outside of transactions, or when the memory was closed.
+  void end_change_filter() noexcept;
 
  private:
   friend class memory;

@@ -2,13 +2,14 @@
 //
 // Where transactions of a cache come in and go out: one that is exclusive, or many that are shared. When nobody who could use
 // an unpinned object is inside, objects can be evicted: whoever leaves last does it, if it is due. If it is due, nobody comes in
-// before [cache.evict.quiet].
+// before [cache.evict.quiet]. Where there is no memory for it, whoever comes in next tries, and fails with std::bad_alloc.
 #pragma once
 
 #include <condition_variable>
 #include <cstddef>
 #include <functional>
 #include <mutex>
+#include <new>
 #include <utility>
 
 namespace tenure::cache {
@@ -31,7 +32,12 @@ class door {
     changed_.wait(lock, [&] { return !exclusive_ && shared_ == 0; });
     --waiting_;
     is_due_ = is_due_ || is_crowded_();
-    (void)may_enter();
+    try {
+      (void)may_enter();
+    } catch (...) {
+      changed_.notify_all();
+      throw;
+    }
     exclusive_ = true;
   }
   void leave_shared() noexcept {
@@ -47,10 +53,15 @@ class door {
   // Whoever is inside uses no unpinned object any more. If room must be made, this waits for all others to rest or leave, too.
   void rest_shared() {
     std::unique_lock lock(mutex_);
-    ++resting_;
+    const struct rest {
+      std::size_t& all;
+      explicit rest(std::size_t& resting) : all(++resting) {}
+      ~rest() { --all; }
+      rest(const rest&) = delete;
+      rest& operator=(const rest&) = delete;
+    } resting(resting_);
     changed();
     changed_.wait(lock, [&] { return may_enter(); });
-    --resting_;
   }
   void rest_exclusive() {
     const std::scoped_lock lock(mutex_);
@@ -70,9 +81,12 @@ class door {
     is_due_ = false;
     return true;
   }
-  void changed() {
+  void changed() noexcept {
     is_due_ = is_due_ || is_crowded_();
-    (void)may_enter();
+    try {
+      (void)may_enter();
+    } catch (const std::bad_alloc&) {
+    }
     changed_.notify_all();
   }
 

@@ -196,10 +196,11 @@ open_transaction* begin_in_thread(const std::shared_ptr<open_transaction>& tx) {
   return tx.get();
 }
 
-void end_in_thread(open_transaction& tx) noexcept {
-  const auto alive = std::move(tx.until_ended);
+std::shared_ptr<open_transaction> end_in_thread(open_transaction& tx) noexcept {
+  auto alive = std::move(tx.until_ended);
   tx.has_ended = true;
   (void)of_this_thread();
+  return alive;
 }
 
 }  // namespace tenure::cache

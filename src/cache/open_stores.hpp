@@ -30,6 +30,7 @@ bool announce_in_thread(std::uintptr_t address, std::size_t length);
 
 // It is on the thread's list, and exists, until it ends, also if the thread ends before [cache.thread].
 [[nodiscard]] open_transaction* begin_in_thread(const std::shared_ptr<open_transaction>& tx);
-void end_in_thread(open_transaction& tx) noexcept;
+// Returns what keeps it.
+std::shared_ptr<open_transaction> end_in_thread(open_transaction& tx) noexcept;
 
 }  // namespace tenure::cache

@@ -53,6 +53,8 @@ class store_state : public std::enable_shared_from_this<store_state> {
   // Of a transaction that has changed nothing.
   void end(open_transaction& tx) noexcept;
   void release(open_transaction& tx);
+  // Of one that is on no thread's list.
+  void leave(const open_transaction& tx) noexcept;
 
   // Whether the address is a home address of this store. Without the mutex.
   [[nodiscard]] bool has_home(std::uint64_t address) const { return databases_.at(address) != nullptr; }

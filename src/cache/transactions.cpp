@@ -30,12 +30,25 @@ open_transaction* store_state::begin(bool writes) {
     door_.enter_exclusive();
   else
     door_.enter_shared();
-  open_transaction* const begun = begin_in_thread(made);
+  open_transaction* begun = nullptr;
+  try {
+    begun = begin_in_thread(made);
+  } catch (...) {
+    leave(*made);
+    throw;
+  }
   if (locks_objects_) {
     const std::scoped_lock lock(mutex_);
     locks_.admit(*begun);
   }
   return begun;
+}
+
+void store_state::leave(const open_transaction& tx) noexcept {
+  if (tx.writes && !locks_objects_)
+    door_.leave_exclusive();
+  else
+    door_.leave_shared();
 }
 
 bool store_state::announce(open_transaction& tx, std::uintptr_t address, std::size_t length) {
@@ -189,18 +202,14 @@ void store_state::forget_changes(open_transaction& tx) noexcept {
 void store_state::end(open_transaction& tx) noexcept {
   if (is_of_the_parent()) return;
   const std::shared_ptr<store_state> alive = tx.of;
-  const bool is_alone = tx.writes && !locks_objects_;
   if (locks_objects_) {
     object_locks::release_open(tx);
     const std::scoped_lock lock(mutex_);
     locks_.release_all(tx);
     locks_.left(tx);
   }
-  end_in_thread(tx);
-  if (is_alone)
-    door_.leave_exclusive();
-  else
-    door_.leave_shared();
+  const std::shared_ptr<open_transaction> ended = end_in_thread(tx);
+  leave(*ended);
 }
 
 void store_state::release(open_transaction& tx) {

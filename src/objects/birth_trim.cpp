@@ -26,6 +26,8 @@ std::vector<free_runs::run> birth::take_for_trim(std::uint64_t from) {
       at = next;
     }
   });
+  in_hand_.reserve(in_hand_.size() + taken.size());
+  free_.make_room(2 * taken.size());  // each may leave two parts
   for (const auto& [first, length] : taken) {
     free_.take_at(first, length);
     in_hand_.push_back({first, length});
@@ -33,17 +35,17 @@ std::vector<free_runs::run> birth::take_for_trim(std::uint64_t from) {
   return taken;
 }
 
-// What memory is too short for is not used before the database is opened again.
+// What memory is too short for stays in hand: it is not used before the database is opened again.
 void birth::trimmed(std::span<const free_runs::run> runs, bool is_done) noexcept {
   const std::scoped_lock lock(mutex_);
   for (const auto& [first, length] : runs) {
-    std::erase_if(in_hand_, [first = first](const run& r) { return r.first == first; });
     try {
       if (is_done) {
         spaceless_.add(first, first + length);
         trimmed_.add(first, first + length);
       }
       free_.add(first, length);
+      std::erase_if(in_hand_, [first = first](const run& r) { return r.first == first; });
     } catch (const std::bad_alloc&) {
     }
   }

@@ -125,7 +125,8 @@ int pobj_get_report(pobj_report* report);
 
 /* Ends the library: gives the memory of all objects back to their allocators (except that of ad hoc calls without a
  * free) and closes the store. The program's pointers are invalid then. Fails, and changes nothing, while transactions
- * are open. The call is not needed: a process may just end, or crash. pobj_init can be called again afterwards. */
+ * are open. After every other failure the library has ended all the same; nothing that was committed is lost, and the
+ * next execution recovers it. The call is not needed: a process may just end, or crash. pobj_init can be called again afterwards. */
 int pobj_close(void);
 
 /* ---- Allocation [pobj 3.5.2] ---- */
@@ -218,8 +219,7 @@ int pobj_update_range(void* object, const void* field, size_t length);
 #define POBJ_PERSISTIFY 1u
 int pobj_update_recursive(void* object, unsigned flags);
 
-/* Sets bytes of an object, and of its image. (If it fails with POBJ_EUNTYPED, the memory is set, and the image is not.)
- * */
+/* Sets bytes of an object, and of its image. */
 int pobj_memcpy(void* object, void* field, const void* from, size_t length);
 int pobj_memset(void* object, void* field, int value, size_t length);
 /* Sets a reference, types the word as a reference, and updates it. */

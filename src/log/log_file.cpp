@@ -129,6 +129,7 @@ void log_file::rebase(lsn base, std::uint64_t sequence) {
   next.base = base;
   next.sequence = sequence;
   next.checksum = header_checksum(next, covered);
+  header_.sequence = sequence;  // if only one copy is written, what comes instead of this file is newer
   for (const int copy : {0, 1}) write_copy(*file_, copy, next);
   header_ = next;
 }

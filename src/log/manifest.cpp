@@ -5,6 +5,7 @@
 #include <bit>
 #include <cassert>
 #include <cstring>
+#include <new>
 #include <set>
 #include <span>
 
@@ -313,13 +314,17 @@ void manifest_file::write(const manifest& wanted) {
   const std::vector<std::byte> encoded = in_pages(seal(next, *file_));
   manifest current = next;
   const std::vector<std::byte> held_bytes = held_is_durable_ ? std::vector<std::byte>() : in_pages(encode(written_));
-  // After a failed sync, the blocks that were found at opening may be in the page cache only.
-  if (!held_is_durable_) write_copy(*file_, held_, held_bytes);
-  held_is_durable_ = true;
-  const int held = held_;
-  write_copy(*file_, 1 - held, encoded);
-  held_ = 1 - held;
-  write_copy(*file_, held, encoded);
+  try {
+    // After a failed sync, the blocks that were found at opening may be in the page cache only.
+    if (!held_is_durable_) write_copy(*file_, held_, held_bytes);
+    held_is_durable_ = true;
+    const int held = held_;
+    write_copy(*file_, 1 - held, encoded);
+    held_ = 1 - held;
+    write_copy(*file_, held, encoded);
+  } catch (const std::bad_alloc&) {  // of a disk that is not the operating system's
+    throw error(std::make_error_code(std::errc::not_enough_memory), path_ + ": memory was short when it was written");
+  }
   current_ = std::move(current);
   written_ = std::move(next);
 }

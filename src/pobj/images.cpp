@@ -91,22 +91,28 @@ void write_image(transaction& t, const stored_memory& m, std::uint64_t from, std
   // A new image has no old bytes to compare with, and needs no declaration.
   if (t.is_made_in_level(m.image)) return write_as_image(t, m, from, to, in.free.at(m.image + from));
   std::array<std::byte, step> block;
-  for (; from < to; from += step) {
-    const std::uint64_t length = std::min(step, to - from);
-    write_as_image(t, m, from, from + length, block.data());
-    std::byte* const image = in.free.at(m.image + from);
-    std::uint64_t first = 0, last = length;
-    while (first < length && block[first] == image[first]) {
-      if (first % 8 == 0 && first + 8 <= length && load_word(&block[first]) == load_word(image + first))
-        first += 8;
-      else
-        ++first;
+  const auto write = [&](bool declares, bool writes) {
+    for (std::uint64_t at = from; at < to; at += step) {
+      const std::uint64_t length = std::min(step, to - at);
+      write_as_image(t, m, at, at + length, block.data());
+      std::byte* const image = in.free.at(m.image + at);
+      std::uint64_t first = 0, last = length;
+      while (first < length && block[first] == image[first]) {
+        if (first % 8 == 0 && first + 8 <= length && load_word(&block[first]) == load_word(image + first))
+          first += 8;
+        else
+          ++first;
+      }
+      if (first == length) continue;
+      while (block[last - 1] == image[last - 1]) --last;
+      if (declares) t.declare(m.image + at + first, last - first);
+      if (writes) std::memcpy(image + first, block.data() + first, last - first);
     }
-    if (first == length) continue;
-    while (block[last - 1] == image[last - 1]) --last;
-    t.declare(m.image + from + first, last - first);
-    std::memcpy(image + first, block.data() + first, last - first);
-  }
+  };
+  // What fails for want of memory has changed nothing.
+  if (to - from <= step) return write(true, true);
+  write(true, false);
+  write(false, true);
 }
 
 void read_image(const store& in, const stored_memory& m, pobj_report* report) {

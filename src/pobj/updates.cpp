@@ -1,7 +1,9 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
 // Updates of images, and calls that set a field together with its image [pobj 3.5.4].
+#include <array>
 #include <cstring>
+#include <vector>
 
 #include "pobj/images.hpp"
 #include "pobj/transaction.hpp"
@@ -11,6 +13,39 @@ namespace tenure::pobj {
 
 namespace {
 
+// Bytes of an object that a call sets before it updates the image: they are as they were if it fails.
+class change_of_memory {
+ public:
+  change_of_memory(void* field, std::size_t length) : field_(field), length_(length) {
+    if (length > few_.size()) many_.resize(length);
+    if (length != 0) std::memcpy(kept(), field, length);
+  }
+  ~change_of_memory() {
+    if (!is_done_ && length_ != 0) std::memcpy(field_, kept(), length_);
+  }
+  change_of_memory(const change_of_memory&) = delete;
+  change_of_memory& operator=(const change_of_memory&) = delete;
+  void done() { is_done_ = true; }
+
+ private:
+  [[nodiscard]] std::byte* kept() { return many_.empty() ? few_.data() : many_.data(); }
+
+  void* const field_;
+  const std::size_t length_;
+  std::array<std::byte, 64> few_;
+  std::vector<std::byte> many_;
+  bool is_done_ = false;
+};
+
+// set() writes to memory.
+template <class F>
+void set_bytes(transaction& t, object o, std::uint64_t at, void* field, std::size_t length, F&& set) {
+  change_of_memory change(field, length);
+  set();
+  update(t, o, at, at + length);
+  change.done();
+}
+
 template <class T>
 int set_field(const char* call, void* handle, T* field, T value) {
   return guarded(call, [&] {
@@ -18,8 +53,7 @@ int set_field(const char* call, void* handle, T* field, T value) {
       const object o = t.get_store().object_of(handle);
       const std::uint64_t at = store::offset_of(o, field, sizeof(T));
       unflag_range(t, o, at, at + sizeof(T));
-      std::memcpy(field, &value, sizeof(T));
-      update(t, o, at, at + sizeof(T));
+      set_bytes(t, o, at, field, sizeof(T), [&] { std::memcpy(field, &value, sizeof(T)); });
     });
   });
 }
@@ -54,8 +88,9 @@ int pobj_memcpy(void* handle, void* field, const void* from, size_t length) {
     transact([&](transaction& t) {
       const object o = t.get_store().object_of(handle);
       const std::uint64_t at = store::offset_of(o, field, length);
-      if (length != 0) std::memmove(field, from, length);
-      update(t, o, at, at + length);
+      set_bytes(t, o, at, field, length, [&] {
+        if (length != 0) std::memmove(field, from, length);
+      });
     });
   });
 }
@@ -65,8 +100,9 @@ int pobj_memset(void* handle, void* field, int value, size_t length) {
     transact([&](transaction& t) {
       const object o = t.get_store().object_of(handle);
       const std::uint64_t at = store::offset_of(o, field, length);
-      if (length != 0) std::memset(field, value, length);
-      update(t, o, at, at + length);
+      set_bytes(t, o, at, field, length, [&] {
+        if (length != 0) std::memset(field, value, length);
+      });
     });
   });
 }
@@ -77,8 +113,7 @@ int pobj_set_ref(void* handle, void* field, void* value) {
       const object o = t.get_store().object_of(handle);
       const std::uint64_t at = reference_offset(o, field);
       set_reference(t, o, at, true);
-      std::memcpy(field, &value, sizeof value);
-      update(t, o, at, at + sizeof value);
+      set_bytes(t, o, at, field, sizeof value, [&] { std::memcpy(field, &value, sizeof value); });
     });
   });
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <new>
 #include <utility>
 
 #include "os/cleared_memory.hpp"
@@ -206,6 +207,7 @@ void truncator::wake_if_due() {
     truncate_in_background(lock);
   } catch (const error&) {
     // The next caller that needs room reports the error. A failed sync is recorded already.
+  } catch (const std::bad_alloc&) {  // as well: what was committed is
   }
 }
 

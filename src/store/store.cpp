@@ -288,14 +288,17 @@ void store_state::initialize(database_state& made) {
   begin();
   try {
     made.initialize(tx, id);
+    made.types->compare_registered();
     memory->wait(commit());
-    // Of the default database the log says as much: it is used. See open_databases().
-    memory->confirm_member(made.file, databases->size() > 1);
   } catch (...) {
     if (is_writer()) abort();
     throw;
   }
-  made.types->compare_registered();
+  // Of the default database the log says as much: it is used. See open_databases().
+  try {
+    memory->confirm_member(made.file, databases->size() > 1);
+  } catch (const std::bad_alloc&) {  // it belongs to the store: the next opening confirms it, as after a crash
+  }
 }
 
 void store_state::require_usable() const {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <new>
 #include <string>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -72,6 +73,37 @@ TEST_F(cache_in_short_memory, commits_are_done_or_have_changed_nothing) {
     if (HasFailure()) return;
   }
   EXPECT_GT(failed, 20U / stride);
+}
+
+// Nobody is kept out, and the cache can be closed.
+TEST_F(cache_in_short_memory, transactions_that_cannot_begin_leave_nothing_open) {
+  make_library();
+  for (const cache::concurrency transactions : {cache::concurrency::one_writer, cache::concurrency::object_locks})
+    for (const bool writes : {true, false}) {
+      cache::options options;
+      options.transactions = transactions;
+      opened = std::make_unique<cache::store>(path, options);
+      std::uint64_t failed = 0;
+      for (long long allocations = 0; allocations < 8; ++allocations) {
+        // In a new thread, which has no list of transactions yet. Its first allocation is the list's.
+        std::thread([&] {
+          succeeding = allocations;
+          failing = 1;
+          try {
+            if (writes)
+              opened->begin().abort();
+            else
+              (void)opened->begin_read();
+          } catch (const std::bad_alloc&) {
+            ++failed;
+          }
+          succeeding = -1;
+        }).join();
+        opened->transact([&] { shelves().change().first = opened->make<leaf>(); }, cache::commit_mode::lazy);
+      }
+      EXPECT_GT(failed, 0U);
+      close();
+    }
 }
 
 }  // namespace

@@ -272,6 +272,10 @@ TEST_F(short_memory_of_a_store, truncations_lose_nothing) {
       }
       succeeding = -1;
       failing = 0;
+      if (!is_over) {
+        const auto wrong = s().verify();
+        ASSERT_TRUE(wrong.empty()) << wrong[0];
+      }
       // What trim() has taken, and could not give back for want of memory, is found again.
       if (is_over)
         EXPECT_THROW(s().close(), error);
@@ -284,6 +288,75 @@ TEST_F(short_memory_of_a_store, truncations_lose_nothing) {
       ASSERT_EQ(h->all[1]->number, number);
       ASSERT_EQ(h->all[901]->number, number);
     }
+}
+
+// They throw what has failed, if anything, and the files are released.
+TEST_F(short_memory_of_a_store, closing_and_opening_end_nothing_else) {
+  for (const long long most : {1LL, 1'000'000'000LL})
+    for (long long allocations = most % 2, failed = 1; failed != 0; allocations = next_after(allocations + 6)) {
+      SCOPED_TRACE(std::to_string(allocations) + ", then " + std::to_string(most) + " fail");
+      failed = 0;
+      const auto in_short_memory = [&](auto&& f) {
+        succeeding = allocations;
+        failing = most;
+        try {
+          f();
+        } catch (const std::exception&) {
+        }
+        failed += failing != most;
+        succeeding = -1;
+        failing = 0;
+      };
+      s().transact([&] { ++h->all[1]->number; });
+      const std::uint64_t number = h->all[1]->number;
+      in_short_memory([&] { s().close(); });
+      opened.reset();
+      in_short_memory([&] { open(); });
+      if (opened == nullptr) open();
+      h = &s().root<shelf>("shelf");
+      ASSERT_EQ(h->all[1]->number, number);
+    }
+}
+
+// A database that could not be made is in nobody's way, and can be made then.
+TEST_F(short_memory_of_a_store, databases_that_cannot_be_made) {
+  std::uint64_t failed = 0, reopened = 0;
+  for (const long long most : {1LL, 1'000'000'000LL}) {
+    std::uint64_t in_a_row = 0;
+    for (long long allocations = 0; in_a_row < 2; allocations = next_after(allocations + 16)) {
+      const database_options as{.reservation = how.create.reservation, .home = next_home(how.create.reservation)};
+      const std::string name = "db" + std::to_string(most == 1) + "_" + std::to_string(allocations);
+      SCOPED_TRACE(name);
+      succeeding = allocations;
+      failing = most;
+      bool is_made = false, is_over = false;
+      try {
+        s().create_database(name, as);
+        is_made = true;
+      } catch (const std::bad_alloc&) {
+      } catch (const error& e) {
+        EXPECT_EQ(e.code(), errc::outcome_unknown) << e.what();
+        is_over = true;
+      }
+      succeeding = -1;
+      failing = 0;
+      if (is_over) {  // the log could not be written
+        ++reopened;
+        EXPECT_THROW(s().close(), error);
+        opened.reset();
+        open();
+        h = &s().root<shelf>("shelf");
+      } else if (!is_made) {
+        s().transact([&] { ++h->all[1]->number; });
+        s().create_database(name, as);
+      }
+      failed += is_made ? 0 : 1;
+      in_a_row = is_made ? in_a_row + 1 : 0;
+    }
+    reopen();
+    h = &s().root<shelf>("shelf");
+  }
+  EXPECT_GT(failed, 5U / rvm::testing::scaled_stride());
 }
 
 // The transaction goes on after an object that could not be made.

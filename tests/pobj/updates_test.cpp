@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "pobj/scenario.hpp"
+#include "support/failing_allocations.hpp"
 
 namespace tenure::pobj {
 namespace {
@@ -12,6 +13,40 @@ namespace {
 class pobj_updates : public pobj_test {};
 
 void* anchor;
+
+// Neither memory nor image, in one step or in several.
+TEST_F(pobj_updates, that_find_no_memory_have_changed_nothing) {
+  start();
+  constexpr std::size_t size = 6000;
+  auto* const object = static_cast<unsigned char*>(pobj_calloc(1, size));
+  EXPECT_OK(pobj_static_set_ref(&anchor, object));
+  std::vector<unsigned char> before(size), filler(size, 9);
+  int failed = 0;
+  for (int kind = 0; kind < 4; ++kind)
+    for (long long allocations = 0, in_a_row = 0; in_a_row < 2; ++allocations) {
+      EXPECT_OK(pobj_start());
+      support::succeeding = allocations;
+      support::failing = 1;
+      void* const word = object + 16;
+      const int code = kind == 0   ? pobj_set_ulong(object, static_cast<unsigned long*>(word), 7)
+                       : kind == 1 ? pobj_memset(object, object, 7, size)
+                       : kind == 2 ? pobj_memcpy(object, object + 8, filler.data(), size - 8)
+                                   : pobj_set_ref(object, word, object);
+      support::succeeding = -1;
+      in_a_row = code == POBJ_OK ? in_a_row + 1 : 0;
+      if (code != POBJ_OK) {
+        ++failed;
+        ASSERT_EQ(code, POBJ_ENOMEM) << pobj_error();
+        ASSERT_TRUE(std::equal(before.begin(), before.end(), object)) << kind << ", " << allocations;
+        std::memset(object, 1, size);
+        EXPECT_OK(pobj_restore(object));
+        ASSERT_TRUE(std::equal(before.begin(), before.end(), object)) << kind << ", " << allocations;
+      }
+      EXPECT_OK(pobj_abort());
+      ASSERT_TRUE(std::equal(before.begin(), before.end(), object)) << kind << ", " << allocations;
+    }
+  EXPECT_GT(failed, 12);
+}
 
 TEST_F(pobj_updates, of_ranges) {
   start();

@@ -108,6 +108,84 @@ TEST_P(short_memory, at_the_end_of_an_automatic_transaction) {
 
 INSTANTIATE_TEST_SUITE_P(each, short_memory, support::every_mechanism, support::mechanism_name);
 
+// A range that could not be declared is none that an abort puts back.
+TEST(short_memory_of, declarations_that_fail) {
+  sim::disk disk;
+  options how = small_log(&disk);
+  how.background = false;
+  memory m("/d/log", how);
+  region r = m.map("/d/seg", {.create_length = 64 * page});
+  std::uint64_t failed = 0, in_a_row = 0;
+  for (long long allocations = 0; in_a_row < 3; ++allocations) {
+    transaction tx = m.begin();
+    bool has_failed = false;
+    try {
+      for (std::size_t n = 0; n < 150; ++n) {
+        auto& word = r.at<std::uint64_t>(n * 37 % 1000 * 64);
+        succeeding = n == 0 ? allocations : succeeding;
+        failing = n == 0 ? 1 : failing;
+        tx.set_range(word);
+        word = n + 1;
+      }
+    } catch (const std::bad_alloc&) {
+      has_failed = true;
+    }
+    succeeding = -1;
+    tx.abort();
+    for (std::size_t at = 0; at < 1000; ++at) ASSERT_EQ(r.at<std::uint64_t>(at * 64), 0U) << allocations << ", " << at;
+    failed += has_failed;
+    in_a_row = has_failed ? 0 : in_a_row + 1;
+  }
+  EXPECT_GT(failed, 5U);
+}
+
+// [rvm.log.memory] One allocation fails, in a commit or in the truncation that it causes. Then commits go on, and the power fails.
+TEST(short_memory_of, files_of_the_log_that_change) {
+  std::uint64_t failed = 0, died = 0;
+  bool has_failed_any = true;
+  for (long long allocations = 0; has_failed_any; allocations += static_cast<long long>(testing::scaled_stride())) {
+    SCOPED_TRACE("allocation " + std::to_string(allocations));
+    sim::disk disk;
+    options how = small_log(&disk);
+    how.background = false;
+    how.log.size = 64 << 10;
+    std::uint64_t acknowledged = 0, last = 0;
+    {
+      memory m("/d/log", how);
+      region r = m.map("/d/seg", {.create_length = 64 * page});
+      auto& number = r.at<std::uint64_t>(0);
+      succeeding = allocations;
+      failing = 1;
+      // At first the log gets its files, and then goes round.
+      for (std::uint64_t n = 1; n <= 60; ++n) try {
+          last = n;
+          transaction tx = m.begin();
+          tx.set_range(&number, 3000);
+          number = n;
+          std::memset(&number + 1, static_cast<int>(n), 2000);
+          tx.commit(n % 3 == 0 ? commit_mode::flush : commit_mode::no_flush);
+          if (n % 3 == 0) acknowledged = n;
+        } catch (const std::bad_alloc&) {
+          ++failed;
+          succeeding = -1;
+        } catch (const error&) {  // it is not known what has become of the log
+          succeeding = -1;
+          ++died;
+          break;
+        }
+      succeeding = -1;
+      has_failed_any = failing == 0;
+      const auto left = disk.crash(1, sim::policy::drop_all);
+      how.disk = left.get();
+      memory after("/d/log", how);
+      region again = after.map("/d/seg");
+      ASSERT_GE(again.at<std::uint64_t>(0), acknowledged);
+      ASSERT_LE(again.at<std::uint64_t>(0), last);
+    }
+  }
+  EXPECT_GT(failed + died, 20U / testing::scaled_stride());
+}
+
 TEST(short_memory_of, errors_that_are_copied) {
   const error made(errc::damaged, std::string(100, 'x'));
   succeeding = 0;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "os/answering_process.hpp"
+#include "rewrite/live_elements.hpp"
 
 namespace tenure::tools {
 
@@ -22,11 +23,31 @@ class local_store final : public compared_store {
   std::optional<compared_object> object_at(heap::address at, std::span<const heap::address> /*soon*/) override {
     const heap::sound_object found = survey_.find(reinterpret_cast<const void*>(at));
     if (!found) return std::nullopt;
-    return compared_object{found.type->of->name, value_of(survey_.set(), found, no_limits)};
+    const rewriting::live_elements::range live = live_.of(found.at, found.count());
+    look_at_vectors(found, live);
+    return compared_object{found.type->of->name, value_of(survey_.set(), found, no_limits, {live.first, live.end})};
   }
 
  private:
+  // Arrays come after what has them, and may have slots behind its elements.
+  void look_at_vectors(const heap::sound_object& in, rewriting::live_elements::range live) {
+    const type& of = *in.type->of;
+    const auto [known, is_new] = vectors_.try_emplace(&of);
+    if (is_new) known->second = rewriting::vectors_in(of);
+    if (known->second.empty()) return;
+    const auto size_of_elements = [&](std::uintptr_t array) -> std::uint64_t {
+      const heap::sound_object found = survey_.find(reinterpret_cast<const void*>(array));
+      return found && found.at == array ? found.type->of->size : 0;
+    };
+    for (std::uint64_t n = live.first; n < live.end; ++n)
+      for (const rewriting::vector_place& each : known->second)
+        live_.look_at(each, reinterpret_cast<const std::byte*>(in.at + n * of.size), size_of_elements,
+                      [](std::uintptr_t, rewriting::live_elements::range) {});
+  }
+
   const surveyed_store survey_;
+  std::unordered_map<const type*, std::vector<rewriting::vector_place>> vectors_;
+  rewriting::live_elements live_;
 };
 
 // Both processes are the same program, so numbers are as they are in memory.
@@ -44,7 +65,7 @@ class message_writer {
   }
   void put(const shown_value& value) {
     put(value.is).put(value.text).put(value.left_out).put(value.to).put(value.to_type);
-    put(value.to_count).put(value.to_object).put(value.to_field).put(value.parts.size());
+    put(value.to_count).put(value.to_object).put(value.to_field).put(value.is_weak).put(value.parts.size());
     for (const auto& [name, part] : value.parts) {
       put(name);
       put(part);
@@ -81,6 +102,7 @@ class message_reader {
     v.to_count = get<std::uint64_t>();
     v.to_object = get<heap::address>();
     v.to_field = text();
+    v.is_weak = get<bool>();
     for (auto left = get<std::size_t>(); left != 0; --left) {
       std::string name = text();
       v.parts.emplace_back(std::move(name), value());

@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include <tenure/store/weak_cell.hpp>
+
 #include "objects/object_text.hpp"
 #include "objects/stored_types.hpp"
 
@@ -64,6 +66,17 @@ found_text find_text(string_form form, const std::byte* at) {
   }
 }
 
+// --- Nodes of trees ---
+
+// How many slots of a field of a node have values (tenure/containers/detail/tree_nodes.hpp).
+std::uint64_t used_slots(const type& of, const type_field& f, const std::byte* at) {
+  const bool is_leaf = of.name.starts_with("tenure::detail::tree_leaf<");
+  if (!is_leaf && !of.name.starts_with("tenure::detail::tree_inner<")) return f.count;
+  const std::uint64_t count = read<std::uint32_t>(at + sizeof(void*));
+  if (f.name == (is_leaf ? "entries" : "separators")) return count;
+  return f.name == "children" ? count + 1 : f.count;
+}
+
 // --- Scalars --------------------------------------------------------------------------------------------------------------
 
 std::string integer_text(const std::byte* at, std::uint64_t size, bool is_signed) {
@@ -100,11 +113,12 @@ class decoder {
   shown_value value(const type& of, const std::byte* at) const {
     if (const string_form form = form_of(of); form != string_form::none) return string(form, at);
     if (of.name.starts_with("std::optional<")) return optional(of, at);
+    if (of.name == "tenure::detail::weak_cell") return weak_reference(at);
     shown_value all{.is = kind::fields};
     for (const type_field& f : of.fields) {
       if (f.only_if && !holds(*f.only_if, at)) continue;
       if (f.kind == field_kind::vtable) continue;
-      all.parts.emplace_back(f.name, field_value(f, at + f.offset));
+      all.parts.emplace_back(f.name, field_value(f, at + f.offset, used_slots(of, f, at)));
     }
     // Numbers, arrays and their like have one field without a name.
     if (of.fields.size() == 1 && of.fields[0].name.empty() && all.parts.size() == 1) {
@@ -114,13 +128,14 @@ class decoder {
     return all;
   }
 
-  shown_value array(const sound_object& object) const {
+  shown_value array(const sound_object& object, element_range elements) const {
     const type& of = *object.type->of;
     const auto* const at = reinterpret_cast<const std::byte*>(object.at);
     if (of.size == 0) return {.is = kind::fields};
     if (of.fields.size() == 1 && of.fields[0].kind == field_kind::data && is_text(of.fields[0], of.size))
       return characters(at, object.count() * of.size, true);
-    return list(object.count(), [&](std::uint64_t n) { return value(of, at + n * of.size); });
+    const std::uint64_t end = std::min(elements.end, object.count()), first = std::min(elements.first, end);
+    return list(end - first, [&](std::uint64_t n) { return value(of, at + (first + n) * of.size); });
   }
 
  private:
@@ -171,11 +186,12 @@ class decoder {
 
   shown_value optional(const type& of, const std::byte* at) const {
     for (const type_field& f : of.fields)
-      if (f.only_if && holds(*f.only_if, at)) return field_value(f, at + f.offset);
+      if (f.only_if && holds(*f.only_if, at)) return field_value(f, at + f.offset, f.count);
     return {.is = kind::none};
   }
 
-  shown_value field_value(const type_field& f, const std::byte* at) const {
+  // `used`: of its elements, so many have values.
+  shown_value field_value(const type_field& f, const std::byte* at, std::uint64_t used) const {
     const std::uint64_t each = f.size / f.count;
     switch (f.kind) {
       case field_kind::transient: return {.is = kind::note, .text = "transient"};
@@ -187,7 +203,8 @@ class decoder {
       default: break;
     }
     if (f.count == 1) return element(f, at, each);
-    return list(f.count, [&](std::uint64_t n) { return element(f, at + n * each, each); });
+    return list(std::min<std::uint64_t>(f.count, used),
+                [&](std::uint64_t n) { return element(f, at + n * each, each); });
   }
 
   shown_value element(const type_field& f, const std::byte* at, std::uint64_t size) const {
@@ -221,6 +238,12 @@ class decoder {
     shown.to_object = object.at;
     const std::uint64_t offset = static_cast<address>(to) - object.at;
     if (offset != 0) shown.to_field = field_text(store_, object.at, offset);
+    return shown;
+  }
+
+  shown_value weak_reference(const std::byte* at) const {
+    shown_value shown = reference(stored_address_of(tenure::detail::shown(read<std::uint64_t>(at))));
+    shown.is_weak = true;
     return shown;
   }
 
@@ -262,11 +285,12 @@ std::size_t printable(const std::string& bytes, std::size_t at) {
 
 }  // namespace
 
-shown_value value_of(const database_set& store, const sound_object& object, const value_limits& limits) {
+shown_value value_of(const database_set& store, const sound_object& object, const value_limits& limits,
+                     element_range elements) {
   const decoder d(store, limits);
   if (object.count() == 1 && object.type->of->size == object.size)
     return d.value(*object.type->of, reinterpret_cast<const std::byte*>(object.at));
-  return d.array(object);
+  return d.array(object, elements);
 }
 
 std::string quoted(const std::string& bytes) {

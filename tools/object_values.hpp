@@ -34,6 +34,7 @@ struct shown_value {
   std::uint64_t to_count = 1;   // elements of it
   heap::address to_object = 0;  // its start
   std::string to_field = {};    // where in it, if not at its start
+  bool is_weak = false;         // it does not keep the object
 };
 
 struct value_limits {
@@ -41,9 +42,14 @@ struct value_limits {
   std::uint64_t text = 256;     // bytes
 };
 
+// Elements of an array: those that have values.
+struct element_range {
+  std::uint64_t first = 0, end = ~std::uint64_t{0};
+};
+
 // The fields of an object; of an array, the list of its elements.
 [[nodiscard]] shown_value value_of(const database_set& store, const heap::sound_object& object,
-                                   const value_limits& limits);
+                                   const value_limits& limits, element_range elements = {});
 
 // On one line.
 [[nodiscard]] std::string text_of(const shown_value& value);

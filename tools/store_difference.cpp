@@ -37,9 +37,14 @@ class comparison {
       if (a != heap::stored_address::none && b != heap::stored_address::none)
         pair(static_cast<heap::address>(a), static_cast<heap::address>(b), name);
     }
-    for (; !waiting_.empty(); waiting_.pop_front()) {
-      const auto [a, b, path] = waiting_.front();
-      compare_objects(a, b, path);
+    for (;;) {
+      for (; !waiting_.empty(); waiting_.pop_front()) {
+        const auto [a, b, path] = waiting_.front();
+        compare_objects(a, b, path);
+      }
+      if (weak_.empty()) break;
+      pair(weak_.front().one, weak_.front().other, weak_.front().path);
+      weak_.pop_front();
     }
     return std::move(found_);
   }
@@ -94,7 +99,10 @@ class comparison {
     if ((a.to_object == 0) != (b.to_object == 0)) return say(path, "was " + text_of(a) + ", is " + text_of(b));
     if (a.to_object == 0) return;
     if (a.to_field != b.to_field) say(path, "led to its " + a.to_field + ", leads to its " + b.to_field);
-    pair(a.to_object, b.to_object, path);
+    if (a.is_weak)
+      weak_.push_back({a.to_object, b.to_object, path});
+    else
+      pair(a.to_object, b.to_object, path);
   }
   void compare_lists(const shown_value& a, const shown_value& b, const std::string& path) {
     if (a.parts.size() != b.parts.size())
@@ -105,6 +113,7 @@ class comparison {
   void compare_fields(const shown_value& a, const shown_value& b, const std::string& path) {
     for (std::size_t n = 0; n < a.parts.size(); ++n) {
       const auto& [name, value] = a.parts[n];
+      if (name == "capacity_" && a.parts[0].first == "first_") continue;  // of a vector
       const shown_value* const other = part_named(b, name, n);
       if (other == nullptr)
         say(path, "has no field `" + name + "` any more; it was " + text_of(value));
@@ -127,6 +136,7 @@ class comparison {
   const std::size_t most_;
   std::unordered_map<heap::address, heap::address> counterparts_, counterparts_back_;
   std::deque<waiting> waiting_;
+  std::deque<waiting> weak_;  // last: what keeps an object says which one is its counterpart
   found_differences found_;
 };
 

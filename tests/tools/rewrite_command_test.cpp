@@ -5,7 +5,10 @@
 
 #include <fstream>
 
+#include <tenure/allocator.hpp>
+#include <tenure/finalization_queue.hpp>
 #include <tenure/schema.hpp>
+#include <tenure/weak.hpp>
 
 #include "log_command.hpp"
 #include "object_values.hpp"
@@ -13,6 +16,24 @@
 #include "store_difference.hpp"
 #include "support/expect_error.hpp"
 #include "tools/small_store.hpp"
+
+namespace rewrite_command_types {
+
+struct linked_part {
+  tenure::weak<linked_part> weakly;
+};
+struct weakly_linked {
+  tenure::vector<int> numbers;
+  tenure::std_vector<int> standard;
+  tenure::std_deque<int> deque;
+  tenure::set<int> set;
+  tenure::map<int, tenure::string> texts;
+  tenure::vector<linked_part*> parts;
+  tenure::finalization_queue<linked_part> queue;
+};
+
+}  // namespace rewrite_command_types
+using namespace rewrite_command_types;
 
 namespace tenure::tools {
 namespace {
@@ -91,12 +112,58 @@ TEST_F(rewrite_command, differences_are_found_by_their_paths) {
   for (const char* const line :
        {"first.number: was -7, is 8\n",
         "first.next.name: was \"a name that does not fit into the string itself\", is \"other\"\n",
-        "first.twin.twin: was -> store_command_types::part", "more:num bers.first_: had 9 elements, has 18\n",
+        "first.twin.twin: was -> store_command_types::part", "more:num bers.first_: had 9 elements, has 10\n",
         "fresh: is a root that only the second one has\n", "more:num bers.size_: was 9, is 10\n"})
     EXPECT_TRUE(found.has(line)) << line << " is not in " << found.text;
   const auto j = difference(path, dir / "clone", true, 2).parsed();
   EXPECT_EQ(j["first"].size(), 2U);
   EXPECT_GT(j["differences"], 4);
+}
+
+// Slots without elements do not count, nor where weak references lead, as long as it is to the same objects.
+TEST_F(rewrite_command, what_is_no_value_does_not_differ) {
+  const std::string other = dir / "other", clone = dir / "clone";
+  const auto with = [](const std::string& which, auto&& f) {
+    store s(which, small_store());
+    s.transact([&] { f(s, s.root<weakly_linked>("top")); });
+    s.close();
+  };
+  with(path, [](store& owner, weakly_linked& top) {
+    for (int n = 0; n < 5; ++n) {
+      top.numbers.push_back(n);
+      top.standard.push_back(n);
+      top.deque.push_back(n);
+      top.set.insert(n);
+      top.texts.emplace(n, "a text");
+      top.parts.push_back(owner.make<linked_part>());
+    }
+    for (std::size_t n = 0; n < 5; ++n) top.parts[n]->weakly = tenure::weak<linked_part>(top.parts[4 - n]);
+    top.queue.watch(top.parts[1]);
+  });
+  std::filesystem::copy(path, other, std::filesystem::copy_options::recursive);
+  with(other, [](store&, weakly_linked& top) {
+    top.numbers.push_back(9);
+    top.numbers.pop_back();
+    top.standard.push_back(9);
+    top.standard.pop_back();
+    top.deque.push_back(9);
+    top.deque.pop_back();
+    top.set.insert(9);
+    top.set.erase(9);
+    top.texts.emplace(9, "gone");
+    top.texts.erase(9);
+  });
+  (void)rewrite({.path = other, .to = clone});
+  for (const std::string& one : {other, clone})
+    EXPECT_EQ(difference(path, one).exit_code, exit_ok) << difference(path, one).text;
+  with(other, [](store&, weakly_linked& top) {
+    top.parts[0]->weakly = tenure::weak<linked_part>(top.parts[1]);
+    top.set.insert(9);
+    top.deque.push_back(9);
+  });
+  const shown found = difference(path, other);
+  EXPECT_TRUE(found.has("had 5 elements, has 6")) << found.text;
+  EXPECT_TRUE(found.has("refers to another object")) << found.text;
 }
 
 // As a store and its backup have.

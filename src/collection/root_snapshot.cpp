@@ -81,10 +81,7 @@ void root_snapshot::leave_out_of_forks() noexcept {
 void root_snapshot::take(program_roots which) {
   // Wherever they are. No thread that is stopped has the list's lock.
   const std::scoped_lock lock(detail::handles::mutex());
-  detail::handles::for_each([this](const void* to) {
-    const auto* const word = reinterpret_cast<const std::byte*>(&to);
-    scan_for_hits({word, word + sizeof to});
-  });
+  detail::handles::for_each([this](const void* to) { add_handle(to); });
   which_ = which;
   if (which == program_roots::handles) {
     found_->is_complete = true;
@@ -106,6 +103,16 @@ void root_snapshot::take(program_roots which) {
   facts_.stopped_ns =
       static_cast<std::uint64_t>((std::chrono::steady_clock::now() - began) / std::chrono::nanoseconds(1));
   leave_out_of_forks();
+}
+
+// It leads to the object that lies there, and not past the end of the one before.
+void root_snapshot::add_handle(const void* to) noexcept {
+  const auto at = reinterpret_cast<address>(to);
+  for (scanned_database& d : databases_)
+    if (d.contains(at))
+      if (const found_object there = d.of.map->find(at)) return d.roots.set(there.at);
+  const auto* const word = reinterpret_cast<const std::byte*>(&to);
+  scan_for_hits({word, word + sizeof to});
 }
 
 void root_snapshot::finish() {

@@ -84,6 +84,7 @@ class root_snapshot {
   };
 
   void leave_out_of_forks() noexcept;
+  void add_handle(const void* to) noexcept;
   // In the copy, or while all others are stopped. They neither allocate nor lock.
   void scan() noexcept;
   void scan_for_hits(os::memory_stretch in) noexcept;

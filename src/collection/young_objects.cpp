@@ -31,7 +31,11 @@ bool young_objects::mark() {
   store_.with_births_locked([&] {
     {
       const std::scoped_lock lock(detail::handles::mutex());
-      detail::handles::for_each([&](const void* to) { mark(reinterpret_cast<address>(to), true); });
+      detail::handles::for_each([&](const void* to) {
+        const database_state* const in = store_.at(to);
+        const auto at = reinterpret_cast<address>(to);
+        mark(at, in == nullptr || !in->map->find(at));
+      });
     }
     for (const auto& d : store_)
       is_complete = for_each_with_transient_fields(*d, d->region.size(),

@@ -151,6 +151,21 @@ TEST_F(collecting_an_open_store, tells_what_refers_to_an_object) {
   expect_error(errc::bad_option, {"there is no object"}, [&] { (void)s().who_refers(&found); });
 }
 
+// And not the one that ends where it begins.
+TEST_F(collecting_an_open_store, a_handle_keeps_its_object_only) {
+  kept_list& l = s().root<kept_list>("list");
+  s().transact([&] {
+    for (int n = 0; n < 300; ++n) l.all.push_back(s().make<kept_node>());
+  });
+  const auto next =
+      std::ranges::adjacent_find(l.all, [](const kept_node* a, const kept_node* b) { return a + 1 == b; });
+  ASSERT_NE(next, l.all.end());
+  const handle<kept_node> held = *(next + 1);
+  s().transact([&] { l.all.erase(next, next + 2); });
+  EXPECT_EQ(s().collect({.roots = program_roots::handles}).garbage, 1U);
+  EXPECT_FALSE(s().who_refers(held.get()).empty());
+}
+
 TEST_F(collecting_an_open_store, space_is_used_again) {
   s().close();
   how.memory.background = false;  // what is checked in the end must not change meanwhile

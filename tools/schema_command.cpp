@@ -174,7 +174,8 @@ int show_schema_difference(const std::string& one, const std::string& other, boo
 
 int check_schema(const std::string& store, const std::string& program, bool as_json, std::FILE* out) {
   const found_schema stored = schema_at(store), wanted = schema_at(program);
-  const types::evolution plan(wanted.types, wanted.told);
+  types::evolution plan(wanted.types, wanted.told);
+  plan.look_at(stored.types);
   std::vector<std::string> converted, problems;
   for (const type* const was : stored.types) {
     const type* const is = plan.program_type_of(*was);

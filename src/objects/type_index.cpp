@@ -137,8 +137,13 @@ void type_index::compare_registered() {
     const guard lock(mutex_);
     if (by_name_.contains(program->name)) (void)index_of(lock, *program);
     if (program->operations == nullptr || program->operations->changes == nullptr) continue;
+    // Unless another class of the program has that name now.
+    const auto is_reused = [](const std::string& name) {
+      const auto all = registered_types();
+      return std::ranges::find(all, name, [](const type* t) -> const std::string& { return t->name; }) != all.end();
+    };
     for (const std::string& old : program->operations->changes().old_names)
-      if (by_name_.contains(old))
+      if (by_name_.contains(old) && !is_reused(old))
         throw error(errc::schema_mismatch, "the database " + database_ + " has objects of " + old + ", as " +
                                                program->name +
                                                " was named before; nothing was changed; open it with "

@@ -163,7 +163,12 @@ void convert_store(const std::string& directory, const store_options& how) {
   rewriting.on_progress = how.memory.on_progress;
   rewriting.disk = how.memory.disk;
   store_state opened(directory, opened_as(rvm::open_mode::open, rewriting), type_check::none);
-  const types::evolution plan(registered_types());
+  types::evolution plan(registered_types());
+  std::vector<const type*> stored;
+  for (const auto& d : *opened.databases)
+    for (std::uint32_t n = 1; n < d->types->count(); ++n)
+      if (const heap::known_type* const known = d->types->find(n); known != nullptr) stored.push_back(known->of);
+  plan.look_at(stored);
   (void)rewrite_in_place(opened, rewriting, &plan);
 }
 

@@ -73,6 +73,17 @@ class declared_changes {
     }
     return is_renamed ? path : std::string();
   }
+  // Whether some declaration says what became of a part of a stored field, under the name that it had then.
+  [[nodiscard]] bool takes_apart(std::string path) const {
+    for (const version_changes* v : versions_) {
+      for (const field_change& change : v->fields)
+        if (change.what != field_change::kind::added && change.what != field_change::kind::narrowed &&
+            leads_into(change.field, path))
+          return true;
+      path = renamed(*v, path, &field_change::field, &field_change::to);
+    }
+    return false;
+  }
   // Under the name that the field had after each version.
   [[nodiscard]] bool is_narrowed(std::string path) const {
     for (auto v = versions_.rbegin(); v != versions_.rend(); ++v) {
@@ -459,15 +470,16 @@ class planning {
       const std::string name = prefix + f.name;
       if (in.used.contains(name) || in.changes->is_removed(name)) continue;
       const auto inside = in.used.lower_bound(name + ".");
-      if (const std::string now = in.changes->new_name(name); !now.empty()) {
+      const bool is_nested = f.kind == field_kind::nested && f.count == 1;
+      if ((inside != in.used.end() && leads_into(*inside, name)) || (is_nested && in.changes->takes_apart(name))) {
+        find_lost(in, f.of(), name + ".");
+      } else if (const std::string now = in.changes->new_name(name); !now.empty()) {
         std::string problem = "field `" + name + "` (" + f.type_name + ") was renamed, and would be `";
         problem += now;
         problem += "` now, which is no field or comes from another one: declare what became of it later, or ";
         problem += declaration(in, "removed(\"" + name + "\")");
         problem += " in place of renamed";
         say(in.path, problem);
-      } else if (inside != in.used.end() && leads_into(*inside, name)) {
-        find_lost(in, f.of(), name + ".");
       } else if (!in.has_functions) {
         say(in.path, "field `" + name + "` (" + f.type_name + ") is gone: declare " +
                          declaration(in, "removed(\"" + name + "\")") + ", or " +

@@ -111,6 +111,10 @@ class evolution {
   // `program`: all types that the program has registered. `others`: of a program of which only the schema is known.
   explicit evolution(const std::vector<const type*>& program, std::map<std::string, told> others = {});
 
+  // A class may have an old name of another one. Whose objects of that name are follows from the stored types: if they have the
+  // other class, or the layout is that of the program's, they are of the class that has the name now.
+  void look_at(const std::vector<const type*>& stored);
+
   // What evolve<T> has declared. nullptr: nothing.
   [[nodiscard]] const type_changes* changes_of(const type& program) const;
   // Whether it has a default constructor, which tells the values of new fields.
@@ -139,7 +143,8 @@ class evolution {
                     std::vector<std::string>& problems) const;
 
   const std::map<std::string, told> others_;
-  std::map<std::string, const type*, std::less<>> by_name_;
+  std::map<std::string, const type*, std::less<>>
+      by_name_;  // without those of which stored objects are of another class
   std::map<std::string, std::string, std::less<>> new_names_;  // of classes that were renamed
 };
 

@@ -65,6 +65,22 @@ evolution::evolution(const std::vector<const type*>& program, std::map<std::stri
   }
 }
 
+void evolution::look_at(const std::vector<const type*>& stored) {
+  const auto find = [&](std::string_view name) {
+    const auto found = std::ranges::find(stored, name, [](const type* t) -> std::string_view { return t->name; });
+    return found != stored.end() ? *found : nullptr;
+  };
+  std::erase_if(new_names_, [&](const auto& renaming) {
+    const auto& [old, now] = renaming;
+    const auto has_name = by_name_.find(old);
+    const type* const objects = find(old);
+    if (has_name == by_name_.end() || objects == nullptr) return false;
+    if (find(now) != nullptr || !differ(*objects, *has_name->second)) return true;
+    by_name_.erase(has_name);
+    return false;
+  });
+}
+
 const type_changes* evolution::changes_of(const type& program) const {
   if (program.operations != nullptr)
     return program.operations->changes != nullptr ? &program.operations->changes() : nullptr;

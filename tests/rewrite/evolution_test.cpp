@@ -82,6 +82,11 @@ struct part {
   std::int32_t added;
 };
 }  // namespace declared
+namespace taken_apart {  // what was nested got another name first, and its parts went elsewhere then
+struct part {
+  std::int32_t x;
+};
+}  // namespace taken_apart
 namespace chained {
 struct part {
   std::int64_t burden;
@@ -279,6 +284,15 @@ struct evolve<evolving::chained::part> {
   }
 };
 template <>
+struct evolve<evolving::taken_apart::part> {
+  static void describe(changes<evolving::taken_apart::part>& of) {
+    of.since(0).removed("weight").removed("count").removed("next").removed("ratio").removed("letters");
+    of.since(0).renamed("where", "place").renamed("maybe", "perhaps").removed("choice");
+    of.since(1).renamed("place.x", "x").renamed("place.y", "y").removed("perhaps");
+    of.since(2).removed("y");
+  }
+};
+template <>
 struct evolve<evolving::moved_twice::part> {
   static void describe(changes<evolving::moved_twice::part>& of) {
     of.since(0).renamed("weight", "pair.x").renamed("count", "pair.y").removed("next").removed("where");
@@ -325,11 +339,11 @@ using types::value_conversion;
 template <class T>
 const type& as_stored() {
   return support::renamed(
-      type_of<T>(),
-      {"evolving::was::", "evolving::reordered::", "evolving::removed::", "evolving::declared::", "evolving::chained::",
-       "evolving::other_kinds::", "evolving::called::", "evolving::no_default::", "evolving::exchanged::",
-       "evolving::moved_twice::", "evolving::moved_twice_by_a_function::", "evolving::lost_later::",
-       "evolving::bases::", "evolving::other_bases::", "evolving::flat::", "evolving::into_nested::"});
+      type_of<T>(), {"evolving::was::", "evolving::reordered::", "evolving::removed::", "evolving::declared::",
+                     "evolving::chained::", "evolving::other_kinds::", "evolving::called::", "evolving::no_default::",
+                     "evolving::exchanged::", "evolving::moved_twice::", "evolving::moved_twice_by_a_function::",
+                     "evolving::lost_later::", "evolving::taken_apart::", "evolving::bases::",
+                     "evolving::other_bases::", "evolving::flat::", "evolving::into_nested::"});
 }
 
 struct planned {
@@ -442,6 +456,11 @@ TEST_F(evolving_values, what_moved_into_a_nested_class_goes_where_that_went) {
   };
   expect(converted<evolving::moved_twice::part>(value, into, further));
   expect(converted<evolving::moved_twice_by_a_function::part>(value, into, further));
+}
+
+TEST_F(evolving_values, what_was_renamed_may_be_taken_apart_later) {
+  const auto value = some();
+  EXPECT_EQ(converted<evolving::taken_apart::part>(value, into, further).x, 3);
 }
 
 // A function may use a field that was not renamed. One that was must arrive.
@@ -586,6 +605,26 @@ TEST_F(evolving_values, classes_are_found_by_their_old_names) {
   EXPECT_EQ(plan.program_type_of(old), &is);
   old.name = "other";
   EXPECT_EQ(plan.program_type_of(old), nullptr);
+}
+
+// Objects of the old name are those of the class that has it now, or of the one that had it.
+TEST_F(evolving_values, old_names_may_be_those_of_other_classes_now) {
+  const type& is = as_stored<evolving::declared::part>();
+  type other = as_stored<evolving::removed::part>(), old = as_stored<evolving::was::part>();
+  other.name = old.name = "component";
+  {
+    evolution plan({&is, &other});
+    plan.look_at({&old});
+    EXPECT_EQ(plan.program_type_of(old), &is);
+    EXPECT_EQ(plan.renamed("component*"), "part*");
+  }
+  type stored_other = other;
+  for (const std::vector<const type*>& stored : {std::vector<const type*>{&stored_other}, {&old, &is}}) {
+    evolution plan({&is, &other});
+    plan.look_at(stored);
+    EXPECT_EQ(plan.program_type_of(*stored[0]), &other);
+    EXPECT_EQ(plan.renamed("component*"), "component*");
+  }
 }
 
 }  // namespace

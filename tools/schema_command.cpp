@@ -186,6 +186,8 @@ int check_schema(const std::string& store, const std::string& program, bool as_j
   plan.find_other_problems(stored.types, problems);
   for (const auto& [node, why] : rewriting::nodes_with_changed_keys(stored.types, plan))
     if (!stored.without_objects.contains(node)) problems.push_back(why);
+  for (const auto& [name, why] : plan.unknown_with_changes(stored.types))
+    if (!stored.without_objects.contains(name)) problems.push_back(why);
   if (as_json) {
     fmt::print(out, "{}\n",
                json_text({{"store", store}, {"program", program}, {"converted", converted}, {"problems", problems}}));

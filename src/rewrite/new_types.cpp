@@ -62,6 +62,11 @@ new_types::new_types(const database_state& from, address home, const types::evol
     plan->find_other_problems(stored, problems);
     for (const auto& [name, why] : nodes_with_changed_keys(stored, *plan))
       by_index_[by_stored_name_.at(name)]->refusal = why;
+    for (const auto& [name, why] : plan->unknown_with_changes(stored)) {
+      new_type& of = *by_index_[by_stored_name_.at(name)];
+      of.refusal = why;
+      of.is_left_out = true;
+    }
   }
   for (const auto& each : by_index_)
     if (each != nullptr) choose_vtables(*each);
@@ -144,7 +149,8 @@ class describing {
     const std::size_t array = add_array(of_.pointer, std::span<const stored_type* const>(pointers));
     refer(table, offsetof(type_table, types), array);
     for (std::size_t n = 0; n < all.size(); ++n)
-      if (all[n] != nullptr && all[n]->index == n) refer(array, n * sizeof(void*), describe(*all[n], by_name));
+      if (all[n] != nullptr && all[n]->index == n && !all[n]->is_left_out)
+        refer(array, n * sizeof(void*), describe(*all[n], by_name));
     return table;
   }
   std::vector<new_types::description> take() { return std::move(made_); }

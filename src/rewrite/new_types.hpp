@@ -25,6 +25,7 @@ struct new_type {
   std::unique_ptr<pointer_map> words;
   std::unique_ptr<types::value_conversion> how;  // nullptr: values are copied as they are
   std::string refusal;                           // why the store cannot be converted if it has objects of the type
+  bool is_left_out = false;                      // there are none, and the new database does not have the type
   heap::cell_kind cell = heap::cell_kind::none;
   std::uint32_t first_slot = 0, slots = 0;  // of vtables
   std::vector<address> vtable_words;  // the new database's value for each of words->words() that is a vtable pointer

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <tenure/types/evolve.hpp>
@@ -137,10 +138,16 @@ class evolution {
                                       std::vector<std::string>& problems) const;
   // What else cannot be done, of all types of a store.
   void find_other_problems(const std::vector<const type*>& stored, std::vector<std::string>& problems) const;
+  // Types that the program lacks, with classes in them that have changed, and why objects of them cannot be converted. In values of
+  // other types they are.
+  [[nodiscard]] std::vector<std::pair<std::string, std::string>> unknown_with_changes(
+      const std::vector<const type*>& stored) const;
 
  private:
-  void find_unknown(const type& stored, const std::function<bool(std::string_view)>& has_changed,
-                    std::vector<std::string>& problems) const;
+  [[nodiscard]] std::string changed_part_of(const type& stored,
+                                            const std::function<bool(std::string_view)>& has_changed) const;
+  [[nodiscard]] std::function<std::pair<const type*, const type*>(std::string_view)> changed_types(
+      const std::vector<const type*>& stored) const;
 
   const std::map<std::string, told> others_;
   std::map<std::string, const type*, std::less<>>

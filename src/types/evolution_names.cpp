@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstring>
+#include <set>
 #include <utility>
 
 #include "types/evolution.hpp"
@@ -176,20 +177,21 @@ bool evolution::has_changed_as_base(const type& stored, const std::string& base)
          }) != static_cast<std::ptrdiff_t>(members);
 }
 
-void evolution::find_other_problems(const std::vector<const type*>& stored, std::vector<std::string>& problems) const {
+std::function<std::pair<const type*, const type*>(std::string_view)> evolution::changed_types(
+    const std::vector<const type*>& stored) const {
   std::map<std::string_view, const type*> by_name;
   for (const type* const t : stored) by_name.emplace(t->name, t);
-  const auto changed = [&](std::string_view name) -> std::pair<const type*, const type*> {
+  return [this, by_name = std::move(by_name)](std::string_view name) -> std::pair<const type*, const type*> {
     const auto was = by_name.find(name);
     const type* const is = was != by_name.end() ? program_type_of(*was->second) : nullptr;
     return is != nullptr && differ(*was->second, *is) ? std::pair(was->second, is) : std::pair(nullptr, nullptr);
   };
+}
+
+void evolution::find_other_problems(const std::vector<const type*>& stored, std::vector<std::string>& problems) const {
+  const auto changed = changed_types(stored);
   for (const type* const t : stored) {
-    if (program_type_of(*t) == nullptr) {
-      find_unknown(
-          *t, [&](std::string_view name) { return changed(name).first != nullptr; }, problems);
-      continue;
-    }
+    if (program_type_of(*t) == nullptr) continue;
     // How many elements are in a block of a deque depends on their size.
     constexpr std::string_view deque = "std::deque<", allocator = ", tenure::allocator<";
     const std::size_t end = t->name.rfind(allocator);
@@ -205,20 +207,41 @@ void evolution::find_other_problems(const std::vector<const type*>& stored, std:
   }
 }
 
-// Types that the program lacks stay as they are, with all that is in them.
-void evolution::find_unknown(const type& stored, const std::function<bool(std::string_view)>& has_changed,
-                             std::vector<std::string>& problems) const {
+std::vector<std::pair<std::string, std::string>> evolution::unknown_with_changes(
+    const std::vector<const type*>& stored) const {
+  const auto changed = changed_types(stored);
+  std::vector<std::pair<std::string, std::string>> found;
+  std::set<std::string_view> names;
+  const auto has_changed = [&](std::string_view name) {
+    return names.contains(name) || changed(name).first != nullptr;
+  };
+  for (bool is_complete = false; !is_complete;) {
+    is_complete = true;
+    for (const type* const t : stored) {
+      if (program_type_of(*t) != nullptr || names.contains(t->name)) continue;
+      const std::string part = changed_part_of(*t, has_changed);
+      if (part.empty()) continue;
+      is_complete = false;  // others may have this one
+      names.insert(t->name);
+      found.emplace_back(t->name, t->name + ": has a " + part + ", which has changed, and the program does not know " +
+                                      t->name + ": register it (tenure::register_type)");
+    }
+  }
+  return found;
+}
+
+// Objects of types that the program lacks stay as they are, with all that is in them.
+std::string evolution::changed_part_of(const type& stored,
+                                       const std::function<bool(std::string_view)>& has_changed) const {
+  std::string changed;
   for (const type_field& f : stored.fields) {
     const std::size_t end_of_base = f.name.rfind("::");
-    std::string changed;
     if (f.kind == field_kind::nested && f.of && has_changed(f.of().name)) changed = f.of().name;
     if (end_of_base != std::string::npos && has_changed_as_base(stored, f.name.substr(0, end_of_base)))
       changed = f.name.substr(0, end_of_base);
-    if (changed.empty()) continue;
-    problems.push_back(stored.name + ": has a " + changed + ", which has changed, and the program does not know " +
-                       stored.name + ": register it (tenure::register_type)");
-    return;
+    if (!changed.empty()) break;
   }
+  return changed;
 }
 
 }  // namespace tenure::types

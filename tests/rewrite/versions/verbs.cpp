@@ -6,6 +6,7 @@
 //     verbs_1 make DIRECTORY; verbs_3 check DIRECTORY
 //
 // `spoil` stores a number that does not fit into what version 3 has: it is refused, and nothing is changed.
+#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -125,8 +126,73 @@ struct record {
 #endif
 };
 
+// An array becomes longer, and so do its elements, one after the other or at once.
+struct tile {
+#if VERSION == 1
+  short color = 0;
+#else
+  int color = 0;
+#endif
+};
+struct tiled {
+#if VERSION <= 2
+  std::array<tile, 4> tiles;
+#else
+  std::array<tile, 7> tiles;
+#endif
+};
+
+// What is nested gets another name, and then its parts go elsewhere, or are gone.
+struct grip {
+  int x = 0, y = 0;
+};
+struct handle_of_door {
+#if VERSION == 1
+  grip where;
+#elif VERSION == 2
+  grip place;
+#else
+  int x = 0;
+#endif
+};
+
+// A class gets another name; then another class has the old one.
+#if VERSION == 1
+struct token {
+  int value = 0;
+};
+using first_token = token;
+#else
+struct symbol {
+  int value = 0;
+};
+using first_token = symbol;
+#endif
+#if VERSION == 3
+struct token {
+  long other = 5;
+};
+#endif
+
 namespace tenure {
 #if VERSION >= 2
+template <>
+struct persist<handle_of_door> {
+  static constexpr std::uint32_t version = VERSION;
+};
+template <>
+struct evolve<handle_of_door> {
+  static void describe(changes<handle_of_door>& of) {
+    of.since(0).renamed("where", "place");
+#if VERSION == 3
+    of.since(2).renamed("place.x", "x").removed("place.y");
+#endif
+  }
+};
+template <>
+struct evolve<symbol> {
+  static void describe(changes<symbol>& of) { of.was_named("token"); }
+};
 template <>
 struct persist<sized> {
   static constexpr std::uint32_t version = VERSION;
@@ -217,6 +283,12 @@ struct verbs {
   tenure::vector<dog*> dogs;
   tenure::vector<box> boxes;
   tenure::vector<record> records;
+  tiled* floor = nullptr;
+  handle_of_door* knob = nullptr;
+  first_token* first = nullptr;
+#if VERSION == 3
+  token* second = nullptr;
+#endif
 };
 
 namespace {
@@ -236,6 +308,12 @@ constexpr int count = 200;
 void make(tenure::store& s, verbs& all) {
   s.transact([&] {
     all.boxes.reserve(count);
+    all.floor = s.make<tiled>();
+    all.floor->tiles[3].color = -3;
+    all.knob = s.make<handle_of_door>();
+    all.knob->where.x = 17;
+    all.first = s.make<first_token>();
+    all.first->value = 9;
     for (int n = 0; n < count; ++n) {
       all.sizes.push_back(s.make<sized>());
       all.sizes.back()->packed = 1000L * n + 7;
@@ -266,6 +344,14 @@ void make(tenure::store& s, verbs& all) {
 #endif
 
 void check(verbs& all) {
+  if (all.floor != nullptr) {  // stores of the fixtures have none
+    REQUIRE(all.floor->tiles[3].color == -3 && all.first->value == 9);
+#if VERSION == 2
+    REQUIRE(all.knob->place.x == 17);
+#elif VERSION == 3
+    REQUIRE(all.knob->x == 17);
+#endif
+  }
   const int kelvin = VERSION == 1 ? 0 : 273;
   for (int n = 0; n < count; ++n) {
     const auto at = static_cast<std::size_t>(n);
@@ -327,6 +413,9 @@ int main(int argc, char** argv) try {
 #if VERSION == 1
   if (what == "make") make(s, all);
   if (what == "spoil") s.transact([&] { all.records[0].count = 1000; });
+#elif VERSION == 3
+  if (all.second == nullptr) s.transact([&] { all.second = s.make<token>(); });
+  REQUIRE(all.second->other == 5);
 #endif
   require_sound(s);
   if (what != "spoil") check(all);

@@ -13,6 +13,12 @@ IN_PLACE = "rewrite_test repairing_in_place.*"
 NONSENSE = "rewrite_test repairing_pages.find_nonsense_with_right_checksums"
 
 REWRITE_MUTATIONS = [
+    ("what_was_renamed_is_not_taken_apart", "types/evolution.cpp",
+     [("(is_nested && in.changes->takes_apart(name))", "(is_nested && name.empty())")],
+     EVOLVING, "a field that was renamed, and whose parts were moved later, is said to be lost"),
+    ("old_names_are_never_those_of_others", "types/evolution_names.cpp",
+     [("if (has_name == by_name_.end() || objects == nullptr) return false;", "return false;")],
+     EVOLVING, "objects of a class become those of another one that had its name"),
     # --- Objects and references ---
     ("interior_pointers_lose_their_offset", "rewrite/moved_references.cpp",
      [("if (how == nullptr) return in.place + offset;", "if (how == nullptr) return in.place;")],

@@ -87,6 +87,11 @@ struct part {
   std::int32_t x;
 };
 }  // namespace taken_apart
+namespace gone_in_parts {
+struct part {
+  std::int32_t weight;
+};
+}  // namespace gone_in_parts
 namespace chained {
 struct part {
   std::int64_t burden;
@@ -293,6 +298,14 @@ struct evolve<evolving::taken_apart::part> {
   }
 };
 template <>
+struct evolve<evolving::gone_in_parts::part> {
+  static void describe(changes<evolving::gone_in_parts::part>& of) {
+    of.since(0).removed("count").removed("next").removed("ratio").removed("letters").removed("maybe").removed("choice");
+    of.since(0).renamed("where.x", "x").renamed("where.y", "y");
+    of.since(1).removed("x").removed("y");
+  }
+};
+template <>
 struct evolve<evolving::moved_twice::part> {
   static void describe(changes<evolving::moved_twice::part>& of) {
     of.since(0).renamed("weight", "pair.x").renamed("count", "pair.y").removed("next").removed("where");
@@ -342,8 +355,8 @@ const type& as_stored() {
       type_of<T>(), {"evolving::was::", "evolving::reordered::", "evolving::removed::", "evolving::declared::",
                      "evolving::chained::", "evolving::other_kinds::", "evolving::called::", "evolving::no_default::",
                      "evolving::exchanged::", "evolving::moved_twice::", "evolving::moved_twice_by_a_function::",
-                     "evolving::lost_later::", "evolving::taken_apart::", "evolving::bases::",
-                     "evolving::other_bases::", "evolving::flat::", "evolving::into_nested::"});
+                     "evolving::lost_later::", "evolving::taken_apart::", "evolving::gone_in_parts::",
+                     "evolving::bases::", "evolving::other_bases::", "evolving::flat::", "evolving::into_nested::"});
 }
 
 struct planned {
@@ -461,6 +474,7 @@ TEST_F(evolving_values, what_moved_into_a_nested_class_goes_where_that_went) {
 TEST_F(evolving_values, what_was_renamed_may_be_taken_apart_later) {
   const auto value = some();
   EXPECT_EQ(converted<evolving::taken_apart::part>(value, into, further).x, 3);
+  EXPECT_EQ(converted<evolving::gone_in_parts::part>(value, into, further).weight, -5);
 }
 
 // A function may use a field that was not renamed. One that was must arrive.

@@ -224,7 +224,7 @@ stored_text database_state::make_text(std::string_view text) {
 
 void database_state::check() const {
   using rvm::require_invariant;
-  if (birth == nullptr) return;  // it was not read
+  if (birth == nullptr || is_blank()) return;  // it was not read, or its first transaction was aborted
   const database_header& h = header();
   require_invariant(h.magic == database_header::right_magic && h.checksum == header_checksum(h) && h.home == home &&
                         h.reservation == reservation,

@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "objects/database_set.hpp"
@@ -53,6 +55,7 @@ class moved_references {
   [[nodiscard]] target find(address at);
   // Where an address in the object, or behind its end, will be. 0: nowhere.
   [[nodiscard]] address moved(const target& in, address at, std::string_view pointee) const;
+  [[nodiscard]] std::string_view declared_pointee(const values& of, const pointer_map::word& word, address to);
   void rewrite_value(const values& all, std::byte* at, const elsewhere& other);
   void rewrite_cell(std::byte* cell, const elsewhere& other);
   [[nodiscard]] bool is_of_removed_container(const new_type& node, const target& to) const;
@@ -64,6 +67,7 @@ class moved_references {
   const address_orders* orders_ = nullptr;
   std::size_t near_ = 0;  // the database in which the last reference led
   std::uint64_t weak_cleared_ = 0;
+  std::unordered_map<const pointer_map::word*, std::string> declared_;
 };
 
 }  // namespace tenure::rewriting

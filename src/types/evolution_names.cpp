@@ -50,8 +50,8 @@ std::optional<std::uint64_t> value_conversion::moved_offset(std::uint64_t offset
     if ((p.is_copied || offset == p.from) && (best == nullptr || p.size <= best->size)) best = &p;
   }
   if (const auto vtable = vtables.find(offset); vtable != vtables.end()) return vtable->second;
-  // A pointer to something else than the first field is one to the whole.
-  if (offset == 0 && !starts_with(*from, pointee)) return 0;
+  // A pointer to something else than the first field is one to the whole, unless it is a link to the head of a standard list.
+  if (offset == 0 && !starts_with(*from, pointee) && !pointee.ends_with("_node_base")) return 0;
   if (best == nullptr) return std::nullopt;
   return best->to + (offset - best->from);
 }

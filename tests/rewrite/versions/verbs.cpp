@@ -13,7 +13,9 @@
 #include <exception>
 #include <optional>
 #include <string>
+#include <variant>
 
+#include <tenure/allocator.hpp>
 #include <tenure/evolve.hpp>
 #include <tenure/tenure.hpp>
 
@@ -140,6 +142,21 @@ struct tiled {
 #else
   std::array<tile, 7> tiles;
 #endif
+};
+
+// A standard list is the first field, and is not any more. Its nodes have links to its head, and the head of an empty one to itself.
+struct with_list {
+#if VERSION >= 2
+  long fresh = 3;
+#endif
+  tenure::std_list<int> list;
+  void* whole = this;
+};
+struct with_chosen_list {
+#if VERSION >= 2
+  long fresh = 3;
+#endif
+  std::variant<tenure::std_list<int>, int*> list;
 };
 
 // What is nested gets another name, and then its parts go elsewhere, or are gone.
@@ -286,6 +303,8 @@ struct verbs {
   tiled* floor = nullptr;
   handle_of_door* knob = nullptr;
   first_token* first = nullptr;
+  tenure::vector<with_list*> lists;
+  tenure::vector<with_chosen_list*> chosen;
 #if VERSION == 3
   token* second = nullptr;
 #endif
@@ -314,6 +333,14 @@ void make(tenure::store& s, verbs& all) {
     all.knob->where.x = 17;
     all.first = s.make<first_token>();
     all.first->value = 9;
+    for (int n = 0; n < 10; ++n) {
+      all.lists.push_back(s.make<with_list>());
+      all.chosen.push_back(s.make<with_chosen_list>());
+      for (int k = 0; k < n; ++k) {
+        all.lists.back()->list.push_back(k);
+        std::get<0>(all.chosen.back()->list).push_back(k);
+      }
+    }
     for (int n = 0; n < count; ++n) {
       all.sizes.push_back(s.make<sized>());
       all.sizes.back()->packed = 1000L * n + 7;
@@ -343,7 +370,22 @@ void make(tenure::store& s, verbs& all) {
 
 #endif
 
+void require_list(const tenure::std_list<int>& list, int size) {
+  int forwards = 0, backwards = size;
+  for (const int each : list) REQUIRE(each == forwards++);
+  for (auto each = list.rbegin(); each != list.rend(); ++each) REQUIRE(*each == --backwards);
+  REQUIRE(forwards == size && backwards == 0);
+}
+
 void check(verbs& all) {
+  for (std::size_t n = 0; n < all.lists.size(); ++n) {
+    require_list(all.lists[n]->list, static_cast<int>(n));
+    require_list(std::get<0>(all.chosen[n]->list), static_cast<int>(n));
+    REQUIRE(all.lists[n]->whole == all.lists[n]);
+#if VERSION >= 2
+    REQUIRE(all.lists[n]->fresh == 3 && all.chosen[n]->fresh == 3);
+#endif
+  }
   if (all.floor != nullptr) {  // stores of the fixtures have none
     REQUIRE(all.floor->tiles[3].color == -3 && all.first->value == 9);
 #if VERSION == 2

@@ -115,9 +115,18 @@ class decoder {
     if (of.name.starts_with("std::optional<")) return optional(of, at);
     if (of.name == "tenure::detail::weak_cell") return weak_reference(at);
     shown_value all{.is = kind::fields};
+    sound_object base;  // of derived pointers, which may lead behind its end
     for (const type_field& f : of.fields) {
       if (f.only_if && !holds(*f.only_if, at)) continue;
       if (f.kind == field_kind::vtable) continue;
+      if (f.kind == field_kind::reference) base = find_sound(store_, stored_address_in(at + f.offset));
+      if (f.kind == field_kind::derived && f.count == 1 && base) {
+        const stored_address to = stored_address_in(at + f.offset);
+        if (static_cast<address>(to) - base.at <= base.size) {
+          all.parts.emplace_back(f.name, reference(to, base));
+          continue;
+        }
+      }
       all.parts.emplace_back(f.name, field_value(f, at + f.offset, used_slots(of, f, at)));
     }
     // Numbers, arrays and their like have one field without a name.
@@ -229,15 +238,19 @@ class decoder {
     }
   }
 
-  shown_value reference(stored_address to) const {
+  shown_value reference(stored_address to) const { return reference(to, find_sound(store_, to)); }
+  // `object`: in which the address is, or where it ends.
+  shown_value reference(stored_address to, const sound_object& object) const {
     shown_value shown{.is = kind::reference, .to = to};
-    const sound_object object = find_sound(store_, to);
-    if (!object) return shown;
+    if (!object || to == stored_address::none) return shown;
     shown.to_type = object.type->of->name;
     shown.to_count = object.count();
     shown.to_object = object.at;
     const std::uint64_t offset = static_cast<address>(to) - object.at;
-    if (offset != 0) shown.to_field = field_text(store_, object.at, offset);
+    if (offset == object.size)
+      shown.to_field = "[end]";
+    else if (offset != 0)
+      shown.to_field = field_text(store_, object.at, offset);
     return shown;
   }
 

@@ -96,22 +96,21 @@ void moved_references::rewrite_value(const values& all, std::byte* value, const 
       }
     if (orders_ != nullptr) was = orders_->entry_at(was);
     if (w.kind == field_kind::reference) base = find(was);
-    const bool may_be_link =
-        w.of == nullptr && base.object == was && base.object != 0 && types_[base.database].at(base.type).how != nullptr;
-    const address to = moved(base, was, may_be_link ? declared_pointee(all, w, was) : pointee);
+    const bool may_be_link = w.of == nullptr && base.object != 0 && types_[base.database].at(base.type).how != nullptr;
+    const address to = moved(base, was, may_be_link ? declared_pointee(all, w, base) : pointee);
     if (to == 0 && !all.type.of->tolerates_stale && !is_of_removed_container(all.type, base))
       refuse(all, static_cast<std::uint64_t>(at - all.at), was, base);
     put_word(at, to);
   }
 }
 
-// Of a pointer to the begin of an object, to a class that the program has not described: it may be a link to the head of a standard list,
-// and not to the whole object.
-std::string_view moved_references::declared_pointee(const values& of, const pointer_map::word& word, address to) {
+// Of a pointer to a class that the program has not described: it may be a link to the head of a standard container, and not to what
+// else begins there.
+std::string_view moved_references::declared_pointee(const values& of, const pointer_map::word& word, const target& to) {
   const auto [known, is_new] = declared_.try_emplace(&word);
   if (is_new) known->second = pointee_of(declared_type_of_pointer(*of.type.of, word.offset));
   // One of several classes, in a variant: an empty list refers to itself.
-  if (known->second.empty() && to == of.object) return "std::__detail::_List_node_base";
+  if (known->second.empty() && to.object == of.object) return "std::__detail::_List_node_base";
   return known->second;
 }
 

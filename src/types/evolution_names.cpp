@@ -2,6 +2,7 @@
 //
 // What is known of the types of a store and of a program besides the plans: names, and what no plan can do.
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cstring>
 #include <set>
@@ -27,6 +28,13 @@ bool value_conversion::condition::holds(const std::byte* old) const {
 
 namespace {
 
+// Containers of the standard library whose nodes, or which themselves, refer to the container.
+[[nodiscard]] bool is_linked_container(std::string_view name) {
+  constexpr std::array beginnings{"std::__cxx11::list<", "std::map<",      "std::multimap<",
+                                  "std::set<",           "std::multiset<", "std::unordered_"};
+  return std::ranges::any_of(beginnings, [&](const char* begin) { return name.starts_with(begin); });
+}
+
 // Whether a value of the type starts with one of that name, on some level.
 [[nodiscard]] bool starts_with(const type& of, std::string_view name) {
   return std::ranges::any_of(of.fields, [&](const type_field& f) {
@@ -44,14 +52,22 @@ std::optional<std::uint64_t> value_conversion::moved_offset(std::uint64_t offset
   for (const kept_base& b : bases)
     if (b.name == pointee && (offset == b.from || offset == b.from_vtable)) return b.to;
   const kept_part* best = nullptr;
+  // A link of a standard container leads to its head, whose layout does not depend on the elements. Parts of other classes of a
+  // variant may be there, too.
+  const bool is_link = pointee.find("_node_base") != std::string_view::npos;
+  for (const kept_part& p : parts)
+    if (is_link && offset >= p.from && offset < p.from + p.size && is_linked_container(p.type_name) &&
+        (best == nullptr || p.size <= best->size))
+      best = &p;
+  if (best != nullptr) return best->to + (offset - best->from);
   for (const kept_part& p : parts) {
     if (offset < p.from || offset >= p.from + p.size) continue;
     if (offset == p.from && !pointee.empty() && p.type_name == pointee) return p.to;
     if ((p.is_copied || offset == p.from) && (best == nullptr || p.size <= best->size)) best = &p;
   }
   if (const auto vtable = vtables.find(offset); vtable != vtables.end()) return vtable->second;
-  // A pointer to something else than the first field is one to the whole, unless it is a link to the head of a standard list.
-  if (offset == 0 && !starts_with(*from, pointee) && !pointee.ends_with("_node_base")) return 0;
+  // A pointer to something else than the first field is one to the whole.
+  if (offset == 0 && !starts_with(*from, pointee) && !is_link) return 0;
   if (best == nullptr) return std::nullopt;
   return best->to + (offset - best->from);
 }

@@ -156,7 +156,19 @@ struct with_chosen_list {
 #if VERSION >= 2
   long fresh = 3;
 #endif
-  std::variant<tenure::std_list<int>, int*> list;
+  std::variant<tenure::std_list<int>, int*> list, empty;
+};
+struct listing {
+#if VERSION >= 2
+  listing* other = nullptr;
+#endif
+  tenure::std_list<int> list;
+};
+struct with_chosen_listing {
+#if VERSION >= 2
+  long fresh = 3;
+#endif
+  std::variant<long, listing, with_list*> of, again;
 };
 
 // What is nested gets another name, and then its parts go elsewhere, or are gone.
@@ -305,6 +317,7 @@ struct verbs {
   first_token* first = nullptr;
   tenure::vector<with_list*> lists;
   tenure::vector<with_chosen_list*> chosen;
+  tenure::vector<with_chosen_listing*> listings;
 #if VERSION == 3
   token* second = nullptr;
 #endif
@@ -336,9 +349,14 @@ void make(tenure::store& s, verbs& all) {
     for (int n = 0; n < 10; ++n) {
       all.lists.push_back(s.make<with_list>());
       all.chosen.push_back(s.make<with_chosen_list>());
+      all.listings.push_back(s.make<with_chosen_listing>());
+      all.listings.back()->of.emplace<1>();
+      all.listings.back()->again.emplace<1>();
       for (int k = 0; k < n; ++k) {
         all.lists.back()->list.push_back(k);
         std::get<0>(all.chosen.back()->list).push_back(k);
+        std::get<1>(all.listings.back()->of).list.push_back(k);
+        std::get<1>(all.listings.back()->again).list.push_back(k);
       }
     }
     for (int n = 0; n < count; ++n) {
@@ -381,6 +399,9 @@ void check(verbs& all) {
   for (std::size_t n = 0; n < all.lists.size(); ++n) {
     require_list(all.lists[n]->list, static_cast<int>(n));
     require_list(std::get<0>(all.chosen[n]->list), static_cast<int>(n));
+    require_list(std::get<0>(all.chosen[n]->empty), 0);
+    require_list(std::get<1>(all.listings[n]->of).list, static_cast<int>(n));
+    require_list(std::get<1>(all.listings[n]->again).list, static_cast<int>(n));
     REQUIRE(all.lists[n]->whole == all.lists[n]);
 #if VERSION >= 2
     REQUIRE(all.lists[n]->fresh == 3 && all.chosen[n]->fresh == 3);

@@ -40,9 +40,20 @@ class local_store final : public compared_store {
       return found && found.at == array ? found.type->of->size : 0;
     };
     for (std::uint64_t n = live.first; n < live.end; ++n)
-      for (const rewriting::vector_place& each : known->second)
-        live_.look_at(each, reinterpret_cast<const std::byte*>(in.at + n * of.size), size_of_elements,
-                      [](std::uintptr_t, rewriting::live_elements::range) {});
+      for (const rewriting::vector_place& each : known->second) {
+        const auto* const value = reinterpret_cast<const std::byte*>(in.at + n * of.size);
+        if (each.is != rewriting::vector_place::kind::deque || has_sound_map(value + each.offset))
+          live_.look_at(each, value, size_of_elements, [](std::uintptr_t, rewriting::live_elements::range) {});
+      }
+  }
+  // Whether the blocks of a deque, from the one of its first element to the one of its last, are listed in one object: in a damaged
+  // store they may be anywhere.
+  [[nodiscard]] bool has_sound_map(const std::byte* deque) {
+    heap::address words[10];
+    std::memcpy(words, deque, sizeof words);
+    const heap::address first = words[5], last = words[9];
+    const heap::sound_object map = survey_.find(reinterpret_cast<const void*>(first));
+    return map && last >= first && last + sizeof last <= map.at + map.size;
   }
 
   const surveyed_store survey_;

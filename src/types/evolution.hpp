@@ -112,8 +112,8 @@ class evolution {
   // `program`: all types that the program has registered. `others`: of a program of which only the schema is known.
   explicit evolution(const std::vector<const type*>& program, std::map<std::string, told> others = {});
 
-  // A class may have an old name of another one. Whose objects of that name are follows from the stored types: if they have the
-  // other class, or the layout is that of the program's, they are of the class that has the name now.
+  // A class may have an old name of another one. Stored objects of that name are of the class that has it now, unless they cannot
+  // be converted to it, can be to the other one, and the store has none under that one's new name.
   void look_at(const std::vector<const type*>& stored);
 
   // What evolve<T> has declared. nullptr: nothing.

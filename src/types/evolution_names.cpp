@@ -87,12 +87,18 @@ void evolution::look_at(const std::vector<const type*>& stored) {
     const auto found = std::ranges::find(stored, name, [](const type* t) -> std::string_view { return t->name; });
     return found != stored.end() ? *found : nullptr;
   };
+  const evolution declared = *this;
   std::erase_if(new_names_, [&](const auto& renaming) {
     const auto& [old, now] = renaming;
     const auto has_name = by_name_.find(old);
     const type* const objects = find(old);
     if (has_name == by_name_.end() || objects == nullptr) return false;
-    if (find(now) != nullptr || !differ(*objects, *has_name->second)) return true;
+    evolution without = declared;
+    without.new_names_.erase(old);
+    std::vector<std::string> as_those, as_these;
+    (void)without.plan(*objects, *has_name->second, as_those);
+    (void)declared.plan(*objects, *declared.program_type_named(now), as_these);
+    if (find(now) != nullptr || as_those.empty() || !as_these.empty()) return true;
     by_name_.erase(has_name);
     return false;
   });

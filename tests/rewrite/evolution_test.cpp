@@ -632,6 +632,11 @@ TEST_F(evolving_values, old_names_may_be_those_of_other_classes_now) {
     EXPECT_EQ(plan.program_type_of(old), &is);
     EXPECT_EQ(plan.renamed("component*"), "part*");
   }
+  type changed = as_stored<evolving::reordered::part>();  // the other class has changed, too
+  changed.name = "component";
+  evolution of_both({&is, &changed});
+  of_both.look_at({&old});
+  EXPECT_EQ(of_both.program_type_of(old), &changed);
   type stored_other = other;
   for (const std::vector<const type*>& stored : {std::vector<const type*>{&stored_other}, {&old, &is}}) {
     evolution plan({&is, &other});

@@ -199,7 +199,7 @@ class changes {
   explicit changes(type_changes& of) : of_(of) {}
 
   // A name that the class had in the store, as `tenure types` shows it. If another class of the program has it now, stored objects
-  // of that name are this class's as long as the store has none under its new name, and they have not the other's layout.
+  // of that name are the other's, unless they can be converted to this class only, and the store has none under its new name.
   changes& was_named(std::string_view name) {
     of_.old_names.emplace_back(name);
     return *this;

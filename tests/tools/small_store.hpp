@@ -15,6 +15,7 @@
 #include <string>
 #include <variant>
 
+#include <tenure/rvm.hpp>
 #include <tenure/tenure.hpp>
 
 #include "store_command.hpp"

@@ -163,13 +163,13 @@ class graph {
     store_.flush();
   }
 
-  measurement collect(bool beside_writer) {
+  measurement collect(bool beside_writer, std::uint32_t markers = 1) {
     std::atomic<bool> is_over{false};
     std::atomic<std::uint64_t> transactions{0};
     std::thread writer;
     if (beside_writer) writer = std::thread([&] { write(is_over, transactions); });
     const auto began = clock::now();
-    const tenure::collect_report report = store_.collect({.dry_run = true});
+    const tenure::collect_report report = store_.collect({.dry_run = true, .markers = markers});
     const double seconds = seconds_since(began);
     const double rate = static_cast<double>(transactions) / seconds;
     is_over = true;
@@ -354,8 +354,12 @@ bool run_marking(const common_options& how, const std::filesystem::path& directo
   const std::vector<entrant> markers{
       {"56 bytes", [&] { return small.collect(false); }, ""},
       {"56 bytes, beside a writer", [&] { return small.collect(true); }, ""},
+      {"56 bytes, two markers", [&] { return small.collect(false, 2); }, ""},
+      {"56 bytes, two markers, beside a writer", [&] { return small.collect(true, 2); }, ""},
       {"128 bytes", [&] { return large.collect(false); }, ""},
       {"128 bytes, beside a writer", [&] { return large.collect(true); }, ""},
+      {"128 bytes, two markers", [&] { return large.collect(false, 2); }, ""},
+      {"128 bytes, two markers, beside a writer", [&] { return large.collect(true, 2); }, ""},
       {"the writer alone", [&] { return small.write_without_collection(false); }, ""},
       {"the writer beside a busy thread", [&] { return small.write_without_collection(true); }, ""}};
   const auto marked = run_rounds(markers, {}, {.repeat = how.repeat, .compared = "tx_per_s"});

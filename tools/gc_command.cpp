@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -88,6 +89,8 @@ void print_past(std::FILE* out, const garbage_past& found, const history& past) 
   print_gaps(out, past);
 }
 
+std::uint32_t usual_markers() { return std::clamp(std::thread::hardware_concurrency(), 1U, 8U); }
+
 }  // namespace
 
 int collect_store(const std::string& directory, const wanted_collection& which, bool as_json, std::FILE* out,
@@ -96,6 +99,7 @@ int collect_store(const std::string& directory, const wanted_collection& which, 
     throw error(errc::bad_option, "the history of what would be destroyed is for --dry-run");
   collect_options how;
   how.dry_run = which.dry_run;
+  how.markers = which.markers == 0 ? usual_markers() : which.markers;
   how.archive = archive_beside(directory + "/log", which.archive);
   how.on_progress = [progress](const rvm::progress& p) {
     if (progress != nullptr) progress->show(p.phase, p.done, p.total);
@@ -141,9 +145,10 @@ int collect_store(const std::string& directory, const wanted_collection& which, 
 }
 
 int show_space(const std::string& directory, bool as_json, std::FILE* out, progress_line* progress) {
-  const collect_report report = collect(directory, {.dry_run = true, .on_progress = [progress](const rvm::progress& p) {
-                                                      if (progress != nullptr) progress->show(p.phase, p.done, p.total);
-                                                    }});
+  const collect_report report = collect(
+      directory, {.dry_run = true, .markers = usual_markers(), .on_progress = [progress](const rvm::progress& p) {
+                    if (progress != nullptr) progress->show(p.phase, p.done, p.total);
+                  }});
   if (progress != nullptr) progress->hide();
   const store opened(directory, {.mode = rvm::open_mode::read_only});
   const space_report space = opened.space();

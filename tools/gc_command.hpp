@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <string>
 
@@ -15,7 +16,8 @@ struct wanted_collection {
   bool dry_run = false;  // only says what would go
   // With dry_run: also says which transactions have dropped the most, this many of them, and how that was reached last. 0: nothing.
   std::size_t most_past = 0;
-  std::string archive = {};  // where the history goes on, or is; empty: beside the log, if there is one
+  std::uint32_t markers = 0;  // threads that mark; 0: one for each processor, at most 8
+  std::string archive = {};   // where the history goes on, or is; empty: beside the log, if there is one
 };
 
 // Nobody may have the store open. `progress`: may be nullptr.

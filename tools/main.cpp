@@ -200,6 +200,8 @@ int main(int argc, char** argv) try {
   const auto gc = add_store_command("gc", "Destroy what no root of a store leads to; nobody may have it open");
   tools::wanted_collection collected;
   gc.flag("--dry-run", collected.dry_run, "Only say what would be destroyed");
+  gc.option("--markers", collected.markers, "Threads that look for what is kept; default: one a processor, at most 8")
+      .value_name("N");
   gc.option("--history", collected.most_past,
             "With --dry-run: also say which N transactions have dropped the most, and how it was reached last")
       .value_name("N");

@@ -21,7 +21,8 @@ namespace tenure {
 struct collect_options {
   bool dry_run = false;  // only find out what would be destroyed; the store is opened for reading
   std::uint64_t objects_at_once =
-      50'000;  // that a transaction destroys, at least 1; fewer if the log has no room for so many
+      50'000;                 // that a transaction destroys, at least 1; fewer if the log has no room for so many
+  std::uint32_t markers = 1;  // threads that mark, from 1 to 64
   std::optional<rvm::archive_options> archive = {};  // as rvm::options::archive: of a store whose history is kept
   rvm::progress_callback on_progress = {};           // phases "marking", "sweeping", in objects
   callback<void(const void* object)> on_garbage =
@@ -35,7 +36,7 @@ struct collect_options {
 // size. Nobody may have the store open (errc::in_use). No destructors run. Pointers into objects, and words of types of unknown
 // layout that could be pointers, keep their objects. Pointers that no type shows keep nothing: those in integers, compressed or
 // combined with others, in transient fields, in other stores or files. Needs at most 5 % of the databases' size as memory, and
-// 8 MiB.
+// 8 MiB for each marker.
 //
 // If it fails or is interrupted, some of the garbage is gone, and nothing else; begin again. Free space goes back to the file
 // system by store::trim().

@@ -26,7 +26,7 @@ struct open_database;
 enum class lock_mode : std::uint8_t { shared, exclusive };
 
 struct open_transaction {
-  open_transaction(std::shared_ptr<store_state> store, bool is_writer) : of(std::move(store)), writes(is_writer) {}
+  open_transaction(std::shared_ptr<store_state> in, bool is_writer) : of(std::move(in)), writes(is_writer) {}
 
   const std::shared_ptr<store_state> of;
   const bool writes;

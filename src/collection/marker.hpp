@@ -8,12 +8,13 @@
 // fills). The marker looks at the committed bookkeeping only.
 #pragma once
 
-#include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <span>
 #include <vector>
 
+#include "collection/grey_objects.hpp"
 #include "collection/root_snapshot.hpp"
 #include "objects/database_set.hpp"
 #include "objects/granule_bits.hpp"
@@ -22,42 +23,16 @@
 
 namespace tenure::heap {
 
-// Objects that are marked, and whose references were not followed yet. When there are too many, bits remember them: the memory
-// is bounded. No child of a fork has it: addresses in it are no roots.
-class grey_objects {
- public:
-  explicit grey_objects(std::deque<granule_bits>& rest);
-  ~grey_objects();
-  grey_objects(const grey_objects&) = delete;
-  grey_objects& operator=(const grey_objects&) = delete;
-
-  void push(std::size_t database, address object);
-  // 0: there is none.
-  [[nodiscard]] address pop();
-  // The last ones, which come next.
-  [[nodiscard]] std::span<const address> last(std::size_t most) const {
-    const std::size_t some = std::min(used_, most);
-    return {objects_ + used_ - some, some};
-  }
-  [[nodiscard]] bool empty() const { return used_ == 0 && !has_rest_; }
-
- private:
-  void take_from_rest();
-
-  std::deque<granule_bits>& rest_;
-  address* objects_;
-  std::size_t used_ = 0;
-  bool has_rest_ = false;
-};
-
-// One thread at a time.
+// One thread at a time, but for what a follower does.
 class marker {
  public:
   enum class if_nothing { refuse, ignore };
+  class follower;
 
   // Of all databases that the store has now. `how`: what becomes of an exact reference that leads to no object: refuse throws
-  // errc::damaged.
-  marker(const database_set& store, if_nothing how);
+  // errc::damaged. `followers`: at least 1; so many threads may follow together.
+  marker(const database_set& store, if_nothing how, std::size_t followers = 1);
+  ~marker();
 
   // What the named roots, the types and the headers refer to.
   void mark_named_roots();
@@ -79,7 +54,9 @@ class marker {
   bool follow(std::uint64_t most);
   // Some of the objects that follow() will look at next. Who reads a byte of each before spares it to wait for a disk.
   static constexpr std::size_t most_next = 32;
-  [[nodiscard]] std::span<const address> next() const { return grey_.last(most_next); }
+  [[nodiscard]] std::size_t next(std::span<address, most_next> objects) const;
+  // Each may be used by a thread of its own, while nobody does anything else here.
+  [[nodiscard]] std::deque<follower>& followers() { return followers_; }
 
   // From now on what is marked is garbage that somebody asks for once more: it may refer to anything.
   void expect_garbage() { is_among_garbage_ = is_reviving_ = true; }
@@ -98,11 +75,67 @@ class marker {
   // Whether a reference was met to [begin, end) of a database, where no object is.
   [[nodiscard]] bool has_met(std::size_t database, address begin, address end) const;
 
-  // The granules of a block where objects start that are marked. What was not there when marking began counts as marked.
+  // The granules of a block with objects that are marked. What was not there when marking began counts as marked.
   [[nodiscard]] start_bits marked_in(const database_state& in, std::uint64_t block) const;
+  [[nodiscard]] std::uint64_t marked() const;
+
+ private:
+  struct marked_database {
+    marked_database(const database_state& database, std::uint64_t blocks)
+        : of(&database),
+          marks(database.home, blocks),
+          has_transient_references(database.home, blocks),
+          ends(database.home, blocks),
+          cells(database.home, blocks),
+          missed_low(database.home, blocks),
+          missed_high(database.home, blocks),
+          revived(database.home, blocks) {}
+    const database_state* of;
+    granule_bits marks, has_transient_references, ends, cells;  // ends: of mark_end()
+    // Where references lead to no object: the first and the other words of granules.
+    granule_bits missed_low, missed_high;
+    granule_bits revived;
+    [[nodiscard]] granule_bits& missed_in(address word) { return (word & 8) == 0 ? missed_low : missed_high; }
+    [[nodiscard]] const granule_bits& missed_in(address word) const {
+      return (word & 8) == 0 ? missed_low : missed_high;
+    }
+  };
+  // npos: none.
+  static constexpr std::size_t npos = ~std::size_t{0};
+  [[nodiscard]] std::size_t number_of(address at, std::size_t guess = 0) const;
+  void follow_ends();
+  [[nodiscard]] bool has_grey() const;
+  [[noreturn]] void refuse_damaged(address object) const;
+  [[noreturn]] void refuse(address from, std::uint64_t offset, stored_address to) const;
+
+  const database_set& store_;
+  const if_nothing how_;
+  std::deque<marked_database> databases_;
+  std::deque<follower> followers_;
+  grey_rest rest_;
+  std::span<const transient_reference> transient_references_;
+  std::atomic<bool> has_ends_{false};
+  bool is_among_garbage_ = false, is_reviving_ = false;
+};
+
+// What one thread has of the work: grey objects, and what it has met on its way. Several use different ones at the same time.
+class alignas(64) marker::follower {
+ public:
+  explicit follower(marker& of);
+  follower(const follower&) = delete;
+  follower& operator=(const follower&) = delete;
+
+  // As marker::follow(), of its own objects. Returns how many of `most` are left: its objects are at an end then.
+  std::uint64_t follow(std::uint64_t most);
+  [[nodiscard]] bool has_grey() const { return !grey_.empty() || rest_of_large_.object != 0; }
+  // Objects that another one had.
+  void take_over(std::span<const address> objects);
+  [[nodiscard]] grey_objects& grey() { return grey_; }
+  [[nodiscard]] const grey_objects& grey() const { return grey_; }
   [[nodiscard]] std::uint64_t marked() const { return marked_; }
 
  private:
+  friend class marker;
   // The pages on which objects were followed lately.
   class followed_pages {
    public:
@@ -129,70 +162,43 @@ class marker {
     std::vector<std::uint64_t> bits_;
     std::vector<std::uint32_t> pages_;
   };
-  struct marked_database {
-    explicit marked_database(const database_state& database, std::uint64_t blocks)
-        : of(&database),
-          marks(database.home, blocks),
-          has_transient_references(database.home, blocks),
-          ends(database.home, blocks),
-          cells(database.home, blocks),
-          missed_low(database.home, blocks),
-          missed_high(database.home, blocks),
-          revived(database.home, blocks),
-          followed(database.home, blocks) {}
-    const database_state* of;
-    granule_bits marks, has_transient_references, ends, cells;  // ends: of mark_end()
-    // Where references lead to no object: the first and the other words of granules.
-    granule_bits missed_low, missed_high;
-    granule_bits revived;
-    followed_pages followed;
-    [[nodiscard]] granule_bits& missed_in(address word) { return (word & 8) == 0 ? missed_low : missed_high; }
-    [[nodiscard]] const granule_bits& missed_in(address word) const {
-      return (word & 8) == 0 ? missed_low : missed_high;
-    }
-  };
-  // npos: none.
-  static constexpr std::size_t npos = ~std::size_t{0};
-  [[nodiscard]] std::size_t number_of(address at) const;
-  // Returns whether an object is there.
-  bool mark_persistent(stored_address to);
-  // An object that a word of unknown layout may mean the end of. If references are judged, it is followed last: it may be
-  // garbage that was not swept yet, and refer to anything.
-  void mark_end(stored_address end);
-  void follow_ends();
-  void mark(std::size_t database, address object);
   // A reference that was met. Where some lead is looked up together, while the processor fetches what is known of that: one after
   // the other, marking took a quarter longer.
   struct met_reference {
     address from;
     reference_field what;
   };
-  void meet(address from, const reference_field& what);
-  void mark_met();
-  // These return how many bytes were looked at.
-  std::uint64_t follow_object(address object);
   struct rest_of_object {
     address object = 0;  // 0: none
     std::uint64_t begin = 0;
   };
+  [[nodiscard]] std::size_t number_of(address at) {
+    const std::size_t n = of_.number_of(at, last_);
+    if (n != npos) last_ = n;
+    return n;
+  }
+  void mark(std::size_t database, address object);
+  // Returns whether an object is there.
+  bool mark_persistent(stored_address to);
+  // An object that a word of unknown layout may mean the end of. If references are judged, it is followed last: it may be
+  // garbage that was not swept yet, and refer to anything.
+  void mark_end(stored_address end);
+  void meet(address from, const reference_field& what);
+  void mark_met();
+  // These return how many bytes were looked at.
+  std::uint64_t follow_object(address object);
   std::uint64_t follow_rest(const rest_of_object& of);
   // Of [begin, begin + most) of the object. What comes behind is in rest_of_large_ then.
   std::uint64_t mark_targets_of(const database_state& in, address object, std::uint64_t begin, std::uint64_t most);
-  [[noreturn]] void refuse_damaged(address object) const;
-  [[noreturn]] void refuse(address from, std::uint64_t offset, stored_address to) const;
 
-  const database_set& store_;
-  const if_nothing how_;
-  std::deque<marked_database> databases_;
-  std::deque<granule_bits> rest_;
-  grey_objects grey_;
-  std::span<const transient_reference> transient_references_;
-  std::uint64_t marked_ = 0;
-  bool has_ends_ = false, is_among_garbage_ = false, is_reviving_ = false;
   static constexpr std::uint64_t bytes_of_an_object = 128, most_at_once = 4096;
+  marker& of_;
+  grey_objects grey_;
   rest_of_object rest_of_large_;
   os::cleared_vector<met_reference> met_;
-  mutable std::size_t last_ = 0;  // database that an address was in
+  std::deque<followed_pages> followed_;  // by database
+  std::uint64_t marked_ = 0;
+  std::size_t last_ = 0;  // database that an address was in
 };
 
 }  // namespace tenure::heap

@@ -42,7 +42,7 @@ class granule_bits {
   [[nodiscard]] bool covers(address object) const { return (object - home_) / granule < granules_; }
   [[nodiscard]] bool test(address object) const {
     const std::uint64_t bit = (object - home_) / granule;
-    return bit < granules_ && (words_[bit / 64] >> (bit % 64) & 1) != 0;
+    return bit < granules_ && (word(bit).load(std::memory_order_relaxed) >> (bit % 64) & 1) != 0;
   }
   void prefetch(address object) const {
     const std::uint64_t bit = (object - home_) / granule;
@@ -51,9 +51,14 @@ class granule_bits {
   void set(address object) {
     const std::uint64_t bit = (object - home_) / granule;
     if (bit >= granules_) return;
-    // One thread at a time, but add_block_to() may read meanwhile.
-    const std::atomic_ref word(words_[bit / 64]);
-    word.store(word.load(std::memory_order_relaxed) | std::uint64_t{1} << (bit % 64), std::memory_order_relaxed);
+    // One thread at a time, but test() and add_block_to() may read meanwhile.
+    word(bit).store(word(bit).load(std::memory_order_relaxed) | std::uint64_t{1} << (bit % 64),
+                    std::memory_order_relaxed);
+  }
+  // The same while other threads add some. Returns whether it was not there.
+  bool add(address object) {
+    const std::uint64_t bit = (object - home_) / granule, mask = std::uint64_t{1} << (bit % 64);
+    return bit < granules_ && (word(bit).fetch_or(mask, std::memory_order_relaxed) & mask) == 0;
   }
   void reset(address object) {
     const std::uint64_t bit = (object - home_) / granule;
@@ -63,8 +68,8 @@ class granule_bits {
   void add_block_to(std::uint64_t block, start_bits& to) const {
     const bool is_covered = block * granules_in_block < granules_;
     for (std::size_t n = 0; n < start_bits::words; ++n)
-      to.word(n) |= is_covered ? std::atomic_ref(words_[block * start_bits::words + n]).load(std::memory_order_relaxed)
-                               : ~std::uint64_t{0};
+      to.word(n) |=
+          is_covered ? word(block * granules_in_block + n * 64).load(std::memory_order_relaxed) : ~std::uint64_t{0};
   }
   // Calls f(address of the granule) for each that is set, in ascending order, while f returns true.
   template <class F>
@@ -75,6 +80,10 @@ class granule_bits {
   }
 
  private:
+  [[nodiscard]] std::atomic_ref<std::uint64_t> word(std::uint64_t bit) const {
+    return std::atomic_ref(words_[bit / 64]);
+  }
+
   address home_;
   std::uint64_t granules_;
   std::uint64_t* words_ = nullptr;

@@ -3,13 +3,16 @@
 // Collection of a closed store: nothing is transient, and no pointer outside of the store counts.
 #include <tenure/collect.hpp>
 
+#include <atomic>
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <tenure/error.hpp>
 
 #include "collection/marker.hpp"
+#include "collection/marking_crew.hpp"
 #include "store/dropped_objects.hpp"
 #include "store/store_state.hpp"
 #include "store/sweep.hpp"
@@ -36,15 +39,13 @@ class closed_collection {
   closed_collection(store_state& of, const collect_options& how)
       : of_(of),
         how_(how),
-        marks_(*of.databases, marker::if_nothing::refuse),
+        marks_(*of.databases, marker::if_nothing::refuse, how.markers),
         sweep_(of, [this](const database_state& in, std::uint64_t block) { return marks_.marked_in(in, block); }) {}
 
   collect_report run() {
     for (const auto& d : *of_.databases)
       d->map->for_each_persistent(0, d->header().blocks_end, [&](address) { ++objects_; });
-    constexpr std::uint64_t often = 1 << 16;
-    marks_.mark_named_roots();
-    while (marks_.follow(often)) show("marking", marks_.marked());
+    mark();
     weak_collection weak(of_, marks_, [this](const void* object) { return is_marked(object); });
     if (how_.dry_run)
       weak.foresee([] {});
@@ -76,6 +77,18 @@ class closed_collection {
   }
   void show(const char* phase, std::uint64_t objects) const {
     if (how_.on_progress) how_.on_progress({phase, objects, objects_});
+  }
+
+  void mark() {
+    constexpr std::uint64_t often = 1 << 16;
+    const std::atomic<std::uint32_t> nobody_waits{0};
+    std::optional<marking_crew> crew;
+    if (how_.markers > 1) crew.emplace(marks_);
+    marks_.mark_named_roots();
+    for (bool more = true; more; show("marking", marks_.marked())) {
+      if (crew) crew->follow(often, nobody_waits);
+      more = marks_.follow(crew ? 1 : often);
+    }
   }
 
   void find_dropped() {
@@ -117,6 +130,7 @@ class closed_collection {
 
 collect_report collect(const std::string& directory, const collect_options& how) {
   if (how.objects_at_once == 0) throw error(errc::bad_option, "objects_at_once is 0: at least 1 is needed");
+  require_markers(how.markers);
   const auto start = std::chrono::steady_clock::now();
   store_state opened(directory, options_for(how));
   store_opened(opened);

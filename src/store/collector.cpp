@@ -5,14 +5,17 @@
 #include <array>
 #include <chrono>
 #include <new>
+#include <utility>
 #include <vector>
 
 #include <tenure/error.hpp>
 
+#include "collection/marking_crew.hpp"
 #include "objects/references.hpp"
 #include "os/cleared_memory.hpp"
 #include "os/process.hpp"
 #include "os/unsynchronized_reads.hpp"
+#include "os/virtual_memory.hpp"
 #include "store/dropped_objects.hpp"
 #include "store/evacuator.hpp"
 #include "store/store_state.hpp"
@@ -83,6 +86,7 @@ void collector::require_other_thread(const char* what) const {
 
 collect_report collector::collect(const collection_options& how) {
   if (how.objects_at_once == 0) throw error(errc::bad_option, "objects_at_once is 0: at least 1 is needed");
+  require_markers(how.markers);
   evacuator::require_right(how.evacuation);
   require_other_thread("collect the store");
   request mine{how};
@@ -161,6 +165,7 @@ void collector::run() {
       done = run_cycle(asked != nullptr ? asked->how
                                         : collection_options{.roots = automatic.roots,
                                                              .quarantine = automatic.quarantine,
+                                                             .markers = automatic.markers,
                                                              .trim = automatic.trim,
                                                              .evacuation = automatic.evacuation});
       wasted_ = made_before == 0 ? 0 : std::min<std::uint64_t>(1000, 1000 * done->garbage_bytes / made_before);
@@ -219,7 +224,7 @@ collect_report collector::run_cycle(const collection_options& how) {
   } report{quarantined_};
   cycle now;
   try {
-    begin_cycle(now, how.roots);
+    begin_cycle(now, how);
     mark(now, how);
     if (!how.dry_run) confirm_quarantine(now);
     clear_weak_references(now, how);
@@ -244,17 +249,17 @@ collect_report collector::run_cycle(const collection_options& how) {
   return std::move(now.report);
 }
 
-void collector::begin_cycle(cycle& in, program_roots which) {
+void collector::begin_cycle(cycle& in, const collection_options& how) {
   const exclusive_access between(of_.access);
   of_.use();
   of_.databases->with_births_locked([&] {
-    in.marks.emplace(*of_.databases, marker::if_nothing::ignore);
+    in.marks.emplace(*of_.databases, marker::if_nothing::ignore, how.markers);
     in.roots.emplace(*of_.databases);
     for (const auto& d : *of_.databases) {
       in.databases.push_back(d.get());
       in.new_objects.emplace_back(d->home, d->region.size() / block_size);
     }
-    in.roots->take(which);
+    in.roots->take(how.roots);
     for (std::size_t n = 0; n < in.databases.size(); ++n) in.databases[n]->birth->note_new(&in.new_objects[n]);
   });
   const std::scoped_lock gate(gate_);
@@ -267,6 +272,23 @@ void collector::mark(cycle& in, const collection_options& how) {
   const std::uint64_t slice = std::max<std::uint64_t>(of_.how.tune.marked_at_once, 1);
   std::array<address, marker::most_next> next{};
   std::size_t coming = 0;
+  // Together only while no commit comes, and nothing is read from the disk: the wait for that would be the commit's, too.
+#ifdef TENURE_SMALL_GEOMETRY
+  constexpr int least_quiet = 2;
+#else
+  constexpr int least_quiet = 16;
+#endif
+  constexpr std::uint64_t most_together = 1 << 15;  // some 2 ms
+  std::optional<marking_crew> crew;
+  if (how.markers > 1) crew.emplace(*in.marks);
+  int quiet = 0;  // slices
+  std::uint64_t passed = passed_gate_, read = 0;
+  const auto is_quiet = [&] {
+    if (std::exchange(passed, passed_gate_) != passed) quiet = 0;
+    if (++quiet < least_quiet) return false;
+    quiet = 0;
+    return std::exchange(read, os::pages_waited_for()) == read;
+  };
   const auto follow_all = [&] {
     for (bool more = true; more;) {
       if (how.on_progress) how.on_progress({"marking", in.marks->marked(), 0});
@@ -276,8 +298,9 @@ void collector::mark(cycle& in, const collection_options& how) {
       for (const address object : std::span(next).first(coming))  // while nobody waits
         (void)*reinterpret_cast<const volatile std::byte*>(object);
       const gate_lock gate = lock_gate(0);
+      if (crew && is_quiet()) crew->follow(most_together, at_gate_);
       more = in.marks->follow(slice);
-      coming = std::ranges::copy(in.marks->next(), next.begin()).out - next.begin();
+      coming = in.marks->next(next);
     }
   };
   {
@@ -484,6 +507,7 @@ void collector::sweep_transients(cycle& in, const collection_options& how) {
 collector::gate_lock collector::pass_gate() {
   if (!is_collecting_.load(std::memory_order_acquire)) return {};
   ++at_gate_;
+  ++passed_gate_;
   gate_lock lock = lock_gate(100);
   --at_gate_;
   return lock;

@@ -102,7 +102,7 @@ class collector {
   [[nodiscard]] gate_lock lock_gate(int busy_tries);
   void run();
   collect_report run_cycle(const collection_options& how);
-  void begin_cycle(cycle& in, program_roots which);
+  void begin_cycle(cycle& in, const collection_options& how);
   void mark(cycle& in, const collection_options& how);
   void confirm_quarantine(cycle& in);
   void end_cycle(cycle& in) noexcept;
@@ -128,7 +128,8 @@ class collector {
   std::mutex cycles_;  // before the access lock
   quarantined_objects quarantined_;
   std::mutex gate_;
-  std::atomic<std::uint32_t> at_gate_{0};  // writers that wait there
+  std::atomic<std::uint32_t> at_gate_{0};      // writers that wait there
+  std::atomic<std::uint64_t> passed_gate_{0};  // how often one has come there while somebody collected
   std::atomic<bool> is_collecting_{false};
   heap::marker* marker_ = nullptr;   // while it marks; with the gate
   const cycle* decided_ = nullptr;   // from then on, if it destroys what is not marked; with the gate

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <vector>
 
+#include "collection/marking_crew.hpp"
 #include "log/invariant.hpp"
 #include "log/log_file.hpp"
 #include "log/new_file.hpp"
@@ -74,6 +75,7 @@ store_state::store_state(const std::string& in, const store_options& options, ty
       fork_generation(os::fork_generation()),
       collection(*this) {
   evacuator::require_right(how.collection.evacuation);
+  require_markers(how.collection.markers);
   if (how.collection.young_bytes != 0 && how.collection.roots != program_roots::handles)
     throw error(errc::bad_option,
                 directory +

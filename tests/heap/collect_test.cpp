@@ -84,7 +84,7 @@ store_options options_on(sim::disk& disk) {
 }
 
 collect_options collecting(sim::disk& disk, std::uint64_t at_once = 50'000) {
-  return {.objects_at_once = at_once, .disk = &disk};
+  return {.objects_at_once = at_once, .markers = static_cast<std::uint32_t>(at_once % 3 + 1), .disk = &disk};
 }
 
 class collecting_a_store : public ::testing::Test {
@@ -298,9 +298,10 @@ TEST_F(collecting_a_store, refuses_what_is_kept_and_damaged) {
   const std::uint64_t header = rvm::read_segment_header(disk, "/store/main.db").data_offset + offset - 8;
   const std::uint32_t unknown = 0xfffff;  // type
   disk.open("/store/main.db", os::access::read_write)->write_at(header, std::as_bytes(std::span(&unknown, 1)));
-  for (const bool dry_run : {true, false})
-    expect_error(errc::damaged, {"/store", os::hexadecimal(kept), "is damaged; nothing was collected", "verify"},
-                 [&] { (void)collect("/store", {.dry_run = dry_run, .disk = &disk}); });
+  for (const std::uint32_t markers : {1U, 3U})
+    for (const bool dry_run : {true, false})
+      expect_error(errc::damaged, {"/store", os::hexadecimal(kept), "is damaged; nothing was collected", "verify"},
+                   [&] { (void)collect("/store", {.dry_run = dry_run, .markers = markers, .disk = &disk}); });
 }
 
 TEST_F(collecting_a_store, refuses_one_that_is_in_use_or_not_there) {
@@ -308,6 +309,9 @@ TEST_F(collecting_a_store, refuses_one_that_is_in_use_or_not_there) {
   expect_error(std::errc::no_such_file_or_directory, {"/nothing"},
                [&] { (void)collect("/nothing", collecting(disk)); });
   expect_error(errc::bad_option, {"objects_at_once"}, [&] { (void)collect("/store", collecting(disk, 0)); });
+  for (const std::uint32_t markers : {0U, 65U})
+    expect_error(errc::bad_option, {"markers is " + std::to_string(markers)},
+                 [&] { (void)collect("/store", {.markers = markers, .disk = &disk}); });
 }
 
 // Only then would a program that looks for references to what it destroys find those of garbage. [heap.garbage.opaque]

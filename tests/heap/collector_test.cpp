@@ -395,6 +395,7 @@ TEST_F(collecting_an_open_store, refuses_to_wait_for_the_callers_own_transaction
   s().transact(refused);
   s().read(refused);
   expect_error(errc::bad_option, {"objects_at_once"}, [&] { (void)s().collect({.objects_at_once = 0}); });
+  expect_error(errc::bad_option, {"markers is 0"}, [&] { (void)s().collect({.markers = 0}); });
   s().close();
   expect_error(errc::closed, {path}, [&] { (void)s().collect(); });
   how.mode = rvm::open_mode::read_only;
@@ -525,7 +526,7 @@ void change_beside_collections(store& in, program_roots roots) {
   for (std::uint64_t cycles = std::max<std::uint64_t>(4, rvm::testing::scaled(12)); cycles != 0; --cycles) {
     allowed += 800;
     while (rounds + 400 < allowed) std::this_thread::yield();
-    garbage += in.collect({.roots = roots}).garbage;
+    garbage += in.collect({.roots = roots, .markers = static_cast<std::uint32_t>(cycles % 3 + 1)}).garbage;
   }
   is_over = true;
   for (std::thread& each : all) each.join();

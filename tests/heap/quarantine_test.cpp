@@ -42,9 +42,9 @@ struct huge_buffer {
   char bytes[100'000'000];
 };
 
-using queue = finalization_queue<kept_node>;
+using kept_queue = finalization_queue<kept_node>;
 struct queue_holder {
-  queue* of;
+  kept_queue* of;
   vector<kept_node*> watched;
   vector<kept_buffer*> between;
 };
@@ -445,7 +445,7 @@ class garbage_queue : public quarantined {
   queue_holder& h() { return s().root<queue_holder>("queue"); }
   void make_queue() {
     s().transact([&] {
-      h().of = s().make<queue>();
+      h().of = s().make<kept_queue>();
       for (int n = 0; n < 3; ++n) h().watched.push_back(s().make<kept_node>());
       h().of->watch(h().watched[0]);
     });

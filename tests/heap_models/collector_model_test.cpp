@@ -182,6 +182,7 @@ class changing_graph {
         store_->collect({.roots = program_roots::handles,
                          .quarantine = how,
                          .objects_at_once = 1 + random_.below(60),
+                         .markers = one_of<std::uint32_t>(random_, {1, 1, 2, 3}),
                          .evacuation = moving,
                          .on_progress = [&](const rvm::progress& p) {
                            const std::string_view phase = p.phase;

@@ -127,6 +127,7 @@ class random_program {
     const collect_report report = store_->collect({.dry_run = random_.one_in(8),
                                                    .roots = program_roots::handles,
                                                    .objects_at_once = 1 + random_.below(200),
+                                                   .markers = one_of<std::uint32_t>(random_, {1, 1, 2, 3}),
                                                    .evacuation = {.enabled = random_.one_in(3), .sparse_percent = 90},
                                                    .on_progress = [&](const rvm::progress&) {
                                                      if (left == 0 || !random_.one_in(every)) return;

@@ -7,6 +7,7 @@ WEAK = "heap_test weak_references_of_a_store.*"
 YOUNG = "heap_test young.*"
 QUARANTINE = "heap_test quarantined.*:quarantine/*"
 COPYING = "heap_test copying.*:quarantine/copying_with.*"
+CREW = "heap_test a_marking_crew.*"
 EVACUATION = "heap_test evacuating.*:evacuating_keys.*:evacuation_model.*"
 MODEL = "heap_test collector_model.*:changing_at_every_step.*"
 
@@ -20,8 +21,7 @@ COLLECTION_MUTATIONS = [
      [("if (r.what.may_be_end) mark_end(r.what.to);", "")],
      CLOSED, "an object to whose end a word of unknown layout points is destroyed"),
     ("ends_of_objects_not_followed", "collection/marker.cpp",
-     [("return !grey_.empty() || has_ends_ || rest", "return !grey_.empty() || rest"),
-      ("if (grey_.empty()) follow_ends();", "")],
+     [("return has_grey() || has_ends_;", "return has_grey();"), ("if (!has_grey()) follow_ends();", "")],
      CLOSED, "the same, where references are judged"),
     ("ambiguous_words_not_followed", "collection/marker.cpp",
      [("if (!mark_persistent(r.what.to)) {", "if (!(r.what.is_ambiguous || mark_persistent(r.what.to))) {")],
@@ -63,10 +63,10 @@ COLLECTION_MUTATIONS = [
      [("if (grey_.empty()) mark_met();", "if (grey_.empty()) os::clear_all_of(met_);")],
      MODEL, "what the last objects refer to is destroyed"),
     ("written_pages_not_looked_at_again", "collection/marker.cpp",
-     [("if (!d.followed.contains(page)) continue;", "continue;")],
+     [("return each.followed_[n].contains(page);", "return false && each.followed_[n].contains(page);")],
      MODEL, "what was away when the marker looked, and came back in the same transaction, is destroyed"),
     ("followed_parts_not_noted", "collection/marker.cpp",
-     [("databases_[number_of(object)].followed.add(object + begin, object + end);", "")],
+     [("followed_[n].add(object + begin, object + end);", "")],
      MODEL, "the same"),
     ("aborts_not_noted", "store/write_transaction.cpp",
      [("collection.note_abort(tx);", "")],
@@ -79,8 +79,17 @@ COLLECTION_MUTATIONS = [
      [("new_->set(at);", "(void)at;")],
      MODEL, "objects that were made meanwhile are taken back"),
     ("followed_objects_transient_references_lost", "collection/marker.cpp",
-     [("if (databases_[n].marks.test(r.from)) mark(to, r.to);", "")],
+     [("if (databases_[n].marks.test(r.from)) by.mark(to, r.to);", "")],
      OPEN, "what only a transient field refers to is destroyed, if its object was marked first"),
+
+    ("what_helpers_have_left_forgotten", "collection/marker.cpp",
+     [("for (follower& each : followers_) most = each.follow(most);", "most = followers_.front().follow(most);"),
+      ("std::ranges::any_of(followers_, [](const follower& each) { return each.has_grey(); })",
+       "followers_.front().has_grey()")],
+     CREW, "what helpers had when they were stopped is not followed, and what it refers to is destroyed"),
+    ("given_objects_forgotten", "collection/marking_crew.cpp",
+     [("to.take_over(given_);", "(void)to;")],
+     CREW, "the same for what one marker has given to another one"),
 
     # --- Weak references ---
     ("weak_references_not_cleared_by_destroy", "store/write_transaction.cpp",

@@ -79,6 +79,9 @@ struct collection_options {
   // That a transaction destroys, at most; at least 1. Fewer if that takes over 1 ms, and a quarter of what it waited for others; or
   // as long as it waited, if the program has made so much meanwhile that the next collection is due.
   std::uint64_t objects_at_once = 1 << 16;
+  // Threads that mark, from 1 to 64. More than one mark together while no commit waits and nothing is read from the disk. Each
+  // needs 8 MiB.
+  std::uint32_t markers = 1;
   // In the end, as store::trim() does: the disk space of what is free goes back to the file system. What is in quarantine is not.
   bool trim = false;
   tenure::evacuation evacuation = {};  // after sweeping. Not with dry_run
@@ -139,7 +142,8 @@ struct automatic_collection {
   bool enabled = false;
   program_roots roots = program_roots::all_memory;
   tenure::quarantine quarantine = tenure::quarantine::hold;
-  bool trim = false;  // each time; what was given back costs a sync when it is used again
+  std::uint32_t markers = 1;  // as collection_options::markers
+  bool trim = false;          // each time; what was given back costs a sync when it is used again
   tenure::evacuation evacuation = {};
   // When objects of so many bytes became persistent since the last time, and at least this part of what it left, in percent.
   // Objects that never persist do not count: see young_bytes.

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -41,6 +42,10 @@ struct cell {
   std::uint64_t id;
   cell* next;
   std::uint64_t words[6];
+};
+struct large {
+  cell* to;
+  char bytes[100'000];
 };
 class opaque_words {
  public:
@@ -360,6 +365,38 @@ TEST_F(evacuating, leaves_old_places_in_quarantine) {
   ASSERT_EQ(next.uses.size(), 1U);
   EXPECT_EQ(next.uses[0].object, shown<cell>(old));
   EXPECT_TRUE(next.uses[0].type.ends_with("cell"));
+}
+
+// What becomes garbage after it was marked may refer to what is destroyed then: what it leads to cannot be made once more, and
+// stays, with its block, until the next collection has taken it.
+TEST_F(evacuating, leaves_garbage_that_refers_to_what_is_gone) {
+  make_sparse(8'000, 8);
+  having& r = root();
+  const std::uintptr_t beside = hidden(r.all[501]);
+  s().transact([&] {
+    s().root<large>("garbage").to = r.all[500];
+    r.all[500]->next = r.all[200];
+  });
+  bool is_dropped = false;
+  const auto drop = [&](const rvm::progress& p) {
+    if (is_dropped || std::string_view(p.phase) != "looking") return;
+    is_dropped = true;
+    s().transact([&] {
+      s().remove_root("garbage");
+      s().destroy(std::exchange(r.all[200], nullptr));
+      r.all[500] = nullptr;
+    });
+  };
+  const collect_report done = s().collect({.roots = program_roots::handles,
+                                           .quarantine = quarantine::none,
+                                           .evacuation = everything_sparse,
+                                           .on_progress = drop});
+  EXPECT_TRUE(is_dropped);
+  EXPECT_GT(done.moved, 500U);
+  EXPECT_EQ(hidden(r.all[501]), beside);
+  expect_sound(s());
+  EXPECT_EQ(evacuate().garbage, 2U);
+  EXPECT_NE(hidden(r.all[501]), beside);
 }
 
 // What the log has no room for at once is moved in smaller parts.

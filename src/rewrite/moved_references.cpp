@@ -50,7 +50,9 @@ address moved_references::moved(const target& in, address at, std::string_view p
   const types::value_conversion* const how = types_[in.database].at(in.type).how.get();
   if (how == nullptr) return in.place + offset;
   const std::uint64_t was = how->from->size, is = how->to->size;
-  const std::optional<std::uint64_t> inside = how->moved_offset(offset % was, pointee);
+  if (offset == in.size) return in.place + offset / was * is;  // behind the last one
+  const auto* const value = reinterpret_cast<const std::byte*>(at - offset % was);
+  const std::optional<std::uint64_t> inside = how->moved_offset(value, offset % was, pointee);
   return inside ? in.place + offset / was * is + *inside : 0;
 }
 
@@ -88,29 +90,27 @@ void moved_references::rewrite_value(const values& all, std::byte* value, const 
       put_word(at, all.place + (was - begin));
       continue;
     }
-    const std::string_view pointee = w.of != nullptr ? std::string_view(w.of->name) : std::string_view();
     if (other)
-      if (const address made = other(was, pointee); made != 0) {
+      if (const address made = other(was, declared_pointee(all, w)); made != 0) {
         put_word(at, made);
         continue;
       }
     if (orders_ != nullptr) was = orders_->entry_at(was);
     if (w.kind == field_kind::reference) base = find(was);
-    const bool may_be_link = w.of == nullptr && base.object != 0 && types_[base.database].at(base.type).how != nullptr;
-    const address to = moved(base, was, may_be_link ? declared_pointee(all, w, base) : pointee);
+    const bool is_converted = base.object != 0 && types_[base.database].at(base.type).how != nullptr;
+    const address to = moved(base, was, is_converted ? declared_pointee(all, w) : std::string_view());
     if (to == 0 && !all.type.of->tolerates_stale && !is_of_removed_container(all.type, base))
       refuse(all, static_cast<std::uint64_t>(at - all.at), was, base);
     put_word(at, to);
   }
 }
 
-// Of a pointer to a class that the program has not described: it may be a link to the head of a standard container, and not to what
-// else begins there.
-std::string_view moved_references::declared_pointee(const values& of, const pointer_map::word& word, const target& to) {
+// A class that the program has not described is known by its name, too: a link to the head of a standard container does not lead to
+// what else begins there.
+std::string_view moved_references::declared_pointee(const values& of, const pointer_map::word& word) {
+  if (word.of != nullptr) return word.of->name;
   const auto [known, is_new] = declared_.try_emplace(&word);
-  if (is_new) known->second = pointee_of(declared_type_of_pointer(*of.type.of, word.offset));
-  // One of several classes, in a variant: an empty list refers to itself.
-  if (known->second.empty() && to.object == of.object) return "std::__detail::_List_node_base";
+  if (is_new) known->second = pointee_of(declared_type_of_pointer(*of.type.of, *of.type.words, word));
   return known->second;
 }
 

@@ -55,7 +55,7 @@ class moved_references {
   [[nodiscard]] target find(address at);
   // Where an address in the object, or behind its end, will be. 0: nowhere.
   [[nodiscard]] address moved(const target& in, address at, std::string_view pointee) const;
-  [[nodiscard]] std::string_view declared_pointee(const values& of, const pointer_map::word& word, const target& to);
+  [[nodiscard]] std::string_view declared_pointee(const values& of, const pointer_map::word& word);
   void rewrite_value(const values& all, std::byte* at, const elsewhere& other);
   void rewrite_cell(std::byte* cell, const elsewhere& other);
   [[nodiscard]] bool is_of_removed_container(const new_type& node, const target& to) const;

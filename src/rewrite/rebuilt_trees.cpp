@@ -277,7 +277,8 @@ address rebuilt_trees::entry_at(address at, std::string_view pointee) const {
   --found;
   const new_entry& e = found->second;
   if (at >= found->first + e.size) return 0;
-  const auto inside = e.how->moved_offset(at - found->first, pointee);
+  const auto* const value = reinterpret_cast<const std::byte*>(found->first);
+  const auto inside = e.how->moved_offset(value, at - found->first, pointee);
   return inside ? e.at + *inside : 0;
 }
 

@@ -73,6 +73,17 @@ class declared_changes {
     }
     return is_renamed ? path : std::string();
   }
+  // Of a field that was given a name: whether a function of a later version may use it.
+  [[nodiscard]] bool has_function_after_renaming(std::string path) const {
+    bool has_function = false;
+    for (const version_changes* v : versions_) {
+      has_function = has_function || v->convert != nullptr;
+      const std::string now = renamed(*v, path, &field_change::field, &field_change::to);
+      if (now != path) has_function = false;
+      path = now;
+    }
+    return has_function;
+  }
   // Whether some declaration says what became of a part of a stored field, under the name that it had then.
   [[nodiscard]] bool takes_apart(std::string path) const {
     for (const version_changes* v : versions_) {
@@ -473,7 +484,8 @@ class planning {
       const bool is_nested = f.kind == field_kind::nested && f.count == 1;
       if ((inside != in.used.end() && leads_into(*inside, name)) || (is_nested && in.changes->takes_apart(name))) {
         find_lost(in, f.of(), name + ".");
-      } else if (const std::string now = in.changes->new_name(name); !now.empty()) {
+      } else if (const std::string now = in.changes->new_name(name);
+                 !now.empty() && !in.changes->has_function_after_renaming(name)) {
         std::string problem = "field `" + name + "` (" + f.type_name + ") was renamed, and would be `";
         problem += now;
         problem += "` now, which is no field or comes from another one: declare what became of it later, or ";
@@ -511,7 +523,7 @@ class planning {
 
   void add_part(std::uint64_t from, std::uint64_t size, std::uint64_t to, const std::string& type_name,
                 bool is_copied) {
-    if (size != 0) made_.parts.push_back({from, size, to, type_name, is_copied});
+    if (size != 0) made_.parts.push_back({guard_, from, size, to, type_name, is_copied});
   }
 
   // One that either has more than once; empty: there is none.
@@ -561,7 +573,7 @@ class planning {
       for (const type_field& f : stored.fields)
         if (f.kind == field_kind::vtable && f.offset + f.size <= *first && *first - f.offset < 2 * word)
           vtable = f.offset;
-      made_.bases.push_back({from + *first, from + vtable, to + *start, name});
+      made_.bases.push_back({guard_, from + *first, from + vtable, to + *start, name});
     }
     if (&stored != made_.from) return;  // a nested value is meant by its own type
     std::vector<std::uint64_t> old_words, new_words;

@@ -71,15 +71,15 @@ struct value_conversion {
     return true;
   }
 
-  // Where the parts of an old value are in the new one: for pointers to them. Outer ones come first.
-  struct kept_part {
+  // Where the parts of an old value are in the new one: for pointers to them. Inner ones come first.
+  struct kept_part : guarded {
     std::uint64_t from, size, to;
     std::string type_name;
     bool is_copied;  // every byte of it
   };
   std::vector<kept_part> parts;
   // Bases of the value, and of nested ones: where they start.
-  struct kept_base {
+  struct kept_base : guarded {
     std::uint64_t from;         // the first of its members
     std::uint64_t from_vtable;  // the vtable pointer before it, where it starts if that is its own
     std::uint64_t to;
@@ -98,7 +98,8 @@ struct value_conversion {
   std::vector<called> functions;
 
   // Where a pointer leads that led to the offset of the old value. `pointee`: its declared type; empty if unknown.
-  [[nodiscard]] std::optional<std::uint64_t> moved_offset(std::uint64_t offset, std::string_view pointee) const;
+  [[nodiscard]] std::optional<std::uint64_t> moved_offset(const std::byte* old, std::uint64_t offset,
+                                                          std::string_view pointee) const;
 };
 
 // What becomes of the types of a store.

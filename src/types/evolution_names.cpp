@@ -45,25 +45,30 @@ namespace {
 
 }  // namespace
 
-std::optional<std::uint64_t> value_conversion::moved_offset(std::uint64_t offset, std::string_view pointee) const {
+std::optional<std::uint64_t> value_conversion::moved_offset(const std::byte* old, std::uint64_t offset,
+                                                            std::string_view pointee) const {
   const bool is_whole =
       pointee.empty() || pointee == to->name || to->name == "tenure::slots<" + std::string(pointee) + ">";
   if (offset == 0 && is_whole) return 0;
   for (const kept_base& b : bases)
-    if (b.name == pointee && (offset == b.from || offset == b.from_vtable)) return b.to;
+    if (b.name == pointee && (offset == b.from || offset == b.from_vtable) && holds(b, old)) return b.to;
   const kept_part* best = nullptr;
-  // A link of a standard container leads to its head, whose layout does not depend on the elements. Parts of other classes of a
-  // variant may be there, too.
+  // Of two that are as large, the inner one; but one of which every byte is there.
+  const auto is_better = [&](const kept_part& p) {
+    return best == nullptr || p.size < best->size || (p.size == best->size && p.is_copied && !best->is_copied);
+  };
+  const auto is_there = [&](const kept_part& p) {
+    return offset >= p.from && offset < p.from + p.size && holds(p, old);
+  };
+  // A link of a standard container leads to its head, whose layout does not depend on the elements.
   const bool is_link = pointee.find("_node_base") != std::string_view::npos;
   for (const kept_part& p : parts)
-    if (is_link && offset >= p.from && offset < p.from + p.size && is_linked_container(p.type_name) &&
-        (best == nullptr || p.size <= best->size))
-      best = &p;
+    if (is_link && is_linked_container(p.type_name) && is_there(p) && is_better(p)) best = &p;
   if (best != nullptr) return best->to + (offset - best->from);
   for (const kept_part& p : parts) {
-    if (offset < p.from || offset >= p.from + p.size) continue;
+    if (!is_there(p)) continue;
     if (offset == p.from && !pointee.empty() && p.type_name == pointee) return p.to;
-    if ((p.is_copied || offset == p.from) && (best == nullptr || p.size <= best->size)) best = &p;
+    if ((p.is_copied || offset == p.from) && is_better(p)) best = &p;
   }
   if (const auto vtable = vtables.find(offset); vtable != vtables.end()) return vtable->second;
   // A pointer to something else than the first field is one to the whole.

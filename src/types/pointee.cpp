@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
+#include <vector>
 
 namespace tenure {
 
@@ -45,6 +47,27 @@ bool contains(const type& in, std::uint64_t offset, const type& pointee) {
   });
 }
 
+// Of the pointer at `offset` of the whole, whose guards are these. `base`: where the value is in the whole.
+std::string declared_type_in(const type& of, std::uint64_t base, std::span<const field_guard> wanted,
+                             std::uint64_t offset, std::vector<field_guard>& guards) {
+  for (const type_field& f : of.fields) {
+    const std::uint64_t at = base + f.offset;
+    if (offset < at || offset - at >= f.size) continue;
+    const std::size_t before = guards.size();
+    if (f.only_if) guards.push_back({base + f.only_if->offset, f.only_if->width, f.only_if->value});
+    std::string found;
+    if (f.kind == field_kind::nested) {
+      const std::uint64_t each = f.size / f.count;
+      found = declared_type_in(f.of(), at + (offset - at) / each * each, wanted, offset, guards);
+    } else if (f.kind == field_kind::reference && std::ranges::equal(guards, wanted)) {
+      found = f.type_name;
+    }
+    guards.resize(before);
+    if (!found.empty()) return found;
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string_view without_slots(std::string_view name) {
@@ -79,6 +102,11 @@ std::string declared_type_of_pointer(const type& of, std::uint64_t offset) {
     declared = here;
   }
   return declared;
+}
+
+std::string declared_type_of_pointer(const type& of, const pointer_map& words, const pointer_map::word& word) {
+  std::vector<field_guard> guards;  // of the fields around
+  return declared_type_in(of, 0, words.guards_of(word), word.offset, guards);
 }
 
 bool may_contain(const type& in, std::uint64_t offset, const type& pointee) {

@@ -15,6 +15,9 @@ namespace tenure {
 // The declared type, such as "part*", of the pointer at this offset in the type; "" if it is not known, or if it is one of
 // several.
 [[nodiscard]] std::string declared_type_of_pointer(const type& of, std::uint64_t offset);
+// The same of one of the type's words: in a variant, of the field that this word is.
+[[nodiscard]] std::string declared_type_of_pointer(const type& of, const pointer_map& words,
+                                                   const pointer_map::word& word);
 
 // Of "tenure::slots<part>", which arrays of standard containers have: "part".
 [[nodiscard]] std::string_view without_slots(std::string_view name);

@@ -143,16 +143,15 @@ class pointer_map {
   [[nodiscard]] bool has_pointers() const { return has_pointers_; }  // references or conservative words
   [[nodiscard]] bool has_vtables() const { return has_vtables_; }
   [[nodiscard]] bool has_transients() const { return has_transients_; }
+  [[nodiscard]] std::span<const field_guard> guards_of(const word& w) const {
+    return std::span(guards_).subspan(w.first_guard, w.guards);
+  }
   // Whether the guards of the word hold in the object.
   [[nodiscard]] bool holds(const word& w, const std::byte* object) const;
   // "owner.name[3].next": the field that contains the byte at `offset`. For messages.
   [[nodiscard]] static std::string path_of(const type& of, std::uint64_t offset);
 
  private:
-  [[nodiscard]] std::span<const field_guard> guards_of(const word& w) const {
-    return std::span(guards_).subspan(w.first_guard, w.guards);
-  }
-
   std::vector<word> words_;  // by offset
   std::vector<field_guard> guards_;
   bool has_pointers_ = false, has_vtables_ = false, has_transients_ = false;

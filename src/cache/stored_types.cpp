@@ -84,9 +84,11 @@ std::uint32_t stored_types::index_of(const type& program) {
     throw error(errc::out_of_memory, of_.file() + ": has no room for another type, " + program.name);
   if ((std::uint64_t{next_slot_} + slots) * heap::vtable_slot > heap::vtable_area)
     throw error(errc::out_of_memory, of_.file() + ": has no room for the virtual functions of " + program.name);
-  all_.resize(index + 1);
+  stored made{program.name, program.size, program.fingerprint, program.version, next_slot_, slots, &program};
+  all_.reserve(index + 1);  // where there is no memory, nothing has changed
   by_name_.emplace(program.name, index);
-  all_[index] = {program.name, program.size, program.fingerprint, program.version, next_slot_, slots, &program};
+  all_.resize(index + 1);
+  all_[index] = std::move(made);
   next_slot_ += slots;
   return index;
 }

@@ -150,6 +150,9 @@ void local_log::change_files(const guard& lock, F&& f) {
     throw error(
         errc::outcome_unknown,
         std::string("a file of the log could not be written; close this memory and open it again: ") + e.what());
+  } catch (...) {
+    note_space(lock);
+    throw;
   }
   note_space(lock);
 }
@@ -262,7 +265,12 @@ bool local_log::extend(std::uint64_t capacity) {
   const guard lock(status_mutex_);
   assert(!status_is_stale_);
   if (length_ >= capacity) return false;
-  files_->extend(capacity, next_status(lock, head_));
+  try {
+    files_->extend(capacity, next_status(lock, head_));
+  } catch (...) {  // some may be there
+    note_space(lock);
+    throw;
+  }
   note_space(lock);
   return true;
 }

@@ -236,8 +236,8 @@ void stabilizer::describe(database_state& in, known_type& what) {
   if (what.stored != nullptr) return;
   // Set before anything else, because it may describe the types of the description itself.
   auto* const made = in.make_array<stored_type>(1);
-  what.stored = made;
   described_.push_back(&what);
+  what.stored = made;
   const type& t = *what.of;
   made->name = in.make_text(t.name);
   made->size = t.size;
@@ -266,8 +266,8 @@ void stabilizer::describe(database_state& in, known_type& what) {
     std::copy_n(table.types, table.count, larger);
     if (const found_object old = in.map->find_start(reinterpret_cast<address>(table.types))) {
       auto& gone = old.is_persistent ? in.destroyed : in.retired;
-      gone.insert(old.at);
       replaced_.emplace_back(&gone, old.at);
+      gone.insert(old.at);
     }
     write(table.types) = larger;
     write(table.capacity) = capacity;

@@ -51,13 +51,17 @@ known_type& type_index::add(const guard&, std::unique_ptr<known_type> made) {
   if (known.index >= most_types)
     throw error(errc::out_of_memory, "the database " + database_ + " has no room for another type");
   assert(table_[known.index] == nullptr);
-  by_name_.emplace(known.of->name, known.index);
   known.cell = cell_kind_of(*known.of);
   all_.push_back(std::move(made));
+  try {
+    by_name_.emplace(known.of->name, known.index);
+  } catch (...) {
+    all_.pop_back();
+    throw;
+  }
   table_[known.index] = &known;
   count_.store(std::max(count_.load(), known.index + 1), std::memory_order_release);
   next_slot_ = std::max(next_slot_, known.first_slot + known.slots);
-  if (known.words && known.words->has_transients()) has_transients_.store(true, std::memory_order_relaxed);
   return known;
 }
 
@@ -187,9 +191,25 @@ std::uint32_t type_index::index_of(const guard& lock, const type& of) {
     throw error(errc::out_of_memory,
                 "the database " + database_ + " has no room for the virtual functions of " + of.name);
   known_type& known = add(lock, std::move(made));
-  by_type_.emplace(&of, known.index);
-  make_vtables(known);
+  try {
+    make_vtables(known);
+    by_type_.emplace(&of, known.index);
+  } catch (...) {
+    remove_last(lock);
+    throw;
+  }
+  if (known.words->has_transients()) has_transients_.store(true, std::memory_order_relaxed);
   return known.index;
+}
+
+// Of which there are no objects yet: there was no memory for it.
+void type_index::remove_last(const guard&) noexcept {
+  const known_type& last = *all_.back();
+  next_slot_ = last.first_slot;
+  count_.store(last.index, std::memory_order_release);
+  table_[last.index] = nullptr;
+  by_name_.erase(by_name_.find(last.of->name));
+  all_.pop_back();
 }
 
 void type_index::refuse_unknown(std::uint32_t index) const {
@@ -217,10 +237,18 @@ void type_index::bind(const guard&, known_type& known, const type& program) {
     throw error(errc::damaged, "the database " + database_ + " is damaged: its type " + program.name + " has " +
                                    std::to_string(known.slots) + " vtable pointers, not " +
                                    std::to_string(slots_of(program)) + "; restore it from a backup");
-  known.of = &program;
-  known.words = std::make_unique<pointer_map>(program);
+  auto words = std::make_unique<pointer_map>(program);
   by_type_.emplace(&program, known.index);
-  make_vtables(known);
+  const type* const was = std::exchange(known.of, &program);
+  std::swap(known.words, words);
+  try {
+    make_vtables(known);
+  } catch (...) {
+    by_type_.erase(&program);
+    known.of = was;
+    std::swap(known.words, words);
+    throw;
+  }
 }
 
 bool type_index::canonicalize(const known_type& of, std::byte* object, std::uint64_t size) const {

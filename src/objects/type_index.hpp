@@ -84,6 +84,7 @@ class type_index {
  private:
   using guard = std::scoped_lock<std::mutex>;
   known_type& add(const guard&, std::unique_ptr<known_type> made);
+  void remove_last(const guard&) noexcept;
   std::uint32_t index_of(const guard&, const type& of);
   [[noreturn]] void refuse_unknown(std::uint32_t index) const;
   void bind(const guard&, known_type& known, const type& program);

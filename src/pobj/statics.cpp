@@ -150,7 +150,7 @@ void set_static_type(transaction& t, static_variable& v, std::uint32_t type) {
   std::memcpy(t.get_store().free.at(at), &type, sizeof type);
 }
 
-// Stores a variable. If a value is given, sets the variable first.
+// Stores a variable. If a value is given, sets the variable first; where the call fails, the caller puts back what it had.
 void update_static(void* variable, std::uint64_t size, const std::size_t* references, const void* value) {
   if (variable == nullptr || size == 0 || size > slot_word::largest_size / 2)
     throw failure(POBJ_EOPTION, "a static variable has an address and a size");
@@ -189,6 +189,17 @@ void update_static(void* variable, std::uint64_t size, const std::size_t* refere
 }
 
 constexpr std::size_t one_reference[] = {0, POBJ_END};
+
+void set_reference(void* variable, const void* value) {
+  const void* was = nullptr;
+  if (variable != nullptr) std::memcpy(&was, variable, sizeof was);
+  try {
+    update_static(variable, sizeof value, one_reference, &value);
+  } catch (...) {
+    if (variable != nullptr) std::memcpy(variable, &was, sizeof was);
+    throw;
+  }
+}
 
 // Needs no transaction, because only the program's variable changes.
 void give_value(store& in, static_variable& v, std::byte* variable, os::module_hold&& module) {
@@ -264,8 +275,7 @@ int pobj_static_update_ref(void* variable) {
 }
 
 int pobj_static_set_ref(void* variable, void* value) {
-  return guarded("pobj_static_set_ref",
-                 [&] { update_static(variable, sizeof(void*), one_reference, static_cast<const void*>(&value)); });
+  return guarded("pobj_static_set_ref", [&] { set_reference(variable, value); });
 }
 
 int pobj_static_named(const char* name, void* variable, size_t size, const size_t* references) {

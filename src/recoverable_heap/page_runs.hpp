@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <iterator>
 #include <map>
+#include <memory_resource>
 #include <optional>
 #include <set>
 #include <utility>
@@ -18,6 +19,8 @@ namespace tenure::rvm {
 
 class page_runs {
  public:
+  explicit page_runs(std::pmr::memory_resource* nodes) : by_start_(nodes), by_length_(nodes) {}
+
   // Takes out `count` pages and returns the first; nothing if there is no such run.
   std::optional<std::uint32_t> take(std::uint32_t count) {
     assert(count != 0);
@@ -54,7 +57,7 @@ class page_runs {
   [[nodiscard]] std::uint64_t total() const { return total_; }
   [[nodiscard]] std::uint32_t longest() const { return by_length_.empty() ? 0 : by_length_.rbegin()->first; }
   // Start and length of each run. No two runs are adjacent.
-  [[nodiscard]] const std::map<std::uint32_t, std::uint32_t>& runs() const { return by_start_; }
+  [[nodiscard]] const std::pmr::map<std::uint32_t, std::uint32_t>& runs() const { return by_start_; }
   // Throws if an invariant does not hold.
   void check() const {
     std::uint64_t end = 0, total = 0;
@@ -71,7 +74,7 @@ class page_runs {
   }
 
  private:
-  using iterator = std::map<std::uint32_t, std::uint32_t>::iterator;
+  using iterator = std::pmr::map<std::uint32_t, std::uint32_t>::iterator;
   void insert(std::uint32_t start, std::uint32_t count) {
     by_start_.emplace(start, count);
     by_length_.emplace(count, start);
@@ -81,8 +84,8 @@ class page_runs {
     return by_start_.erase(run);
   }
 
-  std::map<std::uint32_t, std::uint32_t> by_start_;
-  std::set<std::pair<std::uint32_t, std::uint32_t>> by_length_;
+  std::pmr::map<std::uint32_t, std::uint32_t> by_start_;
+  std::pmr::set<std::pair<std::uint32_t, std::uint32_t>> by_length_;
   std::uint64_t total_ = 0;
 };
 

@@ -23,6 +23,7 @@
 #include <tenure/rvm/participant.hpp>
 
 #include "log/checksum.hpp"
+#include "os/room_for_one.hpp"
 #include "recoverable_heap/spans.hpp"
 #include "segments/format.hpp"
 
@@ -92,23 +93,28 @@ void recoverable_heap::state::plan(work& w) {
   w.ended.clear();
   std::vector<heap_span*> shrinking;
   w.new_high_water = 0;
+  struct unmarking {  // also where there is no memory for a list
+    const std::vector<heap_span*>&begun, &shrinking;
+    ~unmarking() {
+      for (heap_span* s : begun) s->beginning = false;
+      for (heap_span* s : shrinking) s->ending = 0;
+    }
+  } unmark{w.begun, shrinking};
   for (const item& i : w.items) {
     if (i.what == fate::kept) continue;
     heap_span& s = *i.place.in;
     if (i.what == fate::allocated) {
       if (s.stored || s.beginning) continue;
-      s.beginning = true;
       w.begun.push_back(&s);
+      s.beginning = true;
       w.new_high_water = std::max<std::uint64_t>(w.new_high_water, s.first + s.pages);
     } else if (s.stored) {
-      if (s.ending++ == 0) shrinking.push_back(&s);
+      if (s.ending == 0) shrinking.push_back(&s);
+      ++s.ending;
     }
   }
-  for (heap_span* s : shrinking) {
+  for (heap_span* s : shrinking)
     if (s->ending == s->taken_count) w.ended.push_back(s);
-    s->ending = 0;
-  }
-  for (heap_span* s : w.begun) s->beginning = false;
   assert(w.new_high_water <= image().layout.pages);
   for (const auto& [first, s] : spans.idle()) w.ended.push_back(s);
 }
@@ -353,8 +359,9 @@ void recoverable_heap::deallocate(transaction& tx, void* object) {
     i.cancelled_at = tx.inner_depth();
   } else {
     auto& items = s.open[id].items;
+    os::reserve_one_more(items);
+    s.in_flight.emplace(object, state::flight{id, items.size()});
     items.push_back({place, state::fate::freed, tx.inner_depth()});
-    s.in_flight.emplace(object, state::flight{id, items.size() - 1});
   }
   ++s.deallocations;
 }

@@ -88,6 +88,7 @@ void heap_image::for_each_entry(const std::function<void(std::uint32_t, page_ent
 // --- What is known about them ---
 
 heap_spans::heap_spans(heap_image image) : image_(std::move(image)) {
+  for (unsigned c = 0; c < size_class_count; ++c) roomy_.emplace_back(&nodes_);
   std::uint32_t end = 0;
   image_.for_each_entry([&](std::uint32_t page, page_entry e) {
     if (page > end) free_.give(end, page - end);
@@ -103,6 +104,7 @@ heap_spans::heap_spans(heap_image image) : image_(std::move(image)) {
   });
   const auto pages = static_cast<std::uint32_t>(image_.layout.pages);
   if (end < pages) free_.give(end, pages - end);
+  reserve_nodes(spans_.size());
 }
 
 heap_span& heap_spans::add(std::uint32_t first, const page_entry& what) {
@@ -153,11 +155,8 @@ heap_place heap_spans::reserve_slot(unsigned size_class, std::uint64_t bytes) {
     explore(s);  // takes it out if it is full
     if (s.taken_count < s.slots) return take_slot(s);
   }
-  const std::uint32_t pages = span_pages(size_class);
-  const std::uint32_t first = take_pages(pages, bytes);
-  heap_span& s = add(first, {span_kind::slots, static_cast<std::uint8_t>(size_class), 0, pages});
-  s.taken.assign(words_of(s), 0);
-  s.explored = true;
+  heap_span& s =
+      begin_span({span_kind::slots, static_cast<std::uint8_t>(size_class), 0, span_pages(size_class)}, bytes);
   roomy.emplace(s.first, &s);
   return take_slot(s);
 }
@@ -175,23 +174,37 @@ heap_place heap_spans::take_slot(heap_span& s) {
 
 heap_place heap_spans::reserve_large(std::uint64_t bytes) {
   const std::uint64_t pages = (bytes + heap_page - 1) / heap_page;
-  const std::uint32_t first = take_pages(pages, bytes);
-  heap_span& s = add(first, {span_kind::large, 0, 0, static_cast<std::uint32_t>(pages)});
-  s.explored = true;
+  if (pages > max_heap_pages) no_room(bytes);
+  heap_span& s = begin_span({span_kind::large, 0, 0, static_cast<std::uint32_t>(pages)}, bytes);
   s.taken_count = 1;
   return {&s, 0};
 }
 
-std::uint32_t heap_spans::take_pages(std::uint64_t pages, std::uint64_t bytes) {
-  const auto first = pages <= max_heap_pages ? free_.take(static_cast<std::uint32_t>(pages)) : std::nullopt;
+heap_span& heap_spans::begin_span(page_entry what, std::uint64_t bytes) {
+  reserve_nodes(spans_.size() + 1);
+  const std::uint32_t first = take_pages(what.pages, bytes);
+  try {
+    heap_span& s = add(first, what);
+    if (!s.is_large()) s.taken.assign(words_of(s), 0);
+    s.explored = true;
+    return s;
+  } catch (...) {
+    spans_.erase(first);
+    free_.give(first, what.pages);
+    throw;
+  }
+}
+
+std::uint32_t heap_spans::take_pages(std::uint32_t pages, std::uint64_t bytes) {
+  const auto first = free_.take(pages);
   if (!first) no_room(bytes);
   // Attaching does not check entries beyond the high water mark, and bitmaps.
-  const auto end = static_cast<std::uint32_t>(*first + pages);
+  const std::uint32_t end = *first + pages;
   const bool clean =
       std::all_of(&image_.entry(*first), &image_.entry(end), [](auto& e) { return e == page_entry{}; }) &&
       std::all_of(image_.bitmap(*first), image_.bitmap(end), [](auto word) { return word == 0; });
   if (!clean) {
-    free_.give(*first, static_cast<std::uint32_t>(pages));
+    free_.give(*first, pages);
     image_.damaged("the bookkeeping of pages " + std::to_string(*first) + " to " + std::to_string(end) +
                    ", which are free, is not zero");
   }

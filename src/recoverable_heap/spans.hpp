@@ -10,14 +10,15 @@
 // Not thread-safe: recoverable_heap's mutex guards it. It never writes to the stored bytes.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory_resource>
 #include <string>
 #include <vector>
 
 #include "recoverable_heap/format.hpp"
+#include "recoverable_heap/node_pool.hpp"
 #include "recoverable_heap/page_runs.hpp"
 
 namespace tenure::rvm {
@@ -88,7 +89,8 @@ class heap_spans {
     return p.in->stored && (image_.bitmap(p.in->first)[p.slot / 64] >> p.slot % 64 & 1) != 0;
   }
 
-  // Takes a place for an object. May throw errc::out_of_memory.
+  // Takes a place for an object. May throw errc::out_of_memory; nothing has changed then. What gives places and spans back needs
+  // no memory.
   heap_place reserve(std::uint64_t bytes, std::uint64_t alignment);
   // Frees a place that is taken but not stored.
   void release(heap_place p);
@@ -102,7 +104,7 @@ class heap_spans {
   heap_place find(const void* address, std::string& why);
 
   // Stored spans without a taken slot. The next commit of any transaction closes them.
-  [[nodiscard]] const std::map<std::uint32_t, heap_span*>& idle() const { return idle_; }
+  [[nodiscard]] const std::pmr::map<std::uint32_t, heap_span*>& idle() const { return idle_; }
   [[nodiscard]] std::map<std::uint32_t, heap_span>& all() { return spans_; }
   [[nodiscard]] const page_runs& free_pages() const { return free_; }
   // Reads the bitmap of a span, once.
@@ -115,18 +117,23 @@ class heap_spans {
 
  private:
   heap_span& add(std::uint32_t first, const page_entry& what);
+  heap_span& begin_span(page_entry what, std::uint64_t bytes);
+  void reserve_nodes(std::size_t spans) { nodes_.reserve(4 * spans + 2); }
   heap_place reserve_slot(unsigned size_class, std::uint64_t bytes);
   heap_place reserve_large(std::uint64_t bytes);
   heap_place take_slot(heap_span& s);
-  std::uint32_t take_pages(std::uint64_t pages, std::uint64_t bytes);
+  std::uint32_t take_pages(std::uint32_t pages, std::uint64_t bytes);
   [[noreturn]] void no_room(std::uint64_t bytes) const;
 
+  using span_list = std::pmr::map<std::uint32_t, heap_span*>;
+
   heap_image image_;
+  // Of each span one in roomy_, one in idle_, and two in free_ for the pages behind it; and two for the pages before all.
+  node_pool nodes_;
   std::map<std::uint32_t, heap_span> spans_;  // by first page
-  page_runs free_;
-  std::array<std::map<std::uint32_t, heap_span*>, size_class_count>
-      roomy_;  // spans with a free slot, or not explored yet
-  std::map<std::uint32_t, heap_span*> idle_;
+  page_runs free_{&nodes_};
+  std::vector<span_list> roomy_;  // by size class: spans with a free slot, or not explored yet
+  span_list idle_{&nodes_};
 };
 
 }  // namespace tenure::rvm

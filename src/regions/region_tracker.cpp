@@ -102,6 +102,7 @@ bool region_tracker::find_differences(page_number page, compared how, counted wh
     return false;
   }
   if (change_filter* const filter = filter_) {
+    os::clear_all_of(parts_);  // those of a page for which there was no memory
     if (which == counted::recoverable)
       filter->recoverable_parts(pages_.range_of(page), parts_);
     else
@@ -369,6 +370,7 @@ void region_tracker::restore(page_number page) {
   if (!committed_.differs(page)) return;
   const memory_range memory = pages_.range_of(page);
   if (change_filter* const filter = filter_) {
+    os::clear_all_of(parts_);
     filter->restorable_parts(memory, parts_);
     for (const memory_range& part : parts_)
       std::memcpy(part.address, committed_.of(page) + (part.address - memory.address), part.length);

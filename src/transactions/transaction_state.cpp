@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <utility>
 
 #include <tenure/rvm/participant.hpp>
 
@@ -269,31 +270,26 @@ void transaction_state::drop() noexcept {
 }
 
 commit_image transaction_state::prepare(bool lazy) {
-  undo_before_prepare_ = undo_.size();
-  saved_before_prepare_ = saved_.size();
+  before_prepare_ = {undo_.size(), saved_.size()};
   try {
     preparing_ = true;
     commit_scope scope(*this);
     for (prepared_ = 0; prepared_ < participants_.size();) participants_[prepared_++]->prepare(scope);
     preparing_ = false;
+    after_prepare_ = {undo_.size(), saved_.size()};
     {
       const std::unique_lock<std::mutex> lock = lock_for_checking();
       merge();
     }
     if (owner_.parts().checking.on) require_declared_writes_only(owner_, *this);
     owner_.require_declared_stores();
-  } catch (...) {
-    preparing_ = false;
-    undo_prepare();
-    throw;
-  }
-  os::clear_all_of(values_);
-  for (const declared& d : ranges_)
-    values_.push_back({d.in->in, d.in->offset + static_cast<std::uint64_t>(d.from - d.in->base), d.from, d.length});
-  if (!bulk_.empty() && (logs_bulk_values_ || is_bulk_logged())) add_bulk_values();
-  try {
+    os::clear_all_of(values_);
+    for (const declared& d : ranges_)
+      values_.push_back({d.in->in, d.in->offset + static_cast<std::uint64_t>(d.from - d.in->base), d.from, d.length});
+    if (!bulk_.empty() && (logs_bulk_values_ || is_bulk_logged())) add_bulk_values();
     paged_.prepare(values_);
   } catch (...) {
+    if (std::exchange(preparing_, false)) after_prepare_ = {undo_.size(), saved_.size()};
     undo_prepare();
     throw;
   }
@@ -306,10 +302,15 @@ void transaction_state::undo_prepare() noexcept {
   commit_scope scope(*this);
   while (prepared_ != 0) participants_[--prepared_]->undo_prepare(scope);
   // Participants restore what they share with other transactions themselves. An abort must not put it back over later
-  // commits.
-  os::shorten(undo_, undo_before_prepare_);
-  os::shorten(saved_, saved_before_prepare_);
-  undo_before_prepare_ = saved_before_prepare_ = not_prepared;
+  // commits. What was declared after a commit that has failed stays.
+  const std::size_t bytes = after_prepare_.saved - before_prepare_.saved;
+  const auto undo_at = [&](std::size_t n) { return undo_.begin() + static_cast<std::ptrdiff_t>(n); };
+  std::move(undo_at(after_prepare_.undo), undo_.end(), undo_at(before_prepare_.undo));
+  os::shorten(undo_, undo_.size() - (after_prepare_.undo - before_prepare_.undo));
+  for (std::size_t n = before_prepare_.undo; n < undo_.size(); ++n) undo_[n].saved -= bytes;
+  const auto saved_at = [&](std::size_t n) { return saved_.begin() + static_cast<std::ptrdiff_t>(n); };
+  std::move(saved_at(after_prepare_.saved), saved_.end(), saved_at(before_prepare_.saved));
+  os::shorten(saved_, saved_.size() - bytes);
 }
 
 void transaction_state::captured() noexcept {
@@ -361,7 +362,6 @@ void transaction_state::reset() {
   prepared_ = 0;
   preparing_ = is_prepared_ = false;
   may_change_ = true;
-  undo_before_prepare_ = saved_before_prepare_ = not_prepared;
   os::clear_all_of(values_);
   bulk_runs_.clear();
   bulk_logged_.reset();

@@ -177,7 +177,6 @@ class transaction_state : public commit_source {
     std::size_t length;
     std::size_t saved;  // offset in saved_
   };
-  static constexpr std::size_t not_prepared = ~std::size_t{0};
   // What there was when an inner transaction began.
   struct outer {
     std::shared_ptr<inner_level> inner;
@@ -233,7 +232,11 @@ class transaction_state : public commit_source {
   bool is_prepared_ = false;
   bool may_change_ = true;
   // The lengths of the undo lists before prepare(), until the values are captured or given up.
-  std::size_t undo_before_prepare_ = not_prepared, saved_before_prepare_ = not_prepared;
+  // Old values of ranges that participants have declared in prepare() lie between these.
+  struct kept_values {
+    std::size_t undo = 0, saved = 0;
+  };
+  kept_values before_prepare_, after_prepare_;
   os::cleared_vector<new_value> values_;  // while committing
   std::vector<bulk_write> bulk_;          // in checking mode changed under the list's lock
   std::vector<bulk_run> bulk_runs_;

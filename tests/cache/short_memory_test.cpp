@@ -2,6 +2,7 @@
 //
 // One allocation of a commit fails, each in turn: the commit is done, or nothing has changed, in the cache and in the store.
 #include <cstdint>
+#include <filesystem>
 #include <new>
 #include <string>
 #include <thread>
@@ -11,6 +12,19 @@
 #include "cache/made_library.hpp"
 #include "support/failing_allocations.hpp"
 #include "support/model.hpp"
+
+namespace short_memory_types {
+
+struct new_part {
+  std::uint64_t number;
+};
+struct new_in_the_database {
+  new_part parts[2];
+  tenure::vector<new_part> more;
+};
+
+}  // namespace short_memory_types
+using namespace short_memory_types;
 
 namespace {
 
@@ -73,6 +87,33 @@ TEST_F(cache_in_short_memory, commits_are_done_or_have_changed_nothing) {
     if (HasFailure()) return;
   }
   EXPECT_GT(failed, 20U / stride);
+}
+
+// What was not made the first time is made the next time.
+TEST_F(cache_in_short_memory, types_that_are_new_can_be_made_afterwards) {
+  std::uint64_t failed = 0;
+  bool has_failed = true;
+  for (long long allocations = 0; has_failed; allocations += static_cast<long long>(rvm::testing::scaled_stride())) {
+    SCOPED_TRACE("allocation " + std::to_string(allocations));
+    std::filesystem::remove_all(path);
+    make_library();
+    open();
+    cache::transaction tx = opened->begin();
+    succeeding = allocations;
+    failing = 1;
+    try {
+      (void)opened->make<new_in_the_database>();
+    } catch (const std::bad_alloc&) {
+      ++failed;
+    }
+    succeeding = -1;
+    has_failed = failing == 0;
+    tx.abort();
+    opened->transact([&] { (void)opened->make<new_in_the_database>(); });
+    opened->check();
+    close();
+  }
+  EXPECT_GT(failed, 3U);
 }
 
 // Nobody is kept out, and the cache can be closed.

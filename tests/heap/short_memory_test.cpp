@@ -237,6 +237,105 @@ TEST_F(short_memory_of_a_store, commits_are_done_or_have_changed_nothing) {
   }
 }
 
+// Pages that had nothing but free space are used again, with what is transient beside it.
+TEST_F(short_memory_of_a_store, commits_to_pages_that_are_used_again) {
+  using containers = std::pair<tenure::map<long, tenure::string>, tenure::hash_map<long, tenure::vector<int>>>;
+  std::uint64_t failed = 0;
+  for (std::uint64_t seed = 0; seed < rvm::testing::scaled(12); ++seed)
+    for (long long allocations = 0; allocations < 8; ++allocations) {
+      SCOPED_TRACE(std::to_string(seed) + ", allocation " + std::to_string(allocations));
+      rvm::testing::random_source random(seed);
+      auto& all = s().root<containers>("containers");
+      auto& list = s().root<tenure::vector<tenure::string>>("list");
+      const auto change = [&](std::uint64_t ops) {
+        for (; ops != 0; --ops) {
+          const auto key = static_cast<long>(random.below(60));
+          const tenure::string text(std::string(random.below(300), 'a'));
+          switch (random.below(6)) {
+            case 0: all.first[key] = text; break;
+            case 1: all.first.erase(key); break;
+            case 2: all.second[key].push_back(static_cast<int>(ops)); break;
+            case 3: all.second.erase(key); break;
+            case 4: list.push_back(text); break;
+            default:
+              if (!list.empty()) list.erase(list.begin());
+          }
+        }
+      };
+      const auto text_of_all = [&] {
+        std::string text;
+        for (const auto& [key, value] : all.first) text += std::to_string(key) + std::string(std::string_view(value));
+        for (long key = 0; key < 60; ++key)
+          for (const int n : all.second.contains(key) ? all.second.at(key) : tenure::vector<int>())
+            text += std::to_string(n);
+        for (const tenure::string& each : list) text += std::to_string(each.size());
+        return text;
+      };
+      s().transact([&] { change(30); });
+      s().transact([&] {
+        all.first.clear();
+        all.second = {};
+        list = {};
+      });
+      for (std::uint64_t n = 3 + random.below(6); n != 0; --n) s().transact([&] { change(1 + random.below(25)); });
+      const std::string before = text_of_all();
+      transaction tx = s().begin();
+      change(10 + random.below(25));
+      if (succeeds_with(
+              allocations, [&] { tx.commit(); }, 1))
+        continue;
+      ++failed;
+      tx.abort();
+      ASSERT_EQ(text_of_all(), before);
+      const auto wrong = s().verify();
+      ASSERT_TRUE(wrong.empty()) << wrong[0];
+    }
+  EXPECT_GT(failed, 3U);
+}
+
+// Each in a new store, in which nothing is described yet.
+TEST_F(short_memory_of_a_store, commits_that_describe_types) {
+  std::uint64_t failed = 0;
+  bool has_failed = true;
+  for (long long allocations = 0; has_failed && allocations < 400; allocations = next_after(allocations)) {
+    SCOPED_TRACE(allocations);
+    std::filesystem::remove_all(path + "-new");
+    how.create.home = next_home(how.create.reservation);
+    std::optional<store> fresh(std::in_place, path + "-new", how);
+    auto& all = fresh->root<shelf>("shelf");
+    const auto add = [&](std::uint64_t number) {
+      item* const made = fresh->make<item>();
+      made->number = number;
+      made->text = std::string(200, 'x');
+      all.all.push_back(made);
+    };
+    transaction tx = fresh->begin();
+    succeeding = allocations;
+    failing = 1;
+    try {
+      add(1);
+      tx.commit();
+    } catch (const std::bad_alloc&) {
+      succeeding = -1;
+      ++failed;
+      tx.abort();
+    } catch (const error& e) {
+      ASSERT_EQ(e.code(), errc::outcome_unknown);
+      continue;
+    }
+    has_failed = failing == 0;
+    succeeding = -1;
+    fresh->transact([&] { add(2); });
+    expect_sound(*fresh);
+    fresh.reset();
+    how.create.home = 0;
+    fresh.emplace(path + "-new", how);
+    expect_sound(*fresh);
+    ASSERT_EQ(fresh->find_root<shelf>("shelf")->all.back()->number, 2U);
+  }
+  EXPECT_GT(failed, 5U);
+}
+
 // A large object has blocks for itself.
 TEST_F(short_memory_of_a_store, objects_that_cannot_be_made_take_no_space) {
   for (long long allocations = 0, failed = 1; failed != 0; ++allocations) {

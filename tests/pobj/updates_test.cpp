@@ -48,6 +48,31 @@ TEST_F(pobj_updates, that_find_no_memory_have_changed_nothing) {
   EXPECT_GT(failed, 12);
 }
 
+TEST_F(pobj_updates, that_find_no_memory_have_set_no_variable) {
+  start();
+  void* const before = pobj_calloc(1, 8);
+  void* const after = pobj_calloc(1, 8);
+  EXPECT_OK(pobj_static_set_ref(&anchor, before));
+  int failed = 0;
+  for (long long allocations = 0, in_a_row = 0; in_a_row < 2; ++allocations) {
+    EXPECT_OK(pobj_start());
+    EXPECT_OK(pobj_update(before));
+    support::succeeding = allocations;
+    support::failing = 1;
+    const int code = pobj_static_set_ref(&anchor, after);
+    support::succeeding = -1;
+    in_a_row = code == POBJ_OK ? in_a_row + 1 : 0;
+    if (code != POBJ_OK) {
+      ++failed;
+      ASSERT_EQ(code, POBJ_ENOMEM) << pobj_error();
+      ASSERT_EQ(anchor, before);
+    }
+    EXPECT_OK(pobj_abort());
+    ASSERT_EQ(anchor, before);
+  }
+  EXPECT_GT(failed, 1);
+}
+
 TEST_F(pobj_updates, of_ranges) {
   start();
   auto* const text = static_cast<char*>(pobj_calloc(1, 100));

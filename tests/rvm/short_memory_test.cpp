@@ -4,11 +4,18 @@
 // large transactions have needed is given back.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
+#include <iterator>
+#include <map>
 #include <new>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include <tenure/recoverable_heap.hpp>
 
 #include "records/batch.hpp"
 #include "records/commit_gathering.hpp"
@@ -184,6 +191,116 @@ TEST(short_memory_of, files_of_the_log_that_change) {
     }
   }
   EXPECT_GT(failed + died, 20U / testing::scaled_stride());
+}
+
+// [rvm.heap.no-memory] One allocation fails in each transaction: in a call, which has changed nothing then, or at the end.
+TEST(short_memory_of, a_recoverable_heap) {
+  sim::disk disk;
+  options how = small_log(&disk);
+  how.background = false;
+  std::optional<memory> m;
+  region r;
+  std::optional<recoverable_heap> heap;
+  const auto open = [&] {
+    heap.reset();
+    r = {};
+    m.reset();
+    m.emplace("/d/log", how);
+    r = m->map("/d/seg", {.create_length = 300 * page});
+    if (!recoverable_heap::is_formatted(r)) m->transact([&](transaction& tx) { recoverable_heap::format(tx, r); });
+    heap.emplace(r);
+    heap->check();
+  };
+  open();
+  using objects =
+      std::map<std::ptrdiff_t, std::pair<std::size_t, int>>;  // by offset: sizes, and what they are filled with
+  objects live;
+  const auto expect_live = [&] {
+    std::size_t found = 0;
+    heap->for_each_object([&](void* at, std::size_t size) {
+      const auto known = live.find(static_cast<std::byte*>(at) - r.data());
+      ASSERT_TRUE(known != live.end() && known->second.first <= size);
+      for (std::size_t n = 0; n < known->second.first; ++n)
+        ASSERT_EQ(static_cast<std::byte*>(at)[n], static_cast<std::byte>(known->second.second));
+      ++found;
+    });
+    ASSERT_EQ(found, live.size());
+  };
+  const auto is_live = [&](const std::byte* object) {
+    bool is = false;
+    heap->for_each_object([&](void* at, std::size_t) { is |= at == object; });
+    return is;
+  };
+  random_source random(5);
+  std::uint64_t failed_calls = 0, failed_commits = 0;
+  for (std::uint64_t round = 0; round < testing::scaled(1200); ++round) {
+    SCOPED_TRACE(round);
+    objects now = live;
+    transaction tx = m->begin();
+    succeeding = static_cast<long long>(random.below(60));
+    failing = 1;
+    const auto quietly = [](auto&& f) {
+      const long long left = std::exchange(succeeding, -1);
+      f();
+      succeeding = left;
+    };
+    for (std::uint64_t ops = 1 + random.below(12); ops != 0; --ops) try {
+        if (!now.empty() && random.one_in(2)) {
+          const auto which = std::next(now.begin(), static_cast<std::ptrdiff_t>(random.below(now.size())));
+          heap->deallocate(tx, r.data() + which->first);
+          quietly([&] { now.erase(which); });
+        } else {
+          const std::size_t size = std::array<std::size_t, 6>{8, 100, 600, 5000, 33'000, 50'000}[random.below(6)];
+          const int fill = static_cast<int>(random.below(256));
+          void* const made = heap->allocate(tx, size);
+          std::memset(made, fill, size);
+          quietly([&] { now[static_cast<std::byte*>(made) - r.data()] = {size, fill}; });
+        }
+      } catch (const std::bad_alloc&) {
+        ++failed_calls;
+      } catch (const error& e) {
+        if (e.code() != errc::out_of_memory) throw;
+      }
+    bool is_done = random.one_in(3), is_committed = false;
+    if (is_done)
+      tx.abort();
+    else
+      for (int tries = 0; tries < 2 && !is_done; ++tries) try {
+          tx.commit();
+          is_done = is_committed = true;
+        } catch (const std::bad_alloc&) {
+          ++failed_commits;
+          // What is declared after a commit that has failed is put back by an abort, too.
+          auto& word = r.at<std::uint64_t>(128);  // a root
+          quietly([&] { tx.set_range(word); });
+          word = 7;
+          if (random.one_in(2)) {
+            tx.abort();
+            ASSERT_EQ(word, 0U);
+            is_done = true;
+          } else {
+            word = 0;
+          }
+        } catch (const error&) {
+          break;
+        }
+    succeeding = -1;
+    if (!is_done) {  // the log has failed: what is there was committed before, or with this
+      tx.abort();
+      open();
+      is_committed = std::ranges::all_of(
+          now, [&](const auto& o) { return live.contains(o.first) || is_live(r.data() + o.first); });
+      is_committed = is_committed && std::ranges::none_of(live, [&](const auto& o) {
+                       return !now.contains(o.first) && is_live(r.data() + o.first);
+                     });
+    }
+    if (is_committed) live = now;
+    heap->check();
+    expect_live();
+    if (::testing::Test::HasFatalFailure()) return;
+  }
+  EXPECT_GT(failed_calls, 5U);
+  EXPECT_GT(failed_commits, 5U);
 }
 
 TEST(short_memory_of, errors_that_are_copied) {

@@ -90,7 +90,8 @@ class memory {
   // begun with restore. Waits while another one is open in this memory: so it isolates automatic transactions from each
   // other. Any thread may write until the commit or abort; a write outside of both is a stray write, which ends the process,
   // or is rolled back here, and then thrown as errc::stray_write. A commit lets the next one begin before it waits for the
-  // disk; after errc::outcome_unknown memory keeps its changes, and an abort only ends the transaction.
+  // disk; after errc::outcome_unknown, or errc::log_stuck, memory keeps its changes, and an abort only
+  // ends the transaction.
   [[nodiscard]] transaction begin_automatic();
   // Runs f(tx) in a transaction and commits it; aborts and rethrows if f throws.
   template <class F>

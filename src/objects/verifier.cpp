@@ -110,8 +110,11 @@ class verifier {
       case block_kind::continued:
         if (!d.map->starts(b).empty()) say(at(d, b) + ": objects start in a block that has none");
         if (e.kind == block_kind::continued &&
-            (e.span == 0 || e.span > b % blocks_in_zone || d.map->entry(b - e.span).kind != block_kind::large))
+            (e.span == 0 || e.span > b % blocks_in_zone || d.map->entry(b - e.span).kind != block_kind::large ||
+             d.map->entry(b - e.span).span <= e.span))
           say(at(d, b) + ": continues a large object that is not there");
+        if (e.kind == block_kind::unused && (e.used != 0 || e.span != 0))
+          say(at(d, b) + ": is unused, but counts objects or blocks");
         break;
       case block_kind::small: check_small(d, b, e); break;
       case block_kind::typed:
@@ -168,6 +171,7 @@ class verifier {
     });
     if (used != e.used)
       say(at(d, b) + ": " + std::to_string(used) + " granules are in use, " + std::to_string(e.used) + " are counted");
+    if (d.map->starts(b).empty()) say(at(d, b) + ": has no objects, but is not unused");
   }
 
   void check_typed(database_state& d, std::uint64_t b, const block_entry& e) {
@@ -198,6 +202,7 @@ class verifier {
     });
     if (const std::uint64_t objects = r.starts.count(); objects != e.used)
       say(at(d, b) + ": has " + std::to_string(objects) + " objects, " + std::to_string(e.used) + " are counted");
+    if (r.starts.empty()) say(at(d, b) + ": has no objects, but is not unused");
   }
 
   void check_large(database_state& d, std::uint64_t b, const block_entry& e) {
@@ -210,6 +215,13 @@ class verifier {
       (void)check_facts(d, b, facts_of_headed(d.map->start_of(b) + g * granule), e.span * block_size - g * granule);
     });
     if (objects != 1) say(at(d, b) + ": " + std::to_string(objects) + " objects start in the block of a large one");
+    const std::uint64_t next_zone = (b / blocks_in_zone + 1) * blocks_in_zone;
+    for (std::uint64_t n = b + 1; n < std::min(b + e.span, next_zone); ++n)
+      if (const block_entry& each = d.map->entry(n); each.kind != block_kind::continued || each.span != n - b)
+        say(at(d, n) + ": belongs to the large object before it, but does not say so");
+    for (std::uint64_t n = next_zone; n < b + e.span; n += blocks_in_zone)
+      if (d.map->kind_of_zone(n / blocks_in_zone) != zone_kind::continued)
+        say(at(d, n) + ": its zone belongs to the large object before it, but does not say so");
   }
 
   void check_roots(const database_state& d) {

@@ -156,6 +156,11 @@ void damaged_image::check_blocks(const database_state& d) {
       b = (zone + 1) * blocks_in_zone - 1;
       continue;
     }
+    const record_view r = d.map->record(b);
+    if (r.entry.kind != block_kind::typed && !d.map->is_headed(b) && r.pages != page_words{}) {
+      say_block(d, b, "has types for its pages, but is not of that kind");
+      r.pages = {};
+    }
     if (!d.map->is_bookkeeping(b)) {
       check_block(d, b);
     } else if (block_entry& e = d.map->entry(b); e.kind != block_kind::bookkeeping) {
@@ -169,22 +174,27 @@ void damaged_image::check_blocks(const database_state& d) {
 // What makes no sense is as if it were not there; references to what it was will find out.
 void damaged_image::check_block(const database_state& d, std::uint64_t b) {
   const record_view r = d.map->record(b);
-  const bool is_headed = d.map->is_headed(b);
-  if (r.entry.kind != block_kind::typed && !is_headed && r.pages != page_words{}) {
-    say_block(d, b, "has types for its pages, but is not of that kind");
-    r.pages = {};
-  }
   switch (r.entry.kind) {
     case block_kind::typed:
-      if (!is_headed) return check_typed(d, b);
+      if (!d.map->is_headed(b)) return check_typed(d, b);
       break;
     case block_kind::small:
     case block_kind::large: return check_headed(d, b);
     case block_kind::unused:
     case block_kind::continued:
-      if (r.starts.empty()) return;
-      say_block(d, b, "objects start in a block that has none");
+      if (!r.starts.empty()) say_block(d, b, "objects start in a block that has none");
       r.starts = {};
+      if (r.entry.kind == block_kind::unused) {
+        if (r.entry.used == 0 && r.entry.span == 0) return;
+        say_block(d, b, "is unused, but counts objects or blocks");
+      } else {
+        const std::uint64_t back = r.entry.span;
+        if (back != 0 && back <= b % blocks_in_zone && d.map->entry(b - back).kind == block_kind::large &&
+            d.map->entry(b - back).span > back)
+          return;
+        say_block(d, b, "continues a large object that is not there");
+      }
+      r.entry = {};
       return;
     default: break;
   }
@@ -198,9 +208,13 @@ void damaged_image::check_typed(const database_state& d, std::uint64_t b) {
   for (std::size_t n = 0; n < pages_in_block; ++n) {
     page_word& page = r.pages[n];
     const known_type* const type = page.is_sound() ? d.types->find(page.type()) : nullptr;
-    if (type != nullptr && type->words != nullptr && type->of->size != 0 && page.size() % type->of->size == 0) continue;
-    if (!page.is_typed() && r.starts.empty_in_page(n)) continue;
-    say_block(d, b, "its page " + std::to_string(n) + " has objects of no type");
+    const bool is_empty = r.starts.empty_in_page(n);
+    if (is_empty && !page.is_typed()) continue;
+    if (!is_empty && type != nullptr && type->words != nullptr && type->of->size != 0 &&
+        page.size() % type->of->size == 0)
+      continue;
+    say_block(d, b,
+              "its page " + std::to_string(n) + (is_empty ? " has a type, and no objects" : " has objects of no type"));
     // The bits of such a page name no objects.
     constexpr std::uint64_t in_page = granules_in_block / pages_in_block;
     for (std::uint64_t g = n * in_page; g < (n + 1) * in_page; ++g) r.starts.reset(g);
@@ -213,11 +227,14 @@ void damaged_image::check_typed(const database_state& d, std::uint64_t b) {
     say_block(d, b, "an object lies in no slot, at granule " + std::to_string(g));
     r.starts.reset(g);
   });
+  for (std::size_t n = 0; n < pages_in_block; ++n)
+    if (r.starts.empty_in_page(n)) r.pages[n] = {};
   if (r.starts.count() != r.entry.used) {
     say_block(d, b,
               "has " + std::to_string(r.starts.count()) + " objects, " + std::to_string(r.entry.used) + " are counted");
     r.entry.used = static_cast<std::uint16_t>(r.starts.count());
   }
+  if (r.starts.empty()) say_block(d, b, "has no objects, but is not unused");
 }
 
 bool damaged_image::is_sound_header(const database_state& d, address object, std::uint64_t room) const {
@@ -228,20 +245,20 @@ bool damaged_image::is_sound_header(const database_state& d, address object, std
          facts.size <= room && (type->of->size == 0 || facts.size % type->of->size == 0);
 }
 
-// A large object's first record says which blocks are its own. Damaged ones of these would hide what is lost of it.
+// A large object's first record says which blocks are its own. Others would hide what is lost of it.
 void damaged_image::claim_blocks(const database_state& d, std::uint64_t first, std::uint64_t end) {
   const std::uint64_t next_zone = (first / blocks_in_zone + 1) * blocks_in_zone;
   for (std::uint64_t b = first + 1; b < std::min(end, next_zone); ++b) {
     const record_view r = d.map->record(b);
     const auto back = static_cast<std::uint32_t>(b - first);
-    if (!has_damaged_record(d, b) || (r.entry.kind == block_kind::continued && r.entry.span == back)) continue;
+    if (r.entry.kind == block_kind::continued && r.entry.span == back) continue;
     say_block(d, b, "belongs to the large object before it");
     r.entry = {block_kind::continued, 0, 0, back};
     r.starts = {};
   }
   for (std::uint64_t zone = next_zone / blocks_in_zone; zone * blocks_in_zone < end; ++zone) {
     zone_kind& kind = d.map->kind_of_zone(zone);
-    if (kind == zone_kind::continued || !is_on_damaged_page(d, reinterpret_cast<address>(&kind))) continue;
+    if (kind == zone_kind::continued) continue;
     say_block(d, zone * blocks_in_zone, "its zone belongs to the large object before it");
     kind = zone_kind::continued;
   }
@@ -262,7 +279,7 @@ void damaged_image::check_headed(const database_state& d, std::uint64_t b) {
   r.starts.for_each([&](std::uint64_t g) { starts.push_back(g); });
   const bool knows_starts = !has_damaged_record(d, b);
   address free_from = start;
-  std::uint64_t used = 0;
+  std::uint64_t used = 0, kept = 0;
   for (std::size_t n = 0; n < starts.size(); ++n) {
     const address object = start + starts[n] * granule;
     // Sizes on a damaged page must not cost others. Where starts are known, an object ends before the next one.
@@ -278,11 +295,13 @@ void damaged_image::check_headed(const database_state& d, std::uint64_t b) {
     else if (const object_facts facts = facts_of_headed(object); facts.begin < free_from)
       lose(d, object, "it overlaps the one before");
     else
-      free_from = facts.end, used += granules_of(facts.size);
+      free_from = facts.end, used += granules_of(facts.size), ++kept;
   }
   if (is_large && knows_starts) claim_blocks(d, b, end);
+  if (!is_large && starts.empty()) say_block(d, b, "has no objects, but is not unused");
   if (!is_large && used != r.entry.used) {
-    if (has_damaged_record(d, b)) say_block(d, b, "the units in use are not those that are counted");
+    if (kept == starts.size() || has_damaged_record(d, b))
+      say_block(d, b, "the units in use are not those that are counted");
     r.entry.used = static_cast<std::uint16_t>(used);
   }
 }

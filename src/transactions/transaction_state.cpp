@@ -270,6 +270,7 @@ void transaction_state::drop() noexcept {
 }
 
 commit_image transaction_state::prepare(bool lazy) {
+  undo_prepare();  // of a commit that has failed after its values were captured
   before_prepare_ = {undo_.size(), saved_.size()};
   try {
     preparing_ = true;

@@ -242,7 +242,7 @@ TEST_F(short_memory_of_a_store, commits_to_pages_that_are_used_again) {
   using containers = std::pair<tenure::map<long, tenure::string>, tenure::hash_map<long, tenure::vector<int>>>;
   std::uint64_t failed = 0;
   for (std::uint64_t seed = 0; seed < rvm::testing::scaled(12); ++seed)
-    for (long long allocations = 0; allocations < 8; ++allocations) {
+    for (long long allocations = 0; allocations < 40; allocations = next_after(allocations)) {
       SCOPED_TRACE(std::to_string(seed) + ", allocation " + std::to_string(allocations));
       rvm::testing::random_source random(seed);
       auto& all = s().root<containers>("containers");

@@ -362,6 +362,10 @@ const type& as_stored() {
 struct planned {
   std::vector<std::string> problems;
   value_conversion how;
+  [[nodiscard]] std::optional<std::uint64_t> moved(std::uint64_t offset, std::string_view pointee = "") const {
+    static const std::vector<std::byte> old(4096);
+    return how.moved_offset(old.data(), offset, pointee);
+  }
 };
 template <class Was, class Is>
 planned plan() {
@@ -556,29 +560,26 @@ TEST_F(evolving_values, pointers_to_parts_follow_them) {
   const auto place_of = [&](const auto& member) {
     return static_cast<std::size_t>(reinterpret_cast<const char*>(&member) - reinterpret_cast<const char*>(&at));
   };
-  const auto moved = [&](std::size_t offset, std::string_view pointee = "") {
-    return p.how.moved_offset(offset, pointee);
-  };
-  EXPECT_EQ(moved(0), 0u);
-  EXPECT_EQ(moved(offsetof(was, weight) + 0), 0u) << "the object itself is meant";
-  EXPECT_EQ(moved(offsetof(was, count)), place_of(at.count));
-  EXPECT_EQ(moved(offsetof(was, where), "place"), place_of(at.where));
-  EXPECT_EQ(moved(offsetof(was, where), "int"), place_of(at.where) + offsetof(evolving::reordered::place, x));
-  EXPECT_EQ(moved(offsetof(was, where) + 4), place_of(at.where) + offsetof(evolving::reordered::place, y));
-  EXPECT_EQ(moved(offsetof(was, letters) + 2), place_of(at.letters) + 4);
-  EXPECT_EQ(moved(offsetof(was, count) + 1), std::nullopt) << "it is no copy";
+  EXPECT_EQ(p.moved(0), 0u);
+  EXPECT_EQ(p.moved(offsetof(was, weight) + 0), 0u) << "the object itself is meant";
+  EXPECT_EQ(p.moved(offsetof(was, count)), place_of(at.count));
+  EXPECT_EQ(p.moved(offsetof(was, where), "place"), place_of(at.where));
+  EXPECT_EQ(p.moved(offsetof(was, where), "int"), place_of(at.where) + offsetof(evolving::reordered::place, x));
+  EXPECT_EQ(p.moved(offsetof(was, where) + 4), place_of(at.where) + offsetof(evolving::reordered::place, y));
+  EXPECT_EQ(p.moved(offsetof(was, letters) + 2), place_of(at.letters) + 4);
+  EXPECT_EQ(p.moved(offsetof(was, count) + 1), std::nullopt) << "it is no copy";
   const planned gone = plan<was, evolving::declared::part>();
-  EXPECT_EQ(gone.how.moved_offset(offsetof(was, letters), ""), std::nullopt);
+  EXPECT_EQ(gone.moved(offsetof(was, letters), ""), std::nullopt);
 }
 
 TEST_F(evolving_values, pointers_to_the_first_field_and_to_bases_follow_them) {
   {
     using was = evolving::was::place;
     const planned p = plan<was, evolving::reordered::place>();
-    EXPECT_EQ(p.how.moved_offset(0, "int"), offsetof(evolving::reordered::place, x));
-    EXPECT_EQ(p.how.moved_offset(0, "place"), 0u);
-    EXPECT_EQ(p.how.moved_offset(0, ""), 0u);
-    EXPECT_EQ(p.how.moved_offset(0, "char"), 0u);
+    EXPECT_EQ(p.moved(0, "int"), offsetof(evolving::reordered::place, x));
+    EXPECT_EQ(p.moved(0, "place"), 0u);
+    EXPECT_EQ(p.moved(0, ""), 0u);
+    EXPECT_EQ(p.moved(0, "char"), 0u);
   }
   using was = evolving::bases::both;
   using is = evolving::other_bases::both;
@@ -592,11 +593,11 @@ TEST_F(evolving_values, pointers_to_the_first_field_and_to_bases_follow_them) {
   const auto offset = [](const auto& whole, const auto& base) {
     return static_cast<std::uint64_t>(reinterpret_cast<const char*>(&base) - reinterpret_cast<const char*>(&whole));
   };
-  EXPECT_EQ(p.how.moved_offset(offset(old, static_cast<const evolving::bases::left&>(old)), "left"),
+  EXPECT_EQ(p.moved(offset(old, static_cast<const evolving::bases::left&>(old)), "left"),
             offset(made, static_cast<const evolving::other_bases::left&>(made)));
-  EXPECT_EQ(p.how.moved_offset(offset(old, static_cast<const evolving::bases::right&>(old)), "right"),
+  EXPECT_EQ(p.moved(offset(old, static_cast<const evolving::bases::right&>(old)), "right"),
             offset(made, static_cast<const evolving::other_bases::right&>(made)));
-  EXPECT_EQ(p.how.moved_offset(offset(old, old.a), "int"), offset(made, made.a));
+  EXPECT_EQ(p.moved(offset(old, old.a), "int"), offset(made, made.a));
 }
 
 // Its members have the same names in each.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "log/invariant.hpp"
+#include "os/thread.hpp"
 #include "records/prepared_record.hpp"
 #include "segments/segment.hpp"
 
@@ -29,7 +30,7 @@ log_writer::log_writer(durable_log& log, log_space& space, page_queue& queue, co
       spool_limit_(spool_limit),
       interrupted_(errc::outcome_unknown,
                    "writing the log was interrupted; close this memory and open it again to learn what survived") {
-  if (background) thread_ = std::thread([this] { run(); });
+  if (background) thread_ = os::begin_thread<std::thread>("writes the log " + log_.path(), [this] { run(); });
 }
 
 log_writer::~log_writer() { stop(); }

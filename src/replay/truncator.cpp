@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "os/cleared_memory.hpp"
+#include "os/thread.hpp"
 #include "records/log_reader.hpp"
 #include "segments/segment.hpp"
 
@@ -21,7 +22,9 @@ truncator::truncator(durable_log& log, page_queue& queue, counters& count, trunc
       how_(how),
       pages_at_once_(std::max<std::size_t>(how.value_bytes / (2 * redo_page), how.fewest_pages)),
       threshold_(how.threshold) {
-  if (how_.background) thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+  if (how_.background)
+    thread_ = os::begin_thread<std::jthread>("truncates the log " + log_.path(),
+                                             [this](const std::stop_token& stop) { run(stop); });
 }
 
 truncator::~truncator() { stop(); }

@@ -14,6 +14,7 @@
 #include "objects/references.hpp"
 #include "os/cleared_memory.hpp"
 #include "os/process.hpp"
+#include "os/thread.hpp"
 #include "os/unsynchronized_reads.hpp"
 #include "os/virtual_memory.hpp"
 #include "store/dropped_objects.hpp"
@@ -75,7 +76,7 @@ collector::collector(store_state& of) : of_(of), quarantined_(of.databases), due
 void collector::start_thread() {
   if (thread_.joinable()) return;
   stopping_ = false;
-  thread_ = std::thread([this] { run(); });
+  thread_ = os::begin_thread<std::thread>("collects garbage in " + of_.directory, [this] { run(); });
 }
 
 void collector::require_other_thread(const char* what) const {

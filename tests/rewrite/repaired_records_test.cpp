@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "objects/block_map.hpp"
 #include "objects/format.hpp"
 #include "rewrite/damaged_store.hpp"
 #include "support/model.hpp"

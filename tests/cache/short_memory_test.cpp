@@ -18,6 +18,9 @@ namespace short_memory_types {
 struct new_part {
   std::uint64_t number;
 };
+struct large_part {
+  std::uint64_t numbers[500];
+};
 struct new_in_the_database {
   new_part parts[2];
   tenure::vector<new_part> more;
@@ -112,6 +115,49 @@ TEST_F(cache_in_short_memory, types_that_are_new_can_be_made_afterwards) {
     opened->transact([&] { (void)opened->make<new_in_the_database>(); });
     opened->check();
     close();
+  }
+  EXPECT_GT(failed, 3U);
+}
+
+// A commit that ends with an eviction does not need memory for it: objects stay longer instead.
+TEST_F(cache_in_short_memory, evictions_wait) {
+  {
+    store made(path, small_store());
+    auto& all = made.root<tenure::vector<cache::ref<large_part>>>("parts");
+    made.transact([&] {
+      for (int n = 0; n < 200; ++n) all.push_back(cache::ref<large_part>(made.make<large_part>()));
+    });
+  }
+  cache::options options;
+  options.object_bytes = 400 << 10;
+  options.pool_pages = 64;
+  options.transactions = cache::concurrency::object_locks;
+  std::uint64_t failed = 0;
+  for (long long allocations = 0, in_a_row = 0; in_a_row < 3; ++allocations) {
+    SCOPED_TRACE("allocation " + std::to_string(allocations));
+    cache::store opened_here(path, options);
+    const auto parts = [&] { return opened_here.root<tenure::vector<cache::ref<large_part>>>("parts"); };
+    opened_here.transact([&] { (void)parts().change(); });
+    cache::transaction tx = opened_here.begin();
+    for (std::size_t n = 0; n < 5; ++n) (*parts())[n].change().numbers[0] = static_cast<std::uint64_t>(allocations) + 1;
+    for (std::size_t n = 5; n < 78; ++n) (void)(*parts())[n]->numbers[0];
+    bool is_done = true;
+    succeeding = allocations;
+    failing = 1;
+    try {
+      tx.commit();
+    } catch (const std::bad_alloc&) {
+      is_done = false;
+    } catch (const error& e) {
+      EXPECT_EQ(e.code(), errc::outcome_unknown);
+      is_done = false;
+    }
+    succeeding = -1;
+    in_a_row = failing == 0 ? 0 : in_a_row + 1;
+    failed += failing == 0 ? 1 : 0;
+    if (tx.is_open()) tx.abort();
+    if (is_done)
+      opened_here.read([&] { EXPECT_EQ((*parts())[4]->numbers[0], static_cast<std::uint64_t>(allocations) + 1); });
   }
   EXPECT_GT(failed, 3U);
 }

@@ -303,6 +303,17 @@ TEST(short_memory_of, a_recoverable_heap) {
   EXPECT_GT(failed_commits, 5U);
 }
 
+// An error that is thrown because there is no memory has a code, also if it is the first one of the process.
+TEST(short_memory_of, codes_of_errors) {
+  succeeding = 0;
+  failing = 1;
+  const std::error_code code = make_error_code(errc::damaged);
+  const bool is_equal = code == errc::damaged;
+  succeeding = -1;
+  EXPECT_TRUE(is_equal);
+  EXPECT_EQ(failing, 1);
+}
+
 TEST(short_memory_of, errors_that_are_copied) {
   const error made(errc::damaged, std::string(100, 'x'));
   succeeding = 0;

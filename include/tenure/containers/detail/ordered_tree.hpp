@@ -188,15 +188,16 @@ class ordered_tree : protected tree_structure<Entries, Memory> {
   friend bool operator==(const ordered_tree& a, const ordered_tree& b) {
     return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin());
   }
-  friend auto operator<=>(const ordered_tree& a,
-                          const ordered_tree& b) requires std::three_way_comparable<value_type> ||
-      requires(const value_type& x) {
+  // A template: clang looks at what is required of others in each tree, and entries with variants of libstdc++ have no answer.
+  template <class Entry = value_type>
+  friend auto operator<=>(const ordered_tree& a, const ordered_tree& b) requires std::three_way_comparable<Entry> ||
+      requires(const Entry& x) {
     x < x;
   }
   {
     return std::lexicographical_compare_three_way(a.begin(), a.end(), b.begin(), b.end(),
-                                                  [](const value_type& x, const value_type& y) {
-                                                    if constexpr (std::three_way_comparable<value_type>)
+                                                  [](const Entry& x, const Entry& y) {
+                                                    if constexpr (std::three_way_comparable<Entry>)
                                                       return x <=> y;
                                                     else
                                                       return x < y   ? std::weak_ordering::less

@@ -116,7 +116,7 @@ TEST_F(cache_in_short_memory, types_that_are_new_can_be_made_afterwards) {
     opened->check();
     close();
   }
-  EXPECT_GT(failed, 3U);
+  EXPECT_GT(failed, 3U / rvm::testing::scaled_stride());
 }
 
 // A commit that ends with an eviction does not need memory for it: objects stay longer instead.

@@ -293,7 +293,7 @@ TEST_F(short_memory_of_a_store, commits_to_pages_that_are_used_again) {
       const auto wrong = fresh.verify();
       ASSERT_TRUE(wrong.empty()) << wrong[0];
     }
-  EXPECT_GT(failed, 3U);
+  EXPECT_GT(failed, 0U);
 }
 
 // Each in a new store, in which nothing is described yet.
@@ -336,7 +336,7 @@ TEST_F(short_memory_of_a_store, commits_that_describe_types) {
     expect_sound(*fresh);
     ASSERT_EQ(fresh->find_root<shelf>("shelf")->all.back()->number, 2U);
   }
-  EXPECT_GT(failed, 5U);
+  EXPECT_GT(failed, 5U / rvm::testing::scaled_stride());
 }
 
 // A large object has blocks for itself.

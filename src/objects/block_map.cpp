@@ -30,6 +30,21 @@ void block_map::check() const {
   }
 }
 
+std::uint64_t block_map::end_of_used_blocks(std::uint64_t end) const {
+  for (std::uint64_t b = end; b-- != 0;) {
+    const std::uint64_t zone = b / blocks_in_zone;
+    if (!has_blocks(kind_of_zone(zone))) {  // a large object may continue there: its first block says it
+      b = zone * blocks_in_zone;
+      continue;
+    }
+    if (is_bookkeeping(b) || entry(b).kind == block_kind::unused) continue;
+    const std::uint64_t back = entry(b).kind == block_kind::continued ? entry(b).span : 0,
+                        first = back <= b % blocks_in_zone ? b - back : b;
+    return entry(first).kind == block_kind::large ? std::min(first + entry(first).span, end) : b + 1;
+  }
+  return 0;
+}
+
 bool block_map::is_unused(std::uint64_t zone) const {
   for (std::uint64_t b = zone * blocks_in_zone + bookkeeping_blocks_of(kind_of_zone(zone)); b < end_of_zone(zone); ++b)
     if (entry(b).kind != block_kind::unused) return false;

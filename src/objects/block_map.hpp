@@ -266,6 +266,8 @@ class block_map {
     for (std::uint64_t b = first; b < first + span; ++b)
       std::atomic_ref(transient_blocks_[b]).store(reinterpret_cast<std::uintptr_t>(to), std::memory_order_relaxed);
   }
+  // Behind the last block below `end` that its record, or its zone, says is in use, whatever the header says.
+  [[nodiscard]] std::uint64_t end_of_used_blocks(std::uint64_t end) const;
   // Whether no block of a zone with blocks has objects.
   [[nodiscard]] bool is_unused(std::uint64_t zone) const;
   // Whether a persistent object, or a part of one, may lie in the block. Not for blocks of bookkeeping.

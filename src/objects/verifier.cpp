@@ -86,6 +86,8 @@ class verifier {
     const std::uint64_t end = d.header().blocks_end;
     if (end > d.map->blocks() || end * block_size > d.region.size())
       return say(d.file + ": blocks_end is " + std::to_string(end) + ", beyond the segment's end");
+    if (const std::uint64_t used = d.map->end_of_used_blocks(d.region.size() / block_size); used > end)
+      say(at(d, used - 1) + ": is in use, but blocks_end is " + std::to_string(end));
     for (std::uint64_t b = 0; b < end; ++b) {
       const std::uint64_t zone = b / blocks_in_zone;
       if (!has_blocks(d.map->kind_of_zone(zone))) {

@@ -129,6 +129,12 @@ bool damaged_image::has_damaged_record(const database_state& d, std::uint64_t bl
 // Zones whose records are there, but which count as unused.
 void damaged_image::check_zones(const database_state& d) {
   const std::uint64_t blocks = d.region.size() / block_size;
+  database_header& h = d.header();
+  h.blocks_end = std::min(h.blocks_end, blocks);
+  if (const std::uint64_t used = d.map->end_of_used_blocks(blocks); used > h.blocks_end) {
+    say_block(d, used - 1, "is in use, but blocks_end is " + std::to_string(h.blocks_end));
+    h.blocks_end = used;
+  }
   if (pages_.at(&d).empty() || pages_.at(&d).lower_bound(bookkeeping_size) == pages_.at(&d).begin()) return;
   if (is_on_damaged_page(d, d.home)) d.header().blocks_end = blocks;
   for (std::uint64_t zone = 0; zone * blocks_in_zone + bookkeeping_blocks <= blocks; ++zone) {
@@ -148,9 +154,7 @@ void damaged_image::check_zones(const database_state& d) {
 }
 
 void damaged_image::check_blocks(const database_state& d) {
-  database_header& h = d.header();
-  h.blocks_end = std::min({h.blocks_end, d.map->blocks(), d.region.size() / block_size});
-  for (std::uint64_t b = 0; b < h.blocks_end; ++b) {
+  for (std::uint64_t b = 0; b < d.header().blocks_end; ++b) {
     const std::uint64_t zone = b / blocks_in_zone;
     if (!has_blocks(d.map->kind_of_zone(zone))) {
       b = (zone + 1) * blocks_in_zone - 1;

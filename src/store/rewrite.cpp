@@ -7,6 +7,8 @@
 #include <chrono>
 #include <filesystem>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include <tenure/error.hpp>
 #include <tenure/registry.hpp>
@@ -14,6 +16,7 @@
 #include "log/log_hold.hpp"
 #include "log/manifest.hpp"
 #include "log/unfinished.hpp"
+#include "objects/verifier.hpp"
 #include "os/process.hpp"
 #include "os/storage_guard.hpp"
 #include "replay/backup_note.hpp"
@@ -223,7 +226,13 @@ repair_report repair(const std::string& store, const repair_options& how) {
   store_state& opened = *kept;
   const auto make_sound = [&] {
     salvage(*opened.databases, disk, finding_counter(how, report)).run(how.on_progress);
-    return report.is_damaged();
+    if (report.is_damaged()) return true;
+    // What contradicts itself in a way that nothing else in the store tells the truth about.
+    const std::vector<std::string> wrong = heap::verify(*opened.databases, heap::verified_by::reader);
+    if (!wrong.empty())
+      throw error(errc::damaged,
+                  opened.directory + ": cannot be repaired: " + wrong.front() + "; restore the store from a backup");
+    return false;
   };
   if (is_in_place) {
     report.rewritten = rewrite_in_place(opened, rewriting, nullptr, make_sound);

@@ -408,10 +408,11 @@ class planning {
       plan_data(in, name, path(), title + advice, was, from, is, to, count, each_was, each_is);
     }
     const bool is_copied = !made_.copies.empty() && made_.copies.back().from == from && made_.copies.back().to == to;
-    add_part(from, was.size, to, is.type_name, is_copied);
+    const bool is_class = is.kind == field_kind::nested;
+    add_part(from, was.size, to, is.type_name, is_copied, is_class);
     if (!is_copied && was.count != 1)
       for (std::uint64_t n = 0; n < count; ++n)
-        add_part(from + n * each_was, each_was, to + n * each_is, is.type_name, false);
+        add_part(from + n * each_was, each_was, to + n * each_is, is.type_name, false, is_class);
     guard_ = saved;
   }
 
@@ -521,9 +522,9 @@ class planning {
     guard_ = {first, static_cast<std::uint32_t>(made_.conditions.size()) - first};
   }
 
-  void add_part(std::uint64_t from, std::uint64_t size, std::uint64_t to, const std::string& type_name,
-                bool is_copied) {
-    if (size != 0) made_.parts.push_back({guard_, from, size, to, type_name, is_copied});
+  void add_part(std::uint64_t from, std::uint64_t size, std::uint64_t to, const std::string& type_name, bool is_copied,
+                bool is_class) {
+    if (size != 0) made_.parts.push_back({guard_, from, size, to, type_name, is_copied, is_class});
   }
 
   // One that either has more than once; empty: there is none.
@@ -550,6 +551,27 @@ class planning {
         first = std::min(first.value_or(f.offset), f.offset);
     return first;
   }
+  // Where the vtable pointer is that comes before a base's first member; that member, if there is none.
+  static std::uint64_t vtable_before(const type& in, std::uint64_t first) {
+    std::uint64_t found = first;
+    for (const type_field& f : in.fields)
+      if (f.kind == field_kind::vtable && f.offset + f.size <= first && first - f.offset < 2 * word) found = f.offset;
+    return found;
+  }
+  // Of a base that has not registered itself only the members are known: it starts with the first one.
+  void add_unknown_base(const std::string& name, const type& stored, std::uint64_t from, const type& program,
+                        std::uint64_t to) {
+    std::optional<std::uint64_t> was, is;
+    for (const type_field& f : stored.fields)
+      if (const std::string base = base_in(f.name); !base.empty() && of_.renamed(base) == name)
+        was = std::min(was.value_or(f.offset), f.offset);
+    for (const type_field& f : program.fields)
+      if (base_in(f.name) == name) is = std::min(is.value_or(f.offset), f.offset);
+    if (!was || !is) return;
+    const std::uint64_t vtable = vtable_before(stored, *was);
+    made_.bases.push_back(
+        {guard_, from + *was, from + vtable, to + (vtable == *was ? *is : vtable_before(program, *is)), name});
+  }
   // Members of bases have the names of these before their own. Where a base starts in the program's class follows from its
   // own type; in the stored one from its members, or, if it had another base, from what these have become.
   void add_bases(const type& stored, std::uint64_t from, const type& program, std::uint64_t to) {
@@ -558,7 +580,10 @@ class planning {
       if (const std::string name = base_in(f.name); !name.empty()) names.insert(name);
     for (const std::string& name : names) {
       const type* const base = of_.program_type_named(name);
-      if (base == nullptr) continue;
+      if (base == nullptr) {
+        add_unknown_base(name, stored, from, program, to);
+        continue;
+      }
       const std::optional<std::uint64_t> known = first_member(stored, *base);
       std::optional<std::uint64_t> first = known, start;
       for (const type_field& f : base->fields) {
@@ -569,11 +594,7 @@ class planning {
         if (is.field != nullptr && !start) start = is.field->offset - f.offset;
       }
       if (!first || !start) continue;
-      std::uint64_t vtable = *first;
-      for (const type_field& f : stored.fields)
-        if (f.kind == field_kind::vtable && f.offset + f.size <= *first && *first - f.offset < 2 * word)
-          vtable = f.offset;
-      made_.bases.push_back({guard_, from + *first, from + vtable, to + *start, name});
+      made_.bases.push_back({guard_, from + *first, from + vtable_before(stored, *first), to + *start, name});
     }
     if (&stored != made_.from) return;  // a nested value is meant by its own type
     std::vector<std::uint64_t> old_words, new_words;

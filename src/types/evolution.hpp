@@ -76,6 +76,7 @@ struct value_conversion {
     std::uint64_t from, size, to;
     std::string type_name;
     bool is_copied;  // every byte of it
+    bool is_class;
   };
   std::vector<kept_part> parts;
   // Bases of the value, and of nested ones: where they start.

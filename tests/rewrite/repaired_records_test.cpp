@@ -2,6 +2,7 @@
 //
 // Records of blocks that contradict themselves on pages whose checksums are right, as after a recovery that wrote them: what repair
 // leaves, verify finds sound.
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -41,7 +42,8 @@ TEST(repairing_records, leaves_nothing_that_verify_finds) {
       const std::uint64_t block = random.below(24),
                           offset = random.one_in(2) ? random.below(32) : random.below(sizeof(heap::block_record));
       m.transact([&](rvm::transaction& tx) {
-        auto& byte = r.at<std::uint8_t>(heap::record_offset(block) + offset);
+        auto& byte = r.at<std::uint8_t>(random.one_in(10) ? offsetof(heap::database_header, blocks_end)
+                                                          : heap::record_offset(block) + offset);
         tx.set_range(byte);
         byte = static_cast<std::uint8_t>(random.one_in(2) ? byte ^ (1U << random.below(8)) : random.below(256));
       });

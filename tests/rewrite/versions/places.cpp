@@ -17,6 +17,7 @@
 #include <tenure/hash_map.hpp>
 #include <tenure/map.hpp>
 #include <tenure/tenure.hpp>
+#include <tenure/weak.hpp>
 
 namespace places_types {
 
@@ -105,8 +106,33 @@ struct pointed {
   std::array<std::variant<one, other, moved_here>, 3> either;
   tenure::map<long, std::variant<one, other>> in_map;
 };
+// A weak reference, of which the class is not stored, to a member and to a base.
+struct watched_part {
+#if VERSION == 2
+  long added = 77;
+#endif
+  long value = 0;
+};
+struct watched_base {
+#if VERSION == 2
+  long added = 77;
+#endif
+  long number = 0;
+  static constexpr auto persistent = tenure::members<
+#if VERSION == 2
+      &watched_base::added,
+#endif
+      &watched_base::number>{};
+};
+struct watched : one, watched_base {
+  watched_part part;
+  static constexpr auto persistent = tenure::bases<one, watched_base>{} + tenure::members<&watched::part>{};
+};
 struct pointers {
   pointed* to;
+  watched* whole;
+  tenure::weak<watched_part> weak_part;
+  tenure::weak<watched_base> weak_base;
   long *to_only, *to_one, *to_other, *to_beside;
   tenure::vector<long*> into_map;
 };
@@ -164,6 +190,11 @@ void make_pointers(tenure::store& s, pointers*& at) {
   at->to_one = &(to.either[0].emplace<one>().value = 6);
   at->to_other = &(to.either[1].emplace<other>().value = 7);
   at->to_beside = &(std::get<other>(to.either[1]).beside = 8);
+  at->whole = s.make<watched>();
+  at->whole->part.value = 9;
+  at->whole->number = 10;
+  at->weak_part = tenure::weak(&at->whole->part);
+  at->weak_base = tenure::weak<watched_base>(at->whole);
   for (long n = 0; n < 40; ++n) {
     if (n % 2 == 0)
       to.in_map[n].emplace<one>().value = n;
@@ -203,6 +234,8 @@ void look_at_pointers(pointers& at) {
   expect(at.to_one == &std::get<one>(to.either[0]).value && *at.to_one == 6, "a pointer to a field that has moved");
   expect(at.to_other == &std::get<other>(to.either[1]).value && *at.to_other == 7, "a pointer to one that has not");
   expect(at.to_beside == &std::get<other>(to.either[1]).beside && *at.to_beside == 8, "a pointer to its neighbour");
+  expect(at.weak_part.lock() == &at.whole->part && at.whole->part.value == 9, "a weak reference to a member");
+  expect(at.weak_base.lock() == at.whole && at.whole->number == 10, "a weak reference to a base");
   for (long n = 0; n < 40; ++n) {
     auto& either = to.in_map.at(n);
     long* const value = n % 2 == 0 ? &std::get<one>(either).value : &std::get<other>(either).value;

@@ -1,7 +1,6 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 #include "collection/grey_objects.hpp"
 
-#include <array>
 #include <cassert>
 
 #include "os/virtual_memory.hpp"

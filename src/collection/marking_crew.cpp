@@ -2,6 +2,7 @@
 #include "collection/marking_crew.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <iterator>
 #include <string>
 
@@ -72,6 +73,7 @@ void marking_crew::follow(std::uint64_t most, const std::atomic<std::uint32_t>& 
   }
   while (busy_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
   const guard lock(mutex_);
+  assert(busy_ == 0 && given_.size() <= most_given);
   if (failed_) std::rethrow_exception(failed_);
   take_some(lock, mine);
 }

@@ -279,7 +279,7 @@ void collector::mark(cycle& in, const collection_options& how) {
 #else
   constexpr int least_quiet = 16;
 #endif
-  constexpr std::uint64_t most_together = 1 << 15;  // some 2 ms
+  constexpr std::uint64_t most_together = 1 << 15;  // some 5 ms
   std::optional<marking_crew> crew;
   if (how.markers > 1) crew.emplace(*in.marks);
   int quiet = 0;  // slices

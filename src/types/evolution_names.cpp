@@ -54,13 +54,12 @@ std::optional<std::uint64_t> value_conversion::moved_offset(const std::byte* old
     if (b.name == pointee && (offset == b.from || offset == b.from_vtable) && holds(b, old)) return b.to;
   const kept_part* best = nullptr;
   // What leads to where a class begins means that, or the base, and not its first field.
-  if (pointee.empty() || pointee == "void") {
+  if (offset != 0 && (pointee.empty() || pointee == "void")) {
     for (const kept_base& b : bases)
-      if (offset != 0 && (offset == b.from || offset == b.from_vtable) && holds(b, old)) return b.to;
+      if ((offset == b.from || offset == b.from_vtable) && holds(b, old)) return b.to;
     for (const kept_part& p : parts)
       if (p.is_class && offset == p.from && holds(p, old) && (best == nullptr || p.size >= best->size)) best = &p;
-    if (best != nullptr && offset != 0) return best->to;
-    best = nullptr;
+    if (best != nullptr) return best->to;
   }
   // Of two that are as large, the inner one; but one of which every byte is there.
   const auto is_better = [&](const kept_part& p) {

@@ -132,7 +132,7 @@ TEST_F(cache_in_short_memory, evictions_wait) {
   options.object_bytes = 400 << 10;
   options.pool_pages = 64;
   options.transactions = cache::concurrency::object_locks;
-  std::uint64_t failed = 0;
+  std::uint64_t failed = 0, evictions = 0;
   for (long long allocations = 0, in_a_row = 0; in_a_row < 3; ++allocations) {
     SCOPED_TRACE("allocation " + std::to_string(allocations));
     cache::store opened_here(path, options);
@@ -156,9 +156,11 @@ TEST_F(cache_in_short_memory, evictions_wait) {
     in_a_row = failing == 0 ? 0 : in_a_row + 1;
     failed += failing == 0 ? 1 : 0;
     if (tx.is_open()) tx.abort();
+    evictions += opened_here.stats().evictions;
     if (is_done)
       opened_here.read([&] { EXPECT_EQ((*parts())[4]->numbers[0], static_cast<std::uint64_t>(allocations) + 1); });
   }
+  EXPECT_GT(evictions, 0U);
   EXPECT_GT(failed, 3U);
 }
 

@@ -6,10 +6,12 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "objects/block_map.hpp"
 #include "objects/format.hpp"
 #include "rewrite/damaged_store.hpp"
+#include "store/store_state.hpp"
 #include "support/model.hpp"
 
 using namespace tenure;
@@ -27,6 +29,19 @@ TEST(repairing_records, leaves_nothing_that_verify_finds) {
     fill(s, s.root<relics>("all"), 60);
   }
   how.create.home = 0;
+  std::vector<std::uint64_t> of_descriptions;  // where headers of their arrays have the types' numbers
+  {
+    store_options reading = how;
+    reading.mode = rvm::open_mode::read_only;
+    const store_state opened("/store", reading);
+    const database_state& d = *opened.databases->begin()->get();
+    for (std::uint64_t n = 1; n < d.type_table().count; ++n)
+      if (const heap::stored_type* const t = d.type_table().types[n]; t != nullptr && t->field_count != 0)
+        if (const auto at = reinterpret_cast<heap::address>(t->fields);
+            d.map->entry(d.map->block_of(at)).kind == heap::block_kind::small)
+          of_descriptions.push_back(at - sizeof(heap::object_header) - d.home);
+  }
+  ASSERT_FALSE(of_descriptions.empty());
   rvm::testing::random_source random(17);
   std::uint64_t repaired_ones = 0, refused = 0;
   for (std::uint64_t round = 0; round < rvm::testing::scaled(120); ++round) {
@@ -42,8 +57,10 @@ TEST(repairing_records, leaves_nothing_that_verify_finds) {
       const std::uint64_t block = random.below(24),
                           offset = random.one_in(2) ? random.below(32) : random.below(sizeof(heap::block_record));
       m.transact([&](rvm::transaction& tx) {
-        auto& byte = r.at<std::uint8_t>(random.one_in(10) ? offsetof(heap::database_header, blocks_end)
-                                                          : heap::record_offset(block) + offset);
+        const std::uint64_t at = random.one_in(10)  ? offsetof(heap::database_header, blocks_end)
+                                 : random.one_in(5) ? of_descriptions[random.below(of_descriptions.size())]
+                                                    : heap::record_offset(block) + offset;
+        auto& byte = r.at<std::uint8_t>(at);
         tx.set_range(byte);
         byte = static_cast<std::uint8_t>(random.one_in(2) ? byte ^ (1U << random.below(8)) : random.below(256));
       });

@@ -74,8 +74,9 @@ class memory {
   [[nodiscard]] std::vector<segment_member> members() const;
   void confirm_member(const std::string& path, bool durably = true);
   void drop_member(const std::string& path);
-  // Reads a segment and compares every page of its file with its checksum. Returns the offsets of damaged pages. Changes
-  // still in the log are written out first; a memory that only reads leaves out the pages that recovery will write anew.
+  // Reads a segment and compares every page of its file with its checksum. Returns the offsets of damaged pages, among them those
+  // that the disk could not read. Changes still in the log are written out first; a memory that only reads leaves out the pages
+  // that recovery will write anew.
   [[nodiscard]] std::vector<std::uint64_t> verify_segment(const std::string& path);
 
   // Maps part of a segment; its memory then shows the committed image. No part of a segment can be mapped twice.

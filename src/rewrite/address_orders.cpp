@@ -13,6 +13,7 @@
 #include <tenure/store/weak_cell.hpp>
 
 #include "objects/object_walk.hpp"
+#include "rewrite/container_places.hpp"
 
 namespace tenure::rewriting {
 
@@ -27,12 +28,7 @@ template <class T = std::uint64_t>
   return value;
 }
 
-// The offset of a field by its name, or by the end of it: bases come first in names.
-[[nodiscard]] std::uint64_t offset_of(const type& of, std::string_view name) {
-  for (const type_field& f : of.fields)
-    if (f.name == name || f.name.ends_with("::" + std::string(name))) return f.offset;
-  return 0;
-}
+[[nodiscard]] std::uint64_t offset_of(const type& of, std::string_view name) { return required_field(of, name).offset; }
 [[nodiscard]] const type_field* field_of(const type& of, std::string_view name) {
   const auto found = std::ranges::find(of.fields, name, &type_field::name);
   return found != of.fields.end() ? &*found : nullptr;

@@ -8,6 +8,8 @@
 #include <string>
 #include <utility>
 
+#include <tenure/error.hpp>
+
 #include "rewrite/key_orders.hpp"
 
 namespace tenure::rewriting {
@@ -89,6 +91,13 @@ const type_field* container_field(const type& of, std::string_view name) {
                               std::string_view(f.name).substr(f.name.size() - name.size() - 2, 2) == "::");
   });
   return found != of.fields.end() ? &*found : nullptr;
+}
+
+const type_field& required_field(const type& of, std::string_view name) {
+  if (const type_field* const found = container_field(of, name)) return *found;
+  throw error(errc::damaged, std::string(of.name) +
+                                 ": the store's description of this type is damaged: it has no field \"" +
+                                 std::string(name) + "\"; restore the store from a backup");
 }
 
 }  // namespace tenure::rewriting

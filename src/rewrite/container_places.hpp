@@ -42,5 +42,7 @@ struct container_place {
 
 // A field by its name; in a class that is derived from the one that has it, its name ends with this. nullptr: there is none.
 [[nodiscard]] const type_field* container_field(const type& of, std::string_view name);
+// The same, of a field that every such type has. errc::damaged: the store's description of the type has none.
+[[nodiscard]] const type_field& required_field(const type& of, std::string_view name);
 
 }  // namespace tenure::rewriting

@@ -13,8 +13,7 @@
 namespace tenure::rewriting {
 
 [[nodiscard]] inline address at_field(const type& of, address object, std::string_view name) {
-  const type_field* const f = container_field(of, name);
-  return object + (f != nullptr ? f->offset : 0);
+  return object + required_field(of, name).offset;
 }
 template <class T = address>
 [[nodiscard]] T field_value(const type& of, address object, std::string_view name) {

@@ -43,7 +43,7 @@ bool salvaged_containers::know_map_leaf(our_tree& tree, const sound_object& leaf
   tree.entries = keys.offset;
   tree.each = tree.key_size = keys.each;
   tree.slots = keys.count;
-  const std::string inner = std::string(map_inner_prefix) + container_field(of, "keys")->type_name + ">";
+  const std::string inner = std::string(map_inner_prefix) + required_field(of, "keys").type_name + ">";
   for (std::uint32_t n = 1; n < leaf.in->types->count() && tree.inner == nullptr; ++n)
     if (const heap::known_type* const known = leaf.in->types->find(n); known != nullptr && known->of->name == inner)
       tree.inner = known;

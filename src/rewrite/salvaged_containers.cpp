@@ -19,10 +19,7 @@ using image = damaged_image;
   return std::all_of(first, first + bytes, [](std::byte b) { return b == std::byte{}; });
 }
 
-[[nodiscard]] std::uint64_t offset_in(const type& of, std::string_view name) {
-  const type_field* const found = container_field(of, name);
-  return found != nullptr ? found->offset : 0;
-}
+[[nodiscard]] std::uint64_t offset_in(const type& of, std::string_view name) { return required_field(of, name).offset; }
 
 [[nodiscard]] std::string lost_elements(std::uint64_t count) {
   return "has lost its elements; it had " + std::to_string(count) + " of them, and is empty now";

@@ -262,7 +262,7 @@ std::string salvaged_containers::mend_our_tree(const type& of, address at) {
   const std::uint64_t size = field_value<std::uint64_t>(of, at, "size_");
   const address root = damaged_image::get(at + root_field->offset);
   if (root == 0 && size == 0 && field_value(of, at, "first_") == 0 && field_value(of, at, "last_") == 0) return "";
-  tree.leaf_name = pointee_of(container_field(of, "first_")->type_name);
+  tree.leaf_name = pointee_of(required_field(of, "first_").type_name);
   for (const char* const end : {"first_", "last_"})
     if (tree.leaf == nullptr) (void)is_leaf(tree, field_value(of, at, end));
   constexpr std::uint32_t highest = 40;

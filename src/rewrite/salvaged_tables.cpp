@@ -11,10 +11,7 @@ namespace tenure::rewriting {
 
 // Slots whose entry is lost become free. The number of entries that have passed a group stays.
 std::string salvaged_containers::mend_our_table(const type& of, address at) {
-  const auto field = [&](std::string_view name) {
-    const type_field* const f = container_field(of, name);
-    return at + (f != nullptr ? f->offset : 0);
-  };
+  const auto field = [&](std::string_view name) { return at + required_field(of, name).offset; };
   const address groups = field("groups_"), size = field("size_"), mask = field("mask_");
   const std::uint64_t had = damaged_image::get(size), last = damaged_image::get(mask);
   const auto forget = [&] {
@@ -34,7 +31,7 @@ std::string salvaged_containers::mend_our_table(const type& of, address at) {
     forget();
     return entries_left(0, had);
   }
-  const bool is_map = container_field(of, "groups_")->name.find("hash_map_entries<") != std::string::npos;
+  const bool is_map = required_field(of, "groups_").name.find("hash_map_entries<") != std::string::npos;
   const std::uint64_t each = entries->size / entries->count;
   const type_field* const key = is_map && entries->of ? container_field(entries->of(), "first") : nullptr;
   std::uint64_t count = 0;
@@ -64,7 +61,7 @@ std::string salvaged_containers::mend_our_table(const type& of, address at) {
 // Whether each bucket has its nodes, where hashes are known: nodes may have them, and those of numbers are the numbers.
 bool salvaged_containers::has_right_buckets(const type& of, address at, const std::vector<address>& nodes,
                                             const type& node) {
-  const type_field *const cached = container_field(node, "hash"), *const value = container_field(node, "value");
+  const type_field *const cached = container_field(node, "hash"), *const value = &required_field(node, "value");
   const type_field* const key = name_is_map(of) && value->of ? container_field(value->of(), "first") : value;
   const bool is_number = key != nullptr && key->kind == field_kind::data && key->size <= sizeof(std::uint64_t) &&
                          (key->scalar == scalar_kind::signed_integer || key->scalar == scalar_kind::unsigned_integer) &&

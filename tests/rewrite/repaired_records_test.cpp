@@ -1,10 +1,11 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Records of blocks that contradict themselves on pages whose checksums are right, as after a recovery that wrote them: what repair
-// leaves, verify finds sound.
+// Records of blocks and descriptions of types that make no sense on pages whose checksums are right, as after a recovery that wrote
+// them: what repair leaves, verify finds sound.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,7 +30,8 @@ TEST(repairing_records, leaves_nothing_that_verify_finds) {
     fill(s, s.root<relics>("all"), 60);
   }
   how.create.home = 0;
-  std::vector<std::uint64_t> of_descriptions;  // where headers of their arrays have the types' numbers
+  std::vector<std::uint64_t> of_descriptions,  // where headers of their arrays have the types' numbers
+      of_names;                                // the last letters of fields' names
   {
     store_options reading = how;
     reading.mode = rvm::open_mode::read_only;
@@ -38,10 +40,15 @@ TEST(repairing_records, leaves_nothing_that_verify_finds) {
     for (std::uint64_t n = 1; n < d.type_table().count; ++n)
       if (const heap::stored_type* const t = d.type_table().types[n]; t != nullptr && t->field_count != 0)
         if (const auto at = reinterpret_cast<heap::address>(t->fields);
-            d.map->entry(d.map->block_of(at)).kind == heap::block_kind::small)
+            d.map->entry(d.map->block_of(at)).kind == heap::block_kind::small) {
           of_descriptions.push_back(at - sizeof(heap::object_header) - d.home);
+          for (const heap::stored_field& f : std::span(t->fields, t->field_count))
+            if (f.name.length != 0)
+              of_names.push_back(reinterpret_cast<heap::address>(f.name.text) + f.name.length - 1 - d.home);
+        }
   }
   ASSERT_FALSE(of_descriptions.empty());
+  ASSERT_FALSE(of_names.empty());
   rvm::testing::random_source random(17);
   std::uint64_t repaired_ones = 0, refused = 0;
   for (std::uint64_t round = 0; round < rvm::testing::scaled(120); ++round) {
@@ -59,6 +66,7 @@ TEST(repairing_records, leaves_nothing_that_verify_finds) {
       m.transact([&](rvm::transaction& tx) {
         const std::uint64_t at = random.one_in(10)  ? offsetof(heap::database_header, blocks_end)
                                  : random.one_in(5) ? of_descriptions[random.below(of_descriptions.size())]
+                                 : random.one_in(5) ? of_names[random.below(of_names.size())]
                                                     : heap::record_offset(block) + offset;
         auto& byte = r.at<std::uint8_t>(at);
         tx.set_range(byte);

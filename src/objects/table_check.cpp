@@ -17,6 +17,7 @@ namespace tenure::heap {
 
 namespace {
 
+constexpr std::uint64_t looked_at_behind_end = 32;            // blocks
 constexpr std::uint64_t longest_text = 1 << 20;               // bytes of a name of anything
 constexpr std::uint64_t most_words = std::uint64_t{1} << 24;  // of pointers in one object, nested types flattened
 
@@ -29,6 +30,7 @@ class table_check {
     if (h.blocks_end * block_size > of_.region.size() || h.blocks_end > of_.map->blocks())
       fail("its blocks end at " + std::to_string(h.blocks_end) + ", beyond the segment's end");
     check_zones();
+    if (of_.owner.makes_objects()) check_unused();
     if (h.types != stored_address::none) check_types(table<heap::type_table>(h.types, "type table"));
     if (h.roots != stored_address::none) check_roots(table<root_table>(h.roots, "root table"));
   }
@@ -81,6 +83,20 @@ class table_check {
       if (!is_known || (kind != zone_kind::unused && zone * zone_size + needed > of_.region.size()))
         fail("zone " + std::to_string(zone) + " is of kind " + std::to_string(static_cast<int>(kind)));
     }
+  }
+
+  // Where a writer would make objects. Near the end only, as each record that is looked at may be read from the disk.
+  void check_unused() const {
+    const std::uint64_t blocks = of_.region.size() / block_size, end = of_.header().blocks_end,
+                        zone_end = (end + blocks_in_zone - 1) / blocks_in_zone * blocks_in_zone;
+    const auto fail_at = [&](std::uint64_t block) {
+      fail("block " + std::to_string(block) + " is in use, but its blocks end at " + std::to_string(end));
+    };
+    for (std::uint64_t b = zone_end; b < blocks; b += blocks_in_zone)
+      if (of_.map->kind_of_zone(b / blocks_in_zone) != zone_kind::unused) fail_at(b);
+    if (!has_blocks(of_.map->kind_of_zone(end / blocks_in_zone))) return;
+    for (std::uint64_t b = end; b < std::min({end + looked_at_behind_end, zone_end, blocks}); ++b)
+      if (!of_.map->is_bookkeeping(b) && of_.map->entry(b).kind != block_kind::unused) fail_at(b);
   }
 
   void check_types(const heap::type_table& types) {

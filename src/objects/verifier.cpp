@@ -16,6 +16,7 @@
 #include "objects/weak_cells.hpp"
 #include "os/system_error.hpp"
 #include "segments/format.hpp"
+#include "types/fingerprint.hpp"
 #include "types/pointee.hpp"
 
 namespace tenure::heap {
@@ -31,6 +32,7 @@ class verifier {
   std::vector<std::string> run() {
     for (const auto& d : store_) {
       if (!by_writer_) check_checksums(*d);
+      check_descriptions(*d);
       check_blocks(*d);
       if (d->birth)
         d->birth->with_lock([&] {
@@ -224,6 +226,15 @@ class verifier {
     for (std::uint64_t n = next_zone; n < b + e.span; n += blocks_in_zone)
       if (d.map->kind_of_zone(n / blocks_in_zone) != zone_kind::continued)
         say(at(d, n) + ": its zone belongs to the large object before it, but does not say so");
+  }
+
+  // As they were read from the store.
+  void check_descriptions(const database_state& d) {
+    for (std::uint32_t n = 1; n < d.types->count(); ++n)
+      if (const known_type* const known = d.types->find(n);
+          known != nullptr && known->owned && types::fingerprint_of(*known->owned) != known->owned->fingerprint)
+        say(d.file + ": the description of its type " + std::to_string(n) + ", " + known->owned->name +
+            ", has another fingerprint than it says: it is damaged");
   }
 
   void check_roots(const database_state& d) {

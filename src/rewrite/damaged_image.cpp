@@ -74,13 +74,14 @@ bool damaged_image::is_on_damaged_page(const database_state& d, address at) cons
 // The program's objects are read by descriptions of types, which were read when the store was opened. They are written anew.
 void damaged_image::require_descriptions(const database_state& d) {
   if (d.header().types == stored_address::none) return;
-  const auto is_sound = [&](const void* from, std::uint64_t bytes) {
+  const auto is_sound = [&](const void* from, std::uint64_t bytes, std::string_view type) {
     const auto begin = reinterpret_cast<address>(from), page = begin / rvm::redo_page * rvm::redo_page;
     if (bytes == 0) return true;
     const sound_object in = find(begin);
     const bool is_unknown = has_blocks(d.map->kind_of_zone(d.map->block_of(begin) / blocks_in_zone)) &&
                             has_damaged_record(d, d.map->block_of(begin));
-    if (in ? begin + bytes > in.at + in.size : !is_unknown) return false;
+    if (in && (in.at != begin || bytes > in.size || name_of_elements(*in.type->of) != type)) return false;
+    if (!in && !is_unknown) return false;
     for (address at = page; at < begin + bytes; at += rvm::redo_page)
       if (is_on_damaged_page(d, at)) return false;
     return true;
@@ -90,20 +91,20 @@ void damaged_image::require_descriptions(const database_state& d) {
                        " is on a damaged page, or makes no sense; objects cannot be told apart");
   };
   const heap::type_table& table = d.type_table();
-  if (!is_sound(&table, sizeof table) || !is_sound(table.types, table.count * sizeof(stored_type*)))
+  const auto is_sound_text = [&](const stored_text& t) { return is_sound(t.text, t.length, "char"); };
+  if (!is_sound(&table, sizeof table, "tenure::heap::type_table") ||
+      !is_sound(table.types, table.count * sizeof(stored_type*), "tenure::heap::stored_type*"))
     need_backup(d, "the table of its types is on a damaged page, or makes no sense");
   for (std::uint64_t n = 1; n < table.count; ++n) {
     const known_type* const known = d.types->find(static_cast<std::uint32_t>(n));
     if (known == nullptr || known->stored == nullptr) continue;
     const stored_type& s = *known->stored;
-    if (!is_sound(&s, sizeof s) || !is_sound(s.name.text, s.name.length)) need("the description", n);
-    bool has_fields = is_sound(s.fields, s.field_count * sizeof(stored_field));
-    for (std::uint64_t f = 0; f < s.field_count; ++f)
-      has_fields = has_fields && is_sound(s.fields[f].name.text, s.fields[f].name.length) &&
-                   is_sound(s.fields[f].type_name.text, s.fields[f].type_name.length);
-    if (has_fields) continue;
-    // The fingerprint proves that they are right.
+    if (!is_sound(&s, sizeof s, "tenure::heap::stored_type") || !is_sound_text(s.name)) need("the description", n);
     if (types::fingerprint_of(*known->of) != s.fingerprint) need("the list of fields", n);
+    bool has_fields = is_sound(s.fields, s.field_count * sizeof(stored_field), "tenure::heap::stored_field");
+    for (std::uint64_t f = 0; f < s.field_count; ++f)
+      has_fields = has_fields && is_sound_text(s.fields[f].name) && is_sound_text(s.fields[f].type_name);
+    if (has_fields) continue;
     say(repair_finding::kind::bookkeeping,
         d.file + ": the description of its type " + std::to_string(n) + ", " + known->of->name +
             ", is on a damaged page; its fingerprint proves it right",

@@ -298,6 +298,17 @@ TEST_F(store_damage, a_database_without_its_header_is_not_made_anew) {
   EXPECT_TRUE(disk.current_bytes(main.path) == before);
 }
 
+// Otherwise a writer would make objects where others are.
+TEST_F(store_damage, blocks_in_use_behind_the_last_one_are_refused) {
+  const file_layout& main = files.front();
+  for (std::uint64_t end = heap::bookkeeping_blocks + 1; end < main.blocks_end; ++end) {
+    const auto damaged = disk.crash(1, sim::policy::keep_all);
+    damaged->poke(main.path, main.data_offset + offsetof(heap::database_header, blocks_end),
+                  std::as_bytes(std::span(&end, 1)));
+    EXPECT_TRUE(look(*damaged).says({main.path, "is in use, but its blocks end at " + std::to_string(end)}));
+  }
+}
+
 // Work goes on until it meets an object that makes no sense: then there is an error, and no commit.
 TEST_F(store_damage, objects_of_unknown_types_are_refused_by_commits) {
   const auto found = std::ranges::find_if(objects, [](const stored_object& o) {

@@ -176,7 +176,7 @@ int pobj_sweep(uint64_t* freed);
  * written before become right, too. Does nothing if it is persistent already. */
 int pobj_persistify(void* object);
 /* Makes an object transient: its image is freed. References to it are NULL in the images of others from now on, so an abort of a
- * transaction that has updated those makes them NULL in memory, too. If it is made persistent again, objects that refer to it
+ * later transaction that has updated those makes them NULL in memory, too. If it is made persistent again, objects that refer to it
  * must be updated again. */
 int pobj_unpersistify(void* object);
 

@@ -115,20 +115,46 @@ void write_image(transaction& t, const stored_memory& m, std::uint64_t from, std
   write(false, true);
 }
 
-void read_image(const store& in, const stored_memory& m, pobj_report* report) {
+namespace {
+
+template <class F>
+void read_image_with(const store& in, const stored_memory& m, F&& decoded) {
   std::array<std::byte, step> block;
   for (std::uint64_t from = 0; from < m.size; from += step) {
     const std::uint64_t length = std::min(step, m.size - from), end = from + length;
     std::memcpy(block.data(), in.free.at(m.image + from), length);
     m.type.for_each_reference(from, end, m.size, [&](std::uint64_t at) {
       std::byte* const word = block.data() + (at - from);
-      store_word(word, decode(in, {load_word(word)}, report));
+      store_word(word, decoded(reference{load_word(word)}));
     });
     m.type.for_each_transient(from, end, m.size, [&](std::uint64_t begin, std::uint64_t until) {
       std::memcpy(block.data() + (begin - from), m.memory + begin, until - begin);
     });
     std::memcpy(m.memory + from, block.data(), length);
   }
+}
+
+// 0: it means none of them.
+std::uint64_t decode_taken(const store& in, reference r, std::span<const transaction::placed> taken) {
+  if (r.is_null() || r.is_address()) return 0;
+  for (const auto& [what, slot] : taken)
+    if (r.at() >= slot + 8 && in.addresses.is_handle(what.handle) && r.at() - (slot + 8) <= what.header().size &&
+        in.free.word_at(slot).serial() == r.serial())
+      return what.address() + (r.at() - (slot + 8));
+  return 0;
+}
+
+}  // namespace
+
+void read_image(const store& in, const stored_memory& m, pobj_report* report) {
+  read_image_with(in, m, [&](reference r) { return decode(in, r, report); });
+}
+
+void read_image(const store& in, const stored_memory& m, std::span<const transaction::placed> taken) {
+  read_image_with(in, m, [&](reference r) {
+    const std::uint64_t pointer = decode(in, r);
+    return pointer != 0 ? pointer : decode_taken(in, r, taken);
+  });
 }
 
 void convert_words(transaction& t, const stored_memory& m, const type_description& to) {

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <span>
 
+#include <span>
+
 #include "pobj/transaction.hpp"
 
 namespace tenure::pobj {
@@ -34,6 +36,9 @@ void check_typed(const store& in, const stored_memory& m, std::uint64_t from, st
 void write_image(transaction& t, const stored_memory& m, std::uint64_t from, std::uint64_t to);
 // Copies the image back to memory, except transient bytes. `report` is as for decode.
 void read_image(const store& in, const stored_memory& m, pobj_report* report = nullptr);
+// The same, when an inner level is undone. What refers to an object that an outer level has made transient, and to which it still
+// referred when the inner one began, does so again: an abort of the outer level does not know of it [pobj.inner.taken].
+void read_image(const store& in, const stored_memory& m, std::span<const transaction::placed> taken);
 // The object gets the type `to`: some words become references, and others cease to be references. Changes the image
 // accordingly.
 void convert_words(transaction& t, const stored_memory& m, const type_description& to);

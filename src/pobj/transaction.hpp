@@ -9,6 +9,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -32,6 +33,12 @@ class transaction {
   transaction& operator=(const transaction&) = delete;
 
   [[nodiscard]] store& get_store() const { return in_; }
+
+  // An object, and where its image is or was.
+  struct placed {
+    object what;
+    position slot;
+  };
 
   // --- Bytes of the store ---
 
@@ -101,10 +108,6 @@ class transaction {
   void abort() noexcept;
 
  private:
-  struct placed {
-    object what;
-    position slot;
-  };
   // An area, and how many had been taken before it.
   struct own_area : area {
     std::size_t number = 0;
@@ -141,6 +144,10 @@ class transaction {
   }
   [[nodiscard]] const own_area* area_of(position p) const {
     return found_ != nullptr && p >= found_->begin && p < found_->end ? found_ : look_for_area(p);
+  }
+  // What had lost its image when the level began.
+  [[nodiscard]] std::span<const placed> taken_before(const level& l) const {
+    return std::span(taken_slots_).first(l.taken_slots);
   }
   [[nodiscard]] const own_area* look_for_area(position p) const;
   own_area& take_area(std::uint64_t length);

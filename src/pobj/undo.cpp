@@ -98,7 +98,7 @@ void transaction::undo_statics(const level& l) noexcept {
     // The variable has grown.
     if (before.bytes.size() > v.size)
       std::memcpy(v.address + v.size, before.bytes.data() + v.size, before.bytes.size() - v.size);
-    if (is_last) read_image(in_, {v.address, v.image(), v.size, in_.types[v.type]});
+    if (is_last) read_image(in_, {v.address, v.image(), v.size, in_.types[v.type]}, taken_before(l));
     return false;
   });
 }
@@ -142,7 +142,7 @@ void transaction::undo_since(const level& l, blocks_to_free& to_free) noexcept {
   const auto put_back = [&](std::uintptr_t handle, nothing, bool is_last) {
     const object o{reinterpret_cast<std::byte*>(handle)};
     if (!is_last || !in_.addresses.is_handle(o.handle)) return false;
-    if (o.is_persistent()) read_image(in_, stored(in_, o));
+    if (o.is_persistent()) read_image(in_, stored(in_, o), taken_before(l));
     return !o.is_persistent();
   };
   if (&l == &levels_.front())

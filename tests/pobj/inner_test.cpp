@@ -275,6 +275,32 @@ TEST_F(pobj_inner, what_one_has_updated_goes_back_to_the_image_that_the_outer_on
   }
 }
 
+// [pobj.inner.taken]
+TEST_F(pobj_inner, what_refers_to_an_object_without_an_image_does_so_after_an_abort) {
+  start();
+  node* const from = new_node(1);
+  node* const to = new_node(2);
+  EXPECT_OK(pobj_set_ref(from, &from->next, to));
+  EXPECT_OK(pobj_static_set_ref(&anchor, to));
+  for (const bool is_persistent_again : {false, true}) {
+    EXPECT_OK(pobj_start());
+    EXPECT_OK(pobj_unpersistify(to));
+    if (is_persistent_again) {
+      EXPECT_OK(pobj_persistify(to));
+    }
+    EXPECT_OK(pobj_start_inner());
+    EXPECT_OK(pobj_set_ref(from, &from->next, nullptr));
+    EXPECT_OK(pobj_static_set_ref(&anchor, nullptr));
+    EXPECT_OK(pobj_abort());
+    EXPECT_EQ(from->next, to);
+    EXPECT_EQ(anchor, to);
+    EXPECT_OK(pobj_abort());
+    EXPECT_EQ(pobj_is_persistent(to), 1);
+    EXPECT_EQ(from->next, to);
+    EXPECT_EQ(anchor, to);
+  }
+}
+
 // An aborted level leaves no space behind, and neither does an outer one in which levels have made objects.
 TEST_F(pobj_inner, space_of_aborted_ones_is_used_again) {
   start();
@@ -394,6 +420,7 @@ class nested_program {
 
   void leave(bool abort) {
     const bool is_real = levels_.back().is_inner;
+    if (levels_.size() == 1 && !abort && !doomed_) update_references();
     if (abort) {
       EXPECT_OK(pobj_abort());
       // That of the innermost one that is not just counted.
@@ -446,7 +473,7 @@ class nested_program {
     now_.roots[i] = roots[i];
   }
 
-  // Makes it transient, or persistent again. Then what refers to it must be updated again.
+  // Makes it transient, or persistent again. Then what refers to it must be updated again, at the latest before the commit.
   void toggle(std::uint64_t* o) {
     things::thing& t = now_.all.at(o);
     if (t.persistent) {
@@ -459,6 +486,9 @@ class nested_program {
       std::memcpy(t.words, o, sizeof t.words);
     }
     t.persistent = !t.persistent;
+    if (t.persistent || below(2) == 0) update_references_to(o);
+  }
+  void update_references_to(std::uint64_t* o) {
     for (const auto& [other, what] : now_.all)
       if (std::ranges::count(what.words, reinterpret_cast<std::uint64_t>(o)) != 0) {
         EXPECT_OK(pobj_update(other));
@@ -467,6 +497,10 @@ class nested_program {
       if (r == o) {
         EXPECT_OK(pobj_static_update_ref(&r));
       }
+  }
+  void update_references() {
+    for (const auto& [o, t] : now_.all)
+      if (!t.persistent) update_references_to(o);
   }
 
   void compare() {

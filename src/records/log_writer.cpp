@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cassert>
 #include <chrono>
+#include <new>
 #include <utility>
 
 #include "log/invariant.hpp"
@@ -63,29 +64,26 @@ std::uint64_t log_writer::capture(guard& lock, commit_source& source, commit_mod
     const commit_image image = source.prepare(mode == commit_mode::no_flush);
     std::uint64_t number = next_number_ - (open_ ? 0 : 1);  // the batch before: an empty commit joins it
     if (!image.is_empty()) {
+      const std::uint64_t limit = batch_limit();
+      batch* to = nullptr;
+      // Before anything of it is logged: others commit before the transaction ends, and would build on what it has prepared.
       try {
         require_not_prepared(lock, image);
+        const std::uint64_t needed = batch::bound(image, log_.block(), pool_.group_length());
+        if (!has_space(lock, source, image, needed)) continue;  // everything is checked again
+        to = &open_batch(lock, needed, limit);
+        append(*to, [&] { to->append(image, source.pages()); });
       } catch (...) {
         source.undo_prepare();
         throw;
       }
-      const std::uint64_t needed = batch::bound(image, log_.block(), pool_.group_length());
-      if (!has_space(lock, source, image, needed)) continue;  // everything is checked again
-      const std::uint64_t limit = batch_limit();
-      batch& to = open_batch(lock, needed, limit);
-      try {
-        append(to, [&] { to.append(image, source.pages()); });
-      } catch (...) {
-        source.undo_prepare();
-        throw;
-      }
-      number = to.number();
+      number = to->number();
       if (!image.runs.empty()) queue_.mask_until(image.id, number);
       if (image.id == prepared_) {
         prepared_ = 0;
-        to.note_outcome();
+        to->note_outcome();
       }
-      if (to.bytes() >= limit) seal_full(lock);
+      if (to->bytes() >= limit) seal_if_possible(lock);
     }
     source.captured();
     return number;
@@ -140,27 +138,22 @@ void log_writer::prepare(commit_source& source, std::string_view global_id) {
   for (;;) {
     require_usable(lock);
     const commit_image image = source.prepare(false);
+    std::uint64_t number = next_number_ - (open_ ? 0 : 1);  // what was committed before
     try {
       require_not_prepared(lock, image);
-    } catch (...) {
-      source.undo_prepare();
-      throw;
-    }
-    std::uint64_t number = next_number_ - (open_ ? 0 : 1);  // what was committed before
-    if (!image.is_empty()) {
-      const std::uint64_t values = batch::bound(image, log_.block(), pool_.group_length());
-      const std::uint64_t needed = values + batch::bound_of_id(global_id, log_.block());
-      // The commit must have space, too, and the log's files that have this cannot be used again before.
-      if (!has_space(lock, source, image, 2 * (needed + values))) continue;
-      try {
+      if (!image.is_empty()) {
+        const std::uint64_t values = batch::bound(image, log_.block(), pool_.group_length());
+        const std::uint64_t needed = values + batch::bound_of_id(global_id, log_.block());
+        // The commit must have space, too, and the log's files that have this cannot be used again before.
+        if (!has_space(lock, source, image, 2 * (needed + values))) continue;
         batch& to = open_batch(lock, needed, batch_limit());
         append(to, [&] { to.append_prepared(image, global_id); });
         number = to.number();
-      } catch (...) {
-        source.undo_prepare();
-        throw;
+        prepared_ = image.id;
       }
-      prepared_ = image.id;
+    } catch (...) {
+      source.undo_prepare();
+      throw;
     }
     source.undo_prepare();
     return wait_until_durable(lock, number);
@@ -398,6 +391,14 @@ void log_writer::seal(const guard&) {
 void log_writer::seal_full(const guard& lock) {
   seal(lock);
   full_.notify_one();
+}
+
+// What it has is committed, whether there is memory for a list or not. Then the next commit seals it, or whoever waits for it.
+void log_writer::seal_if_possible(const guard& lock) noexcept {
+  try {
+    seal_full(lock);
+  } catch (const std::bad_alloc&) {
+  }
 }
 
 void log_writer::run() {

@@ -110,6 +110,7 @@ class log_writer {
   void grow(guard& lock, std::uint64_t needed, std::uint64_t payload);
   void seal(const guard&);
   void seal_full(const guard&);
+  void seal_if_possible(const guard&) noexcept;
   void wait_for_commits(guard& lock);
   void run();
 

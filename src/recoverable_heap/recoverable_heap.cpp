@@ -315,24 +315,27 @@ void* recoverable_heap::take(transaction& tx, std::size_t bytes, std::size_t dec
                 "an alignment of " + std::to_string(alignment) + " bytes: must be a power of two up to 4096");
   const std::uint64_t id = tx.id();
   state& s = *state_;
+  tx.set_range(s.image().base, 0);  // nothing; but it throws for a transaction of another memory
+  tx.join(s);
   std::unique_lock lock(s.mutex);
+  auto& items = s.open[id].items;
+  os::reserve_one_more(items);
   const heap_place place = s.spans.reserve(bytes, alignment);
   std::byte* const object = s.spans.address(place);
   try {
     s.in_flight.emplace(object, state::flight{0, 0});
     lock.unlock();
-    tx.set_range(object, declared);  // throws for a transaction of another memory
-    tx.join(s);
-    lock.lock();
-    auto& items = s.open[id].items;
-    items.push_back({place, state::fate::allocated, tx.inner_depth()});
-    s.in_flight[object] = {id, items.size() - 1};
+    // Last: an abort puts back what is declared, and the place may belong to another transaction then.
+    tx.set_range(object, declared);
   } catch (...) {
     if (!lock.owns_lock()) lock.lock();
     s.in_flight.erase(object);
     s.spans.release(place);
     throw;
   }
+  lock.lock();
+  items.push_back({place, state::fate::allocated, tx.inner_depth()});
+  s.in_flight[object] = {id, items.size() - 1};
   ++s.allocations;
   return object;
 }

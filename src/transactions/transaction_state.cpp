@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <new>
 #include <utility>
 
 #include <tenure/rvm/participant.hpp>
@@ -84,8 +85,10 @@ void transaction_state::set_range(std::byte* from, std::size_t length) {
     os::make_private(std::max(from, in.base + (page * redo_page - in.offset)));
     in.in->pages().note_private(page);
   }
+  // What throws has declared nothing: an abort puts back all that is listed [rvm.tracking.no-memory].
+  os::reserve_one_more(ranges_);
   if (mode_ == restore_mode::restore) {
-    os::reserve_one_more(undo_);  // an abort puts back all that is listed [rvm.tracking.no-memory]
+    os::reserve_one_more(undo_);
     const std::size_t saved = saved_.size();
     saved_.insert(saved_.end(), from, from + length);
     undo_.push_back({from, length, saved});
@@ -97,7 +100,10 @@ void transaction_state::set_range(std::byte* from, std::size_t length) {
   else
     ranges_.push_back({from, length, &in});
   // The ranges are merged when the unsorted part is as long as the sorted one. So n declarations cost n log n.
-  if (ranges_.size() - merged_ > std::max<std::size_t>(merged_ - level_begin_, 64)) merge();
+  if (ranges_.size() - merged_ > std::max<std::size_t>(merged_ - level_begin_, 64)) try {
+      merge();
+    } catch (const std::bad_alloc&) {  // it is declared, and the next one merges again
+    }
 }
 
 void transaction_state::enter(region_state& in) {

@@ -232,7 +232,8 @@ TEST(short_memory_of, a_recoverable_heap) {
     return is;
   };
   random_source random(5);
-  std::uint64_t failed_calls = 0, failed_commits = 0;
+  constexpr std::array<std::size_t, 6> sizes{8, 100, 600, 5000, 33'000, 50'000};
+  std::uint64_t failed_calls = 0, failed_commits = 0, of_others = 0;
   for (std::uint64_t round = 0; round < testing::scaled(1200); ++round) {
     SCOPED_TRACE(round);
     objects now = live;
@@ -244,13 +245,34 @@ TEST(short_memory_of, a_recoverable_heap) {
       f();
       succeeding = left;
     };
+    // Another transaction commits meanwhile. What this one was refused, it may get.
+    const auto commit_another = [&] {
+      quietly([&] {
+        try {
+          transaction other = m->begin();
+          objects made;
+          for (std::uint64_t n = 1 + random.below(3); n != 0; --n) {
+            const std::size_t size = sizes[random.below(sizes.size())];
+            const int fill = static_cast<int>(random.below(256));
+            void* const at = heap->allocate(other, size);
+            std::memset(at, fill, size);
+            made[static_cast<std::byte*>(at) - r.data()] = {size, fill};
+          }
+          other.commit();
+          live.insert(made.begin(), made.end());
+          now.insert(made.begin(), made.end());
+          of_others += made.size();
+        } catch (const error&) {  // no room, or the log has failed
+        }
+      });
+    };
     for (std::uint64_t ops = 1 + random.below(12); ops != 0; --ops) try {
         if (!now.empty() && random.one_in(2)) {
           const auto which = std::next(now.begin(), static_cast<std::ptrdiff_t>(random.below(now.size())));
           heap->deallocate(tx, r.data() + which->first);
           quietly([&] { now.erase(which); });
         } else {
-          const std::size_t size = std::array<std::size_t, 6>{8, 100, 600, 5000, 33'000, 50'000}[random.below(6)];
+          const std::size_t size = sizes[random.below(sizes.size())];
           const int fill = static_cast<int>(random.below(256));
           void* const made = heap->allocate(tx, size);
           std::memset(made, fill, size);
@@ -258,6 +280,7 @@ TEST(short_memory_of, a_recoverable_heap) {
         }
       } catch (const std::bad_alloc&) {
         ++failed_calls;
+        if (random.one_in(2)) commit_another();
       } catch (const error& e) {
         if (e.code() != errc::out_of_memory) throw;
       }
@@ -270,6 +293,7 @@ TEST(short_memory_of, a_recoverable_heap) {
           is_done = is_committed = true;
         } catch (const std::bad_alloc&) {
           ++failed_commits;
+          if (random.one_in(2)) commit_another();
           // What is declared after a commit that has failed is put back by an abort, too.
           auto& word = r.at<std::uint64_t>(128);  // a root
           quietly([&] { tx.set_range(word); });
@@ -301,6 +325,7 @@ TEST(short_memory_of, a_recoverable_heap) {
   }
   EXPECT_GT(failed_calls, 5U);
   EXPECT_GT(failed_commits, 5U);
+  EXPECT_GT(of_others, 5U);
 }
 
 // An error that is thrown because there is no memory has a code, also if it is the first one of the process.

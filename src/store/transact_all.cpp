@@ -11,6 +11,7 @@
 #include <numeric>
 #include <string_view>
 
+#include <tenure/barriers.hpp>
 #include <tenure/error.hpp>
 #include <tenure/store/transact_all.hpp>
 #include <tenure/vector.hpp>
@@ -41,7 +42,7 @@ struct stored_outcomes {
     if (found == all.end())
       all.push_back({participant, number});
     else
-      all[static_cast<std::size_t>(found - all.begin())].last = number;
+      change(all[static_cast<std::size_t>(found - all.begin())]).last = number;
   }
 };
 

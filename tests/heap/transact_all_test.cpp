@@ -293,6 +293,20 @@ TEST(transact_all, a_participant_without_changes) {
   }
 }
 
+// The coordinator's own stores are among those that are announced.
+TEST(transact_all, stores_whose_program_announces_its_writes) {
+  party a(1), b(2);
+  a.how.barriers = b.how.barriers = rvm::write_barriers::checking;
+  a.open();
+  b.open();
+  for (std::uint64_t n = 1; n <= 5; ++n)
+    transact_all(*a.of, *b.of, [&] {
+      a.book().numbers.push_back(n);
+      b.book().numbers.push_back(n);
+    });
+  EXPECT_EQ(a.of->stats().memory.tracking.unseen_stores, 0U);
+}
+
 // [heap.prepared.order] The machine of both loses its power when the second one decides.
 TEST(transact_all, coordinators_of_each_other) {
   int interrupted = 0;

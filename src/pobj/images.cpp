@@ -89,13 +89,18 @@ void write_image(transaction& t, const stored_memory& m, std::uint64_t from, std
   from = from / 8 * 8;
   to = std::min(round_to_8(to), m.size);
   // A new image has no old bytes to compare with, and needs no declaration.
-  if (t.is_made_in_level(m.image)) return write_as_image(t, m, from, to, in.free.at(m.image + from));
+  const bool is_new = t.is_made_in_level(m.image);
+  if (is_new && m.type.references.empty()) return write_as_image(t, m, from, to, in.free.at(m.image + from));
   std::array<std::byte, step> block;
   const auto write = [&](bool declares, bool writes) {
     for (std::uint64_t at = from; at < to; at += step) {
       const std::uint64_t length = std::min(step, to - at);
       write_as_image(t, m, at, at + length, block.data());
       std::byte* const image = in.free.at(m.image + at);
+      if (is_new) {
+        if (writes) std::memcpy(image, block.data(), length);
+        continue;
+      }
       std::uint64_t first = 0, last = length;
       while (first < length && block[first] == image[first]) {
         if (first % 8 == 0 && first + 8 <= length && load_word(&block[first]) == load_word(image + first))

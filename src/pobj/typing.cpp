@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 
+#include "os/room_for_one.hpp"
 #include "pobj/images.hpp"
 
 namespace tenure::pobj {
@@ -30,28 +31,37 @@ void set_type(transaction& t, object o, const type_description& wanted) {
 
 }  // namespace
 
+namespace {
+
+// A word of an image becomes a reference, or ceases to be one.
+void convert_word(transaction& t, position image, bool is_reference) {
+  store& in = t.get_store();
+  const std::uint64_t stored_word = load_word(in.free.at(image));
+  if (stored_word == 0) return;
+  object transient;
+  const std::uint64_t converted = is_reference ? encode(in, stored_word, &transient).bits : decode(in, {stored_word});
+  t.declare(image, 8);
+  if (transient) t.note_waiting(image, transient);
+  store_word(in.free.at(image), converted);
+}
+
+}  // namespace
+
 void set_reference(transaction& t, object o, std::uint64_t offset, bool is_reference) {
   store& in = t.get_store();
   if (in.types.of(o).has_reference_at(offset) == is_reference) return;
   require_single(in, o);
-  const bool is_first = o.header().own_type == 0;
+  // What may fail for want of memory comes first.
+  if (o.header().own_type == 0 && o.is_persistent()) t.note_typing(o);
   type_description& own = in.types.own(o);
+  tenure::os::reserve_one_more(own.references);
+  if (o.is_persistent()) convert_word(t, o.header().slot + 8 + offset, is_reference);
   const auto word = static_cast<std::uint32_t>(offset / 8);
   const auto at = std::ranges::lower_bound(own.references, word);
   if (is_reference)
     own.references.insert(at, word);
   else
     own.references.erase(at);
-  if (!o.is_persistent()) return;
-  if (is_first) t.note_typing(o);
-  const position image = o.header().slot + 8 + offset;
-  if (const std::uint64_t stored_word = load_word(in.free.at(image)); stored_word != 0) {
-    object transient;
-    const std::uint64_t converted = is_reference ? encode(in, stored_word, &transient).bits : decode(in, {stored_word});
-    t.declare(image, 8);
-    store_word(in.free.at(image), converted);
-    if (transient) t.note_waiting(image, transient);
-  }
 }
 
 void unflag_range(transaction& t, object o, std::uint64_t from, std::uint64_t to) {

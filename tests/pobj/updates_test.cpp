@@ -48,6 +48,49 @@ TEST_F(pobj_updates, that_find_no_memory_have_changed_nothing) {
   EXPECT_GT(failed, 12);
 }
 
+// Nor the image of an object that the transaction has made, where it refers to a transient one, nor its type.
+TEST_F(pobj_updates, that_find_no_memory_have_changed_no_new_image) {
+  start();
+  constexpr std::size_t words = 200;
+  int failed = 0;
+  for (const bool is_new : {false, true})
+    for (const bool is_set : {false, true})
+      for (long long allocations = 0, in_a_row = 0; in_a_row < 2; ++allocations) {
+        SCOPED_TRACE(allocations);
+        EXPECT_OK(pobj_start());
+        auto* const object = static_cast<void**>(pobj_calloc(words, 8));
+        object[words - 1] = object;
+        EXPECT_OK(pobj_ref_flag(object, object + words - 1));
+        EXPECT_OK(pobj_update(object));
+        EXPECT_OK(pobj_static_set_ref(&anchor, object));
+        void* const to = pobj_calloc_transient(1, 8);
+        if (!is_new) {
+          EXPECT_OK(pobj_end());
+          EXPECT_OK(pobj_start());
+        }
+        object[0] = is_set ? nullptr : to;
+        support::succeeding = allocations;
+        support::failing = 1;
+        const int code = is_set ? pobj_set_ref(object, object + 1, to) : pobj_ref_flag(object, object);
+        const int second = is_set || code != POBJ_OK ? POBJ_OK : pobj_update(object);
+        support::succeeding = -1;
+        in_a_row = code == POBJ_OK && second == POBJ_OK ? in_a_row + 1 : 0;
+        failed += in_a_row == 0;
+        ASSERT_EQ(object[1], is_set && code == POBJ_OK ? to : nullptr);
+        EXPECT_OK(pobj_end());
+        if (in_a_row != 0) continue;
+        // What an abort puts back is the image.
+        EXPECT_OK(pobj_start());
+        EXPECT_OK(pobj_set_ulong(object, reinterpret_cast<unsigned long*>(object + 9), 9));
+        object[0] = nullptr;
+        EXPECT_OK(pobj_abort());
+        ASSERT_EQ(object[0], nullptr);
+        ASSERT_EQ(object[1], nullptr);
+        ASSERT_EQ(object[words - 1], object);
+      }
+  EXPECT_GT(failed, 8);
+}
+
 TEST_F(pobj_updates, that_find_no_memory_have_set_no_variable) {
   start();
   void* const before = pobj_calloc(1, 8);

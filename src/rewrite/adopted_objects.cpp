@@ -16,14 +16,14 @@ using namespace heap;
 // --- Where a record is damaged ----------------------------------------------------------------------------------------------
 
 // The declared type of the pointer must be known, and what is there must fit it.
-sound_object damaged_image::adopt(address at, std::string_view pointee) {
+sound_object damaged_image::adopt(address at, std::string_view pointee, array_extent of_array) {
   const database_state* const d = store_.at(reinterpret_cast<const void*>(at));
   if (d == nullptr || at % 8 != 0 || lost_at(at) != nullptr) return {};
   const std::uint64_t block = d->map->block_of(at);
   if (block >= d->header().blocks_end || d->map->kind_of_zone(block / blocks_in_zone) != zone_kind::ordinary ||
       d->map->is_bookkeeping(block) || !has_damaged_record(*d, block))
     return {};
-  if (!adopt_headed(*d, at, pointee) && !adopt_typed(*d, at, pointee)) return {};
+  if (!adopt_headed(*d, at, pointee) && !adopt_typed(*d, at, pointee, of_array)) return {};
   if (adopted_.insert(block).second)
     say_block(*d, block, "its record is damaged; objects are there that references have found");
   return find(at);
@@ -39,9 +39,9 @@ bool damaged_image::adopt_headed(const database_state& d, address at, std::strin
     if (is_on_damaged_page(d, page)) return false;
   const known_type& type = *d.types->find(facts.type);
   const tenure::type* const meant = described(d, pointee);
-  if (!is_plausible(type, at, facts.size) ||
-      (meant != nullptr ? !may_contain(*type.of, 0, *meant) : name_of_elements(*type.of) != pointee))
-    return false;
+  const bool is_meant = meant != nullptr ? may_contain(*type.of, 0, *meant)
+                                         : name_of_elements(*type.of) == pointee || has_vtables_of(type, at);
+  if (!is_meant || !is_plausible(type, at, facts.size)) return false;
   const record_view r = d.map->record(block);
   const std::uint64_t blocks = (facts.end - start + block_size - 1) / block_size;
   if (blocks == 1) {
@@ -67,24 +67,55 @@ bool damaged_image::adopt_headed(const database_state& d, address at, std::strin
   return true;
 }
 
+bool damaged_image::has_vtables_of(const known_type& type, address at) const {
+  if (!type.words->has_vtables() || !has_bytes(at, type.of->size)) return false;
+  const std::vector<pointer_map::word>& words = type.words->words();
+  for (std::size_t n = 0; n < words.size(); ++n)
+    if (words[n].kind == field_kind::vtable &&
+        get(at + words[n].offset) != static_cast<std::uint64_t>(type.vtable_words[n]))
+      return false;
+  return true;
+}
+
+// Of an object with virtual functions, the type that its vtables say; nullptr: they say none that a pointer to its beginning may mean.
+// An abstract class that pointers mean may have no description.
+const known_type* damaged_image::type_by_vtables(const database_state& d, address at, std::string_view pointee) const {
+  const tenure::type* const meant = described(d, pointee);
+  for (std::uint32_t n = 1; n < d.types->count(); ++n) {
+    const known_type* const known = d.types->find(n);
+    if (known != nullptr && has_vtables_of(*known, at) && (meant == nullptr || may_contain(*known->of, 0, *meant)))
+      return known;
+  }
+  return nullptr;
+}
+
 // The first one that is found says what the other objects of its page are.
-bool damaged_image::adopt_typed(const database_state& d, address at, std::string_view pointee) {
+bool damaged_image::adopt_typed(const database_state& d, address at, std::string_view pointee, array_extent of_array) {
   const std::uint64_t block = d.map->block_of(at);
   const address start = d.map->start_of(block);
   const record_view r = d.map->record(block);
   const bool is_free = r.entry.kind == block_kind::unused && r.starts.empty();
   if ((r.entry.kind != block_kind::typed && !is_free) || is_on_damaged_page(d, at)) return false;
-  const known_type* type = nullptr;
-  for (std::uint32_t n = 1; n < d.types->count() && type == nullptr; ++n)
-    if (const known_type* const known = d.types->find(n); known != nullptr && known->of->name == pointee) type = known;
-  if (type == nullptr || type->of->is_conservative || type->words->has_vtables() ||
-      !page_word::suits(type->of->size, type->of->alignment))
+  const bool is_array = of_array.elements != 0 || of_array.bytes != 0;
+  const known_type* type = is_array ? nullptr : type_by_vtables(d, at, pointee);
+  for (std::uint32_t n = 1; n < d.types->count(); ++n)
+    if (const known_type* const known = d.types->find(n);
+        known != nullptr && !known->words->has_vtables() &&
+        (is_array ? name_of_elements(*known->of) : known->of->name) == pointee &&
+        (type == nullptr || known->of->tolerates_stale))
+      type = known;
+  if (type == nullptr || type->of->is_conservative) return false;
+  if (of_array.elements > typed_page_size) return false;  // nonsense, as any product with it
+  const std::uint64_t size = !is_array                ? type->of->size
+                             : of_array.elements != 0 ? of_array.elements * type->of->size
+                                                      : of_array.bytes;
+  if (size > typed_page_size || size % type->of->size != 0 || !page_word::suits(size, type->of->alignment))
     return false;
   page_word& page = r.pages[(at - start) / typed_page_size];
-  const page_word wanted(type->index, type->of->size, !type->words->has_pointers());
+  const page_word wanted(type->index, size, !type->words->has_pointers());
   const std::uint64_t in_page = (at - start) % typed_page_size;
   if ((page.is_typed() && page != wanted) || in_page % wanted.stride() != 0 ||
-      in_page + wanted.stride() > typed_page_size || !is_plausible(*type, at, type->of->size))
+      in_page + wanted.stride() > typed_page_size || (!type->of->tolerates_stale && !is_plausible(*type, at, size)))
     return false;
   r.entry.kind = block_kind::typed;
   page = wanted;

@@ -420,6 +420,11 @@ sound_object damaged_image::find(address at) const {
   return found.is_persistent ? found : sound_object{};
 }
 
+bool damaged_image::has_bytes(address at, std::uint64_t length) const {
+  const database_state* const d = store_.at(reinterpret_cast<const void*>(at));
+  return d != nullptr && at - d->home < d->region.size() && length <= d->region.size() - (at - d->home);
+}
+
 const type* damaged_image::described(const database_state& in, std::string_view name) const {
   auto& types = described_[&in];
   if (types.empty())
@@ -430,9 +435,9 @@ const type* damaged_image::described(const database_state& in, std::string_view 
   return found != types.end() ? found->second : nullptr;
 }
 
-sound_object damaged_image::find(address at, std::string_view pointee) {
+sound_object damaged_image::find(address at, std::string_view pointee, array_extent of_array) {
   sound_object found = find(at);
-  if (!found && !pointee.empty()) found = adopt(at, pointee);
+  if (!found && !pointee.empty()) found = adopt(at, pointee, of_array);
   if (!found) return {};
   const type* const meant = pointee.empty() ? nullptr : described(*found.in, pointee);
   if (meant == nullptr) return found;

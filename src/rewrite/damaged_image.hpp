@@ -39,7 +39,14 @@ class damaged_image {
   [[nodiscard]] sound_object find(address at) const;
   // The same for one to which a pointer of a declared type leads; "": it is not known. Finds objects that damaged
   // bookkeeping does not know, too.
-  [[nodiscard]] sound_object find(address at, std::string_view pointee);
+  [[nodiscard]] sound_object find(address at, std::string_view pointee) { return find(at, pointee, {}); }
+  // What a container says of how long its array is: objects without headers do not say it themselves. 0: it is one object.
+  struct array_extent {
+    std::uint64_t elements = 0, bytes = 0;  // one of these
+  };
+  [[nodiscard]] sound_object find(address at, std::string_view pointee, array_extent of_array);
+  // Whether bytes of a database lie there, so that they can be read.
+  [[nodiscard]] bool has_bytes(address at, std::uint64_t length) const;
   // What was known of the object that was lost there.
   struct lost_object {
     address end;
@@ -94,9 +101,12 @@ class damaged_image {
   [[nodiscard]] bool is_on_damaged_page(const database_state& d, address at) const;
   [[nodiscard]] bool has_damaged_record(const database_state& d, std::uint64_t block) const;
   // An object that a reference has found.
-  [[nodiscard]] sound_object adopt(address at, std::string_view pointee);
+  [[nodiscard]] sound_object adopt(address at, std::string_view pointee, array_extent of_array);
   [[nodiscard]] bool adopt_headed(const database_state& d, address at, std::string_view pointee);
-  [[nodiscard]] bool adopt_typed(const database_state& d, address at, std::string_view pointee);
+  [[nodiscard]] bool adopt_typed(const database_state& d, address at, std::string_view pointee, array_extent of_array);
+  [[nodiscard]] bool has_vtables_of(const heap::known_type& type, address at) const;
+  [[nodiscard]] const heap::known_type* type_by_vtables(const database_state& d, address at,
+                                                        std::string_view pointee) const;
   [[nodiscard]] bool is_plausible(const heap::known_type& type, address at, std::uint64_t size) const;
   [[nodiscard]] std::uint64_t take_block(const database_state& d);
 

@@ -43,7 +43,8 @@ bool salvaged_containers::know_map_leaf(our_tree& tree, const sound_object& leaf
   tree.entries = keys.offset;
   tree.each = tree.key_size = keys.each;
   tree.slots = keys.count;
-  const std::string inner = std::string(map_inner_prefix) + required_field(of, "keys").type_name + ">";
+  const std::string& inner = tree.inner_name =
+      std::string(map_inner_prefix) + required_field(of, "keys").type_name + ">";
   for (std::uint32_t n = 1; n < leaf.in->types->count() && tree.inner == nullptr; ++n)
     if (const heap::known_type* const known = leaf.in->types->find(n); known != nullptr && known->of->name == inner)
       tree.inner = known;
@@ -51,7 +52,8 @@ bool salvaged_containers::know_map_leaf(our_tree& tree, const sound_object& leaf
 }
 
 bool salvaged_containers::is_map_leaf(our_tree& tree, address at) {
-  const sound_object found = image_.find(at);
+  if (level_of(at, tree.leaf_name) != 0) return false;
+  const sound_object found = image_.find(at, tree.leaf_name);
   if (!found || found.at != at || !found.type->of->name.starts_with(map_leaf_prefix) || !know_map_leaf(tree, found))
     return false;
   const std::uint32_t count = entries_of(*found.type->of, at);
@@ -61,7 +63,8 @@ bool salvaged_containers::is_map_leaf(our_tree& tree, address at) {
 
 void salvaged_containers::find_map_leaves(our_tree& tree, address node, std::uint32_t most_level) {
   if (!tree.seen.insert(node).second) return void(tree.is_whole = false);
-  const sound_object found = image_.find(node);
+  sound_object found = image_.find(node);
+  if (!found && level_of(node, tree.inner_name) != 0) found = image_.find(node, tree.inner_name);
   if (found && found.at == node && found.type->of->name.starts_with(map_inner_prefix) && claim(node, tree.at)) {
     const type& of = *found.type->of;
     const node_slots keys(of, "keys"), children(of, "children");
@@ -182,6 +185,8 @@ std::string salvaged_containers::mend_cache_map(const type& of, address at) {
                 .leaves = {},
                 .inners = {},
                 .seen = {}};
+  tree.leaf_name = pointee_of(required_field(of, "first_").type_name);
+  (void)is_map_leaf(tree, field_value(of, at, "first_"));
   constexpr std::uint32_t highest = 40;
   if (root != 0) find_map_leaves(tree, root, highest);
   for (std::size_t n = 0; n < tree.leaves.size() && tree.is_whole; ++n)

@@ -76,10 +76,11 @@ const std::vector<container_place>& salvaged_containers::places_in(const type& o
   return found->second;
 }
 
-sound_object salvaged_containers::array_at(const type& of, std::string_view field, address to) {
+sound_object salvaged_containers::array_at(const type& of, std::string_view field, address to,
+                                           damaged_image::array_extent how_long) {
   const type_field* const f = container_field(of, field);
   const std::string_view pointee = f != nullptr ? pointee_of(f->type_name) : std::string_view();
-  const sound_object found = image_.find(to, pointee);
+  const sound_object found = image_.find(to, pointee, how_long);
   if (!found || found.at != to) return {};
   // A class may be described with another name than pointers to it have.
   const bool is_described = !pointee.empty() && image_.described(*found.in, pointee) != nullptr;
@@ -177,7 +178,7 @@ std::string salvaged_containers::mend_our_vector(const type& of, address at) {
                 capacity = at + offset_in(of, "capacity_");
   const std::uint64_t count = image::get(size), room = image::get(capacity);
   if (count == 0 && room == 0 && image::get(first) == 0) return "";  // of a class that has more
-  const sound_object array = array_at(of, "first_", image::get(first));
+  const sound_object array = array_at(of, "first_", image::get(first), {.elements = room});
   if (array && array.type->of->size != 0 && count <= room && room <= array.count() && claim(array.at, at)) {
     note_live(array, array.at, array.at + count * array.type->of->size);
     return "";
@@ -189,7 +190,7 @@ std::string salvaged_containers::mend_our_vector(const type& of, address at) {
 std::string salvaged_containers::mend_vector(const type& of, address at) {
   const address first = image::get(at + offset_in(of, "begin")), end = image::get(at + offset_in(of, "end")),
                 room = image::get(at + offset_in(of, "end_of_storage"));
-  const sound_object array = array_at(of, "begin", first);
+  const sound_object array = array_at(of, "begin", first, {.bytes = room - first});
   const std::uint64_t each = array ? array.type->of->size : 0;
   const bool is_bits = container_field(of, "end_bit") != nullptr;
   if (each != 0 && first <= end && end <= room && room <= array.at + array.size && (end - first) % each == 0 &&
@@ -211,8 +212,8 @@ std::string salvaged_containers::mend_our_string(const type& of, address at) {
     const auto size = image::get<std::uint8_t>(words + inside + 1);
     if (size <= inside && image::get<char>(words + size) == '\0') return "";
   } else {
-    const sound_object array = array_at(of, "heap_", text);
     const std::uint64_t size = image::get(words), room = image::get(words + word);
+    const sound_object array = array_at(of, "heap_", text, {.elements = room + 1});
     if (array && size <= room && room < array.size && claim(array.at, at)) {
       image::put(text + size, '\0');
       return "";
@@ -233,8 +234,8 @@ std::string salvaged_containers::mend_string(const type& of, address at) {
   } else if (text == 0 && length == 0) {
     return "";
   } else {
-    const sound_object array = array_at(of, "data", text);
     const std::uint64_t room = image::get(own);
+    const sound_object array = array_at(of, "data", text, {.elements = room + 1});
     if (array && length <= room && room < array.size / each && claim(array.at, at)) {
       image::clear(text + length * each, each);
       return "";
@@ -267,7 +268,7 @@ struct deque_words {
 
 sound_object salvaged_containers::map_of_deque(const type& of, address at) {
   const deque_words w(at);
-  const sound_object map = array_at(of, "map", w.map);
+  const sound_object map = array_at(of, "map", w.map, {.elements = w.map_size});
   return map && w.map_size != 0 && w.map_size <= map.size / word && claim(map.at, at) ? map : sound_object{};
 }
 
@@ -280,7 +281,7 @@ bool salvaged_containers::is_sound_deque(const type& of, address at) {
       w.finish[2] - w.finish[1] != bytes)
     return false;
   for (address node = w.start[3]; node <= w.finish[3]; node += word) {
-    const sound_object block = array_at(of, "start.first", image::get(node));
+    const sound_object block = array_at(of, "start.first", image::get(node), {.bytes = bytes});
     if (!block || block.type->of->size == 0 || block.size < bytes || bytes % block.type->of->size != 0 ||
         !claim(block.at, at))
       return false;
@@ -306,7 +307,7 @@ std::vector<salvaged_containers::deque_block> salvaged_containers::blocks_of_deq
   const deque_words w(at);
   std::vector<deque_block> found;
   const auto add = [&](address block) {
-    const sound_object there = array_at(of, "start.first", block);
+    const sound_object there = array_at(of, "start.first", block, {.bytes = w.start[2] - w.start[1]});
     if (!there || there.type->of->size == 0 || (like && (there.type != like.type || there.size < bytes))) return;
     if (std::ranges::find(found, block, &deque_block::at) != found.end() || !claim(block, at)) return;
     if (!like) {

@@ -60,7 +60,8 @@ class salvaged_containers {
   [[nodiscard]] std::string mend_cache_map(const type& of, address at);
 
   // The object that starts where a field of the container leads; none: another one, or none, is there.
-  [[nodiscard]] sound_object array_at(const type& of, std::string_view field, address to);
+  [[nodiscard]] sound_object array_at(const type& of, std::string_view field, address to,
+                                      damaged_image::array_extent how_long);
   // The node that starts there, unless another container has it. All of one container have one type, which the first one says.
   [[nodiscard]] bool is_node(address at, const std::string& name, const type*& like);
   // What the nodes of a container of the standard library are called.
@@ -111,6 +112,7 @@ class salvaged_containers {
     bool is_whole = true;
   };
   [[nodiscard]] bool know_leaf(our_tree& tree, const sound_object& leaf);
+  [[nodiscard]] std::uint32_t level_of(address node, const std::string& type_name) const;
   [[nodiscard]] bool is_leaf(our_tree& tree, address at);
   void find_leaves(our_tree& tree, address node, address parent, std::uint32_t most_level);
   void find_more_leaves(our_tree& tree);

@@ -44,7 +44,15 @@ bool salvaged_containers::know_leaf(our_tree& tree, const sound_object& leaf) {
   return true;
 }
 
+// Nodes of both kinds begin alike: one that no record knows says itself what it is. 0, too, if there is none.
+std::uint32_t salvaged_containers::level_of(address node, const std::string& type_name) const {
+  const database_state* const in = image_.store().at(reinterpret_cast<const void*>(node));
+  const type* const of = in != nullptr ? image_.described(*in, type_name) : nullptr;
+  return of != nullptr && image_.has_bytes(node, of->size) ? field_value<std::uint32_t>(*of, node, "level") : 0;
+}
+
 bool salvaged_containers::is_leaf(our_tree& tree, address at) {
+  if (level_of(at, tree.leaf_name) != 0) return false;
   const sound_object found = image_.find(at, tree.leaf_name);
   if (!found || found.at != at || !found.type->of->name.starts_with(leaf_prefix) || !know_leaf(tree, found))
     return false;
@@ -56,7 +64,7 @@ bool salvaged_containers::is_leaf(our_tree& tree, address at) {
 void salvaged_containers::find_leaves(our_tree& tree, address node, address parent, std::uint32_t most_level) {
   if (!tree.seen.insert(node).second) return void(tree.is_whole = false);
   sound_object found = image_.find(node);
-  if (!found && !tree.inner_name.empty()) found = image_.find(node, tree.inner_name);
+  if (!found && level_of(node, tree.inner_name) != 0) found = image_.find(node, tree.inner_name);
   if (found && found.at == node && found.type->of->name.starts_with(inner_prefix) && claim(node, tree.at)) {
     const type& of = *found.type->of;
     const type_field *separators = container_field(of, "separators"), *children = container_field(of, "children");

@@ -23,7 +23,7 @@ std::string salvaged_containers::mend_our_table(const type& of, address at) {
     forget();
     return entries_left(0, had);
   }
-  const sound_object array = array_at(of, "groups_", damaged_image::get(groups));
+  const sound_object array = array_at(of, "groups_", damaged_image::get(groups), {.elements = last + 1});
   const type_field* const tags = array ? container_field(*array.type->of, "tags") : nullptr;
   const type_field* const entries = array ? container_field(*array.type->of, "entries") : nullptr;
   if (tags == nullptr || entries == nullptr || array.count() != last + 1 || !std::has_single_bit(last + 1) ||
@@ -115,7 +115,7 @@ std::string salvaged_containers::mend_table(address at, const type& of) {
   };
   bool is_whole = walk(damaged_image::get(at + first_at)) && nodes.size() == size;
   const bool is_single = buckets == at + single_at && count == 1;
-  const sound_object array = is_single ? sound_object{} : array_at(of, "buckets", buckets);
+  const sound_object array = is_single ? sound_object{} : array_at(of, "buckets", buckets, {.elements = count});
   const bool has_buckets =
       is_single || (array && count != 0 && count <= array.size / sizeof(address) && claim(array.at, at));
   std::uint64_t used = 0;

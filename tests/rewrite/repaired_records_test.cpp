@@ -2,8 +2,10 @@
 //
 // Records of blocks and descriptions of types that make no sense on pages whose checksums are right, as after a recovery that wrote
 // them: what repair leaves, verify finds sound.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <span>
 #include <string>
@@ -18,7 +20,83 @@
 using namespace tenure;
 using namespace tenure::support;
 
+namespace drawn_types {
+
+struct figure {
+  virtual ~figure() = default;
+  [[nodiscard]] virtual std::uint64_t area() const = 0;
+  static constexpr auto persistent = members<>{};
+};
+struct disc final : figure {
+  std::uint64_t size = 0, more[3] = {};
+  [[nodiscard]] std::uint64_t area() const override { return 3 * size; }
+  static constexpr auto persistent = bases<figure>{} + members<&disc::size, &disc::more>{};
+};
+struct plate final : figure {
+  std::uint64_t size = 0;
+  figure* below = nullptr;
+  [[nodiscard]] std::uint64_t area() const override { return size; }
+  static constexpr auto persistent = bases<figure>{} + members<&plate::size, &plate::below>{};
+};
+struct drawing {
+  tenure::vector<figure*> all;
+};
+
+}  // namespace drawn_types
+
 namespace {
+
+// Where the records of blocks are lost, objects in pages without headers are what pointers, containers and vtables say.
+TEST(repairing_records, finds_objects_with_virtual_functions) {
+  using namespace drawn_types;
+  sim::disk base;
+  store_options how = small_store();
+  how.memory.disk = &base;
+  how.memory.background = false;
+  {
+    store s("/store", how);
+    s.transact([&] {
+      auto& all = s.root<drawing>("drawing").all;
+      for (std::uint64_t n = 0; n < 500; ++n) {
+        auto* const disc = s.make<drawn_types::disc>();
+        auto* const plate = s.make<drawn_types::plate>();
+        disc->size = n;
+        plate->size = n;
+        plate->below = disc;
+        all.push_back(plate);
+      }
+    });
+  }
+  how.create.home = 0;
+  rvm::segment_header h;
+  const auto bytes = base.current_bytes("/store/main.db");
+  std::memcpy(&h, bytes.data(), sizeof h);
+  const rvm::segment_layout layout(h);
+  constexpr std::uint64_t page = rvm::redo_page;
+  const std::vector<std::byte> zeros(page);
+  std::uint64_t repaired_ones = 0;
+  for (std::uint64_t number = heap::record_offset(heap::bookkeeping_blocks) / page + 1;
+       number < heap::bookkeeping_size / page; ++number) {
+    const std::uint64_t at = layout.find(number * page, page).at;
+    if (std::equal(zeros.begin(), zeros.end(), bytes.begin() + static_cast<std::ptrdiff_t>(at))) continue;
+    SCOPED_TRACE("page " + std::to_string(number));
+    const auto disk = base.crash(0, sim::policy::keep_all);
+    disk->poke("/store/main.db", at, zeros);
+    how.memory.disk = disk.get();
+    const findings found = repaired(*disk);
+    EXPECT_EQ(found.cut.size() + found.containers.size(), 0U);
+    store s("/store", how);
+    expect_sound(s);
+    const auto& all = s.root<drawing>("drawing").all;
+    ASSERT_EQ(all.size(), 500U);
+    for (std::uint64_t n = 0; n < all.size(); ++n) {
+      ASSERT_EQ(all[n]->area(), n);
+      ASSERT_EQ(static_cast<plate*>(all[n])->below->area(), 3 * n);
+    }
+    ++repaired_ones;
+  }
+  EXPECT_GT(repaired_ones, 0U);
+}
 
 TEST(repairing_records, leaves_nothing_that_verify_finds) {
   sim::disk base;

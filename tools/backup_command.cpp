@@ -16,6 +16,7 @@
 #include "os/process.hpp"
 #include "progress_line.hpp"
 #include "replay/backup.hpp"
+#include "rewrite/switched_files.hpp"
 #include "store/store_state.hpp"
 #include "store_survey.hpp"
 
@@ -71,7 +72,7 @@ int make_backup(const wanted_backup& what, bool as_json, std::FILE* out, progres
   const bool is_store = std::filesystem::is_directory(what.path), is_full = what.since.empty();
   if (is_store) {
     require_outside(what.path, what.to);
-    const auto listed = rvm::log_files::open_unlocked(os::real_disk(), what.path + "/log")->status().segments;
+    const auto listed = rvm::manifest_file::open_unlocked(os::real_disk(), what.path + "/log").current().segments;
     if (std::ranges::none_of(listed, [](const auto& s) { return s.membership != rvm::not_a_member; }))
       throw error(errc::segment_missing, what.path + ": the store has no database yet; try again when it is made");
   }
@@ -80,8 +81,10 @@ int make_backup(const wanted_backup& what, bool as_json, std::FILE* out, progres
   how.archive = what.archive;
   how.verify = what.check && !(is_store && is_full);
   how.on_progress = show_on(progress);
-  const rvm::backup_report made =
-      rvm::back_up(os::real_disk(), is_store ? what.path + "/log" : what.path, what.to, how);
+  const std::string log = is_store ? what.path + "/log" : what.path;
+  const rvm::backup_report made = rvm::back_up(os::real_disk(), log, what.to, how, [&] {
+    if (is_store) rewriting::require_settled(os::real_disk(), {log, what.path + "/main.db"});
+  });
   std::vector<std::string> wrong;
   if (what.check && is_store && is_full) wrong = verify_store_at(what.to, progress);
   if (progress != nullptr) progress->hide();

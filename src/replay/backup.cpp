@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <vector>
@@ -27,12 +28,14 @@ std::string directory_of(const std::string& path) { return path.substr(0, path.r
 // One backup [rvm.backup].
 class backing_up {
  public:
-  backing_up(os::disk& disk, const std::string& log_path, const std::string& directory, const backup_options& how)
+  backing_up(os::disk& disk, const std::string& log_path, const std::string& directory, const backup_options& how,
+             const std::function<void()>& require_whole)
       : disk_(disk),
         from_(os::absolute_path(log_path)),
         directory_(os::absolute_path(directory)),
         to_(directory_ + "/" + from_.substr(from_.rfind('/') + 1)),
-        how_(how) {
+        how_(how),
+        require_whole_(require_whole) {
     os::random_bytes(own_id_);
   }
 
@@ -40,19 +43,36 @@ class backing_up {
     const auto began = std::chrono::steady_clock::now();
     make_empty_directory(disk_, directory_, "a backup");
     const steady_log held(disk_, from_, "a backup");
-    if (const std::string copy = log_files::open_unlocked(disk_, from_)->find_copy(); !copy.empty())
-      throw error(errc::copied, copy + ": is a copy, made while the log was in use; `tenure adopt` checks such copies");
-    scanned_ = held.position();
-    // Until nothing was copied that may be of a later moment than the tail.
-    while (!copy_up_to_date()) {
+    log_id_ = manifest_file::open_unlocked(disk_, from_).current().log_id;
+    if (require_whole_) require_whole_();
+    try {
+      back_up(held.position());
+    } catch (const error&) {
+      require_same_log();
+      throw;
     }
-    replay_since(held.position());
-    complete();
     report_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     return std::move(report_);
   }
 
  private:
+  void back_up(lsn held) {
+    if (const std::string copy = log_files::open_unlocked(disk_, from_)->find_copy(); !copy.empty())
+      throw error(errc::copied, copy + ": is a copy, made while the log was in use; `tenure adopt` checks such copies");
+    scanned_ = held;
+    // Until nothing was copied that may be of a later moment than the tail.
+    while (!copy_up_to_date()) {
+    }
+    replay_since(held);
+    complete();
+  }
+
+  // A hold keeps truncation from the log, not a rewriting from the store, which may have begun before.
+  void require_same_log() const {
+    if (manifest_file::open_unlocked(disk_, from_).current().log_id == log_id_) return;
+    throw error(errc::in_use, from_ + ": was replaced while it was copied; make the backup again");
+  }
+
   // Returns whether all copies were made before the tail that it has found.
   bool copy_up_to_date() {
     for (const auto& [path, s] : segments_) s->note_bulk_under_way();
@@ -173,6 +193,7 @@ class backing_up {
                                        "verify that");
     }
     write_note();
+    require_same_log();
     make_closed_log(disk_, to_, manifest_, own_id_, tail_, opened);
   }
 
@@ -196,6 +217,8 @@ class backing_up {
   os::disk& disk_;
   const std::string from_, directory_, to_;
   const backup_options& how_;
+  const std::function<void()>& require_whole_;
+  identity log_id_{};
   backup_report report_;
   std::unique_ptr<log_files> log_;
   identity own_id_{};  // of the copy: what is committed there is another history
@@ -209,9 +232,9 @@ class backing_up {
 }  // namespace
 
 backup_report back_up(os::disk& disk, const std::string& log_path, const std::string& directory,
-                      const backup_options& how) {
+                      const backup_options& how, const std::function<void()>& require_whole) {
   if (!how.since.empty()) return back_up_since(disk, log_path, directory, how);
-  return backing_up(disk, log_path, directory, how).run();
+  return backing_up(disk, log_path, directory, how, require_whole).run();
 }
 
 }  // namespace tenure::rvm

@@ -5,6 +5,7 @@
 // copies [rvm.backup].
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include <tenure/rvm/backup.hpp>
@@ -14,8 +15,10 @@
 namespace tenure::rvm {
 
 // `directory`: a new one, or an empty one. The backup is a log of the same name there, closed, with its segments; or what
-// backup_options::since says. Throws errc::bad_option if a segment is not in the log's directory or below.
+// backup_options::since says. Throws errc::bad_option if a segment is not in the log's directory or below; errc::in_use if the log is
+// replaced by another one meanwhile. `require_whole`: called when the log is known; throws if it is being replaced, and not all files
+// are new yet.
 backup_report back_up(os::disk& disk, const std::string& log_path, const std::string& directory,
-                      const backup_options& how);
+                      const backup_options& how, const std::function<void()>& require_whole = {});
 
 }  // namespace tenure::rvm

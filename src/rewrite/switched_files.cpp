@@ -75,8 +75,19 @@ void settle(os::disk& disk, const store_files& of) {
 }
 
 void require_settled(os::disk& disk, const store_files& of) {
-  if (!disk.exists(unswitched(of.main))) return;
-  if (are_of(disk, rvm::manifest_file::open_unlocked(disk, of.log).current(), of))
+  const auto is_settled = [&] {
+    try {
+      return !disk.exists(unswitched(of.main)) ||
+             !are_of(disk, rvm::manifest_file::open_unlocked(disk, of.log).current(), of);
+    } catch (const error&) {
+      if (!disk.exists(unswitched(of.main))) return true;  // it has got its name meanwhile
+      throw;
+    }
+  };
+  if (is_settled()) return;
+  // Whoever switches has the manifest locked until it is done.
+  (void)rvm::manifest_file::open(disk, of.log, os::access::read_only);
+  if (!is_settled())
     throw error(errc::read_only, directory_of(of.log) +
                                      ": this store was rewritten, and a crash came when its new files got their names; "
                                      "open it for writing once, which completes it");

@@ -25,7 +25,7 @@ struct store_files {
 // Completes a switch that was interrupted, or removes what an interrupted rewriting has left. To be called before the store
 // is opened for writing. Throws errc::in_use if a rewriting goes on.
 void settle(os::disk& disk, const store_files& of);
-// The same for somebody who only reads: throws errc::read_only if there is a switch to complete.
+// The same for somebody who only reads: throws errc::read_only if there is a switch to complete, errc::in_use if it goes on.
 void require_settled(os::disk& disk, const store_files& of);
 // Removes the new files. The caller has the store.
 void discard_new(os::disk& disk, const store_files& of) noexcept;

@@ -3,16 +3,29 @@
 // Rewriting in place on a disk that loses power, or fails, at every operation: the store is the old one or the new one, with
 // the same in it, and the next writer leaves no files of the other [heap.rewrite.switch].
 #include <algorithm>
+#include <latch>
 #include <memory>
 #include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
 #include <vector>
 
+#include "replay/backup.hpp"
 #include "sim/disk.hpp"
 #include "support/model.hpp"
 #include "support/rewritten_store.hpp"
 
 using namespace tenure;
 using namespace tenure::support;
+
+namespace switched_types {
+
+struct bead {
+  bead* next = nullptr;
+};
+
+}  // namespace switched_types
 
 namespace {
 
@@ -135,6 +148,51 @@ TEST_F(switching_files, need_space) {
   disk->fill_up(false);
   EXPECT_FALSE(has_new_files(*disk));
   expect_whole(*disk);
+}
+
+// It began after the rewriting, which has looked for those that hold the log, and before the switch.
+TEST_F(switching_files, are_noticed_by_backups) {
+  const auto disk = base.crash(0, sim::policy::keep_all);
+  {
+    store s("/store", options(*disk));
+    s.transact([&] {
+      // More than those after which it tells of its progress.
+      auto& first = s.root<switched_types::bead>("beads");
+      for (int n = 0; n < 70'000; ++n) {
+        auto* const made = s.make<switched_types::bead>();
+        made->next = std::exchange(first.next, made);
+      }
+    });
+  }
+  std::latch copying(1), switched(1);
+  std::error_code refused;
+  const auto back_up = [&] {
+    bool is_first = true;
+    rvm::backup_options with;
+    with.on_progress = [&](const rvm::progress&) {
+      if (!std::exchange(is_first, false)) return;
+      copying.count_down();
+      switched.wait();
+    };
+    try {
+      (void)rvm::back_up(*disk, "/store/log", "/copy", with);
+    } catch (const error& e) {
+      refused = e.code();
+    }
+  };
+  std::thread backup;
+  rewrite_options rewriting{.disk = disk.get()};
+  rewriting.on_progress = [&](const rvm::progress&) {
+    if (backup.joinable()) return;
+    backup = std::thread(back_up);
+    copying.wait();
+  };
+  (void)compact("/store", rewriting);
+  switched.count_down();
+  ASSERT_TRUE(backup.joinable());
+  backup.join();
+  EXPECT_EQ(refused, errc::in_use);
+  EXPECT_FALSE(disk->exists("/copy/log"));
 }
 
 }  // namespace

@@ -400,6 +400,9 @@ void segment::grow(std::uint64_t length) {
   const std::uint64_t old = this->length(), old_size = file_->size();
   assert(!raw_ && length % redo_page == 0 && old <= length && length <= header_.max_length);
   try {
+    // New space is zero, whatever lies behind the end: what a growth has left that failed, or somebody has appended.
+    if (const std::uint64_t end = layout_.find(old - redo_page, redo_page).at + redo_page; old_size > end)
+      file_->resize(end);
     layout_.for_each_new_part(old, length, [&](std::uint64_t at, std::uint64_t bytes) { file_->allocate(at, bytes); });
   } catch (const error& e) {
     try {  // some of it may have been allocated; if it stays, it is there for the next attempt

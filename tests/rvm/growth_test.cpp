@@ -78,6 +78,30 @@ TEST(growth, region_grows_with_its_segment) {
     }
 }
 
+TEST(growth, what_was_appended_to_the_file_is_no_new_space) {
+  for (const auto fresh : {fresh_space::file, fresh_space::anonymous})
+    for (const std::uint64_t first : {64 * kib, 1 * mib}) {
+      temp_dir dir;
+      const std::string path = dir / "seg";
+      {
+        memory m(dir / "log", small_log());
+        m.create_segment(path, {.length = first, .max_length = 16 * mib});
+        region r = m.map(path, {.reserve = true, .fresh = fresh});
+        put(m, r, first - 3, "old");
+      }
+      {
+        const auto file = os::real_disk().open(path, os::access::read_write);
+        file->write_at(file->size(), std::vector<std::byte>(200'000, std::byte{'x'}));
+      }
+      memory m(dir / "log", small_log());
+      region r = m.map(path, {.reserve = true, .fresh = fresh});
+      m.grow_segment(path, 5 * mib);
+      EXPECT_TRUE(std::all_of(r.data() + first, r.data() + r.size(), [](std::byte b) { return b == std::byte{}; }));
+      EXPECT_EQ(get(r, first - 3, 3), "old");
+      EXPECT_TRUE(m.verify_segment(path).empty());
+    }
+}
+
 TEST(growth, only_the_region_at_the_end_grows) {
   temp_dir dir;
   memory m(dir / "log", small_log());

@@ -3,7 +3,6 @@
 // References that no commit knows: of transient objects, and in transient fields of persistent ones.
 #pragma once
 
-#include <cstring>
 #include <utility>
 
 #include "objects/database_state.hpp"
@@ -19,19 +18,7 @@ void for_each_unlogged_reference(const database_state& in, const object_facts& o
   if (type == nullptr || type->words == nullptr) return;
   if (is_transient)
     for_each_reference(*type, object, [&](const reference_field& r) { f(static_cast<address>(r.to), r.may_be_end); });
-  if (!type->words->has_transients()) return;
-  const std::uint64_t stride = type->of->size;
-  for (std::uint64_t element = 0; element + stride <= object.size && stride != 0; element += stride)
-    for (const pointer_map::word& w : type->words->words()) {
-      if (w.kind != field_kind::transient) continue;
-      const address end = object.at + element + w.offset + w.length;
-      for (address at = (object.at + element + w.offset + 7) & ~address{7}; at + sizeof(address) <= end;
-           at += sizeof(address)) {
-        address word;
-        std::memcpy(&word, reinterpret_cast<const void*>(at), sizeof word);
-        f(word, true);
-      }
-    }
+  for_each_transient_word(*type, object, [&](std::uint64_t, address word) { f(word, true); });
 }
 
 // Calls f(facts) for the persistent objects below `end` whose transient fields may have been written: what is written there lies

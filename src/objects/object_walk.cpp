@@ -48,6 +48,11 @@ std::vector<referrer> find_referrers(const database_set& store, address object) 
       if (is_inside || (r.may_be_end && find_sound(store, byte_before(r.to)).at == object))
         found.push_back({&d, from.at, r.offset, {}});
     });
+    // They may have anything, and keep what they may mean.
+    for_each_transient_word(*from.type, from.facts(), [&](std::uint64_t offset, address word) {
+      const auto is_in = [&](address at) { return find_sound(store, reinterpret_cast<const void*>(at)).at == object; };
+      if (word != 0 && (is_in(word) || is_in(word - 1))) found.push_back({&d, from.at, offset, {}});
+    });
   };
   for (const auto& d : store) {
     if (d->header().roots != stored_address::none)

@@ -7,6 +7,7 @@
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <utility>
 
 #include "objects/stored_address.hpp"
@@ -57,6 +58,24 @@ template <class F>
 void for_each_reference(const known_type& of, const object_facts& object, F&& f) {
   for_each_reference(of, reinterpret_cast<const std::byte*>(object.at), object.size, 0, object.size,
                      std::forward<F>(f));
+}
+
+// Calls f(offset, word) for each word of a mapped object's transient fields. Neither allocates nor locks.
+template <class F>
+void for_each_transient_word(const known_type& of, const object_facts& object, F&& f) {
+  const std::uint64_t stride = of.of->size;
+  if (!of.words->has_transients() || stride == 0) return;
+  for (std::uint64_t element = 0; element + stride <= object.size; element += stride)
+    for (const pointer_map::word& w : of.words->words()) {
+      if (w.kind != field_kind::transient) continue;
+      const address end = object.at + element + w.offset + w.length;
+      for (address at = (object.at + element + w.offset + 7) & ~address{7}; at + sizeof(address) <= end;
+           at += sizeof(address)) {
+        address word;
+        std::memcpy(&word, reinterpret_cast<const void*>(at), sizeof word);
+        f(at - object.at, word);
+      }
+    }
 }
 
 }  // namespace tenure::heap

@@ -148,10 +148,11 @@ void region_tracker::report_unseen(page_number page, const stretch& first) const
   if (barriers_ != write_barriers::checking) return;
   std::string text = what();
   if (!text.empty()) text = ": " + text;
-  throw error(errc::unseen_store, in_.segment_path + ": the bytes from " + os::hexadecimal(at) + ", offset " +
-                                      std::to_string(offset) + ", were written without an announcement" + text +
-                                      "; compile the code that wrote there with tenure::barriers, or have it call "
-                                      "tenure::announce_store first");
+  throw error(errc::unseen_store,
+              in_.segment_path + ": the bytes from " + os::hexadecimal(at) + ", offset " + std::to_string(offset) +
+                  ", were written without an announcement" + text +
+                  "; compile the code that wrote there with tenure::barriers, and all files that have "
+                  "the same inline functions, or have it call tenure::announce_store first");
 }
 
 // An audited page has unseen stores if it differs at all. In checking mode, where all pages are audited, a page has them if

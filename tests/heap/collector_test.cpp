@@ -148,6 +148,8 @@ TEST_F(collecting_an_open_store, tells_what_refers_to_an_object) {
   EXPECT_EQ(ends_with(found, ".next"), 2);
   EXPECT_EQ(ends_with(found, "a handle of the program"), 1);
   EXPECT_TRUE(s().who_refers(transient).empty());
+  l.first->scratch = transient;
+  EXPECT_EQ(ends_with(s().who_refers(transient), ".scratch"), 1);
   expect_error(errc::bad_option, {"there is no object"}, [&] { (void)s().who_refers(&found); });
 }
 

@@ -164,8 +164,8 @@ class store {
   // as a read transaction does. Any thread.
   [[nodiscard]] space_report space() const;
 
-  // What refers to the object in which the address lies, one sentence each: roots; fields of objects, persistent or not, whether
-  // these can be reached or not; the program's handles. Other pointers of the program are not looked for. Looks at all objects.
+  // What refers to the object in which the address lies, one sentence each: roots; fields of objects, transient ones, too, whether
+  // these objects can be reached or not; the program's handles. Other pointers of the program are not looked for. Looks at all objects.
   // Throws errc::bad_option if no object is there. Waits as a read transaction does. Any thread.
   [[nodiscard]] std::vector<std::string> who_refers(const void* object) const;
 

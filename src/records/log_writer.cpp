@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cassert>
 #include <chrono>
-#include <new>
 #include <utility>
 
 #include "log/invariant.hpp"
@@ -62,7 +61,7 @@ std::uint64_t log_writer::capture(guard& lock, commit_source& source, commit_mod
     require_usable(lock);
     wait_for_spool(lock);
     const commit_image image = source.prepare(mode == commit_mode::no_flush);
-    std::uint64_t number = next_number_ - (open_ ? 0 : 1);  // the batch before: an empty commit joins it
+    std::uint64_t number = last_number(lock);  // the batch before: an empty commit joins it
     if (!image.is_empty()) {
       const std::uint64_t limit = batch_limit();
       batch* to = nullptr;
@@ -83,7 +82,7 @@ std::uint64_t log_writer::capture(guard& lock, commit_source& source, commit_mod
         prepared_ = 0;
         to->note_outcome();
       }
-      if (to->bytes() >= limit) seal_if_possible(lock);
+      if (to->bytes() >= limit) seal_full(lock);
     }
     source.captured();
     return number;
@@ -95,9 +94,9 @@ std::uint64_t log_writer::batch_limit() const {
 }
 
 batch& log_writer::open_batch(const guard& lock, std::uint64_t needed, std::uint64_t limit) {
-  if (open_ && open_->bytes() + needed > limit) seal_full(lock);
-  if (!open_) open_ = std::make_unique<batch>(next_number_, pool_);
-  return *open_;
+  if (!open_.empty() && open_.front().bytes() + needed > limit) seal_full(lock);
+  if (open_.empty()) open_.emplace_back(next_number_, pool_);
+  return open_.front();
 }
 
 template <class F>
@@ -106,7 +105,7 @@ void log_writer::append(batch& to, F&& f) {
   try {
     f();
   } catch (...) {
-    if (to.empty()) open_.reset();
+    if (to.empty()) open_.clear();
     throw;
   }
   spooled_ += to.bytes() - before;
@@ -138,7 +137,7 @@ void log_writer::prepare(commit_source& source, std::string_view global_id) {
   for (;;) {
     require_usable(lock);
     const commit_image image = source.prepare(false);
-    std::uint64_t number = next_number_ - (open_ ? 0 : 1);  // what was committed before
+    std::uint64_t number = last_number(lock);  // what was committed before
     try {
       require_not_prepared(lock, image);
       if (!image.is_empty()) {
@@ -172,13 +171,13 @@ void log_writer::abort_prepared(std::uint64_t transaction) {
 
 ticket log_writer::last_commit() const {
   const guard lock(mutex_);
-  return {open_ ? open_->number() : next_number_ - 1};
+  return {last_number(lock)};
 }
 
 void log_writer::wait(ticket until) {
   guard lock(mutex_);
   require_usable(lock);
-  wait_until_durable(lock, std::min(until.batch, open_ ? open_->number() : next_number_ - 1));
+  wait_until_durable(lock, std::min(until.batch, last_number(lock)));
 }
 
 bool log_writer::is_durable(ticket until) const {
@@ -251,19 +250,19 @@ void log_writer::wait_for_commits(guard& lock) {
 
 bool log_writer::write_next(guard& lock) {
   assert(writing_);
-  if (failure_ || (sealed_.empty() && !open_)) return false;
+  if (failure_ || (sealed_.empty() && open_.empty())) return false;
   if (sealed_.empty()) wait_for_commits(lock);
   if (failure_) return false;
   if (sealed_.empty()) seal(lock);
   const std::size_t waited = waiting_.leave();
   const auto began = std::chrono::steady_clock::now();
-  const std::unique_ptr<batch> next = std::move(sealed_.front());
-  sealed_.pop_front();
-  const std::uint64_t bytes = next->bytes(), number = next->number();
+  std::list<batch> next;
+  next.splice(next.begin(), sealed_, sealed_.begin());
+  const std::uint64_t bytes = next.front().bytes(), number = next.front().number();
   lock.unlock();
   std::optional<error> failure;
   try {
-    write(*next);
+    write(next.front());
   } catch (const error& e) {
     failure = e;
   } catch (const std::exception&) {  // out of memory
@@ -283,7 +282,7 @@ bool log_writer::write_next(guard& lock) {
   }
   assert(number == durable_ + 1);
   durable_ = number;
-  if (!open_ && sealed_.empty()) log_.let_shrink();
+  if (open_.empty() && sealed_.empty()) log_.let_shrink();
   return true;
 }
 
@@ -383,22 +382,15 @@ void log_writer::with_commits_stopped(const std::function<void()>& f) {
   f();
 }
 
-void log_writer::seal(const guard&) {
-  sealed_.push_back(std::move(open_));
+// Needs no memory: what the batch has is committed already, and another commit must not fail because of that.
+void log_writer::seal(const guard&) noexcept {
+  sealed_.splice(sealed_.end(), open_);
   ++next_number_;
 }
 
-void log_writer::seal_full(const guard& lock) {
+void log_writer::seal_full(const guard& lock) noexcept {
   seal(lock);
   full_.notify_one();
-}
-
-// What it has is committed, whether there is memory for a list or not. Then the next commit seals it, or whoever waits for it.
-void log_writer::seal_if_possible(const guard& lock) noexcept {
-  try {
-    seal_full(lock);
-  } catch (const std::bad_alloc&) {
-  }
 }
 
 void log_writer::run() {
@@ -450,16 +442,16 @@ void log_writer::check() const {
   const guard lock(mutex_);
   pool_.check();
   waiting_.check();
-  if (open_) open_->check();
+  for (const batch& b : open_) b.check();
   std::uint64_t number = durable_ + 1 + (writing_ ? 1 : 0), bytes = 0;
-  for (const auto& b : sealed_) {
-    b->check();
-    require_invariant(failure_ || b->number() == number || b->number() == number - 1, "batches wait in order");
-    number = b->number() + 1;
-    bytes += b->bytes();
+  for (const batch& b : sealed_) {
+    b.check();
+    require_invariant(failure_ || b.number() == number || b.number() == number - 1, "batches wait in order");
+    number = b.number() + 1;
+    bytes += b.bytes();
   }
-  require_invariant(!open_ || open_->number() == next_number_, "the open batch is the newest");
-  if (open_) bytes += open_->bytes();
+  require_invariant(open_.empty() || open_.front().number() == next_number_, "the open batch is the newest");
+  for (const batch& b : open_) bytes += b.bytes();
   require_invariant(failure_ || bytes <= spooled_, "what waits is counted");
   require_invariant(failure_ || writing_ || bytes == spooled_, "nothing else is counted");
   require_invariant(durable_ < next_number_, "only batches that were sealed are durable");

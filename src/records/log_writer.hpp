@@ -10,8 +10,8 @@
 
 #include <atomic>
 #include <condition_variable>
-#include <deque>
 #include <functional>
+#include <list>
 #include <mutex>
 #include <optional>
 #include <string_view>
@@ -102,15 +102,16 @@ class log_writer {
   template <class F>
   void append(batch& to, F&& f);
   [[nodiscard]] std::uint64_t batch_limit() const;
+  // Of the last batch that has anything.
+  [[nodiscard]] std::uint64_t last_number(const guard&) const { return next_number_ - (open_.empty() ? 1 : 0); }
   class role;
   void end_turn(const guard& lock) noexcept;
   // Writes the oldest batch. The caller has the writer's role. Returns false if there is none, or if writing failed.
   bool write_next(guard& lock);
   void write(batch& b);
   void grow(guard& lock, std::uint64_t needed, std::uint64_t payload);
-  void seal(const guard&);
-  void seal_full(const guard&);
-  void seal_if_possible(const guard&) noexcept;
+  void seal(const guard&) noexcept;
+  void seal_full(const guard&) noexcept;
   void wait_for_commits(guard& lock);
   void run();
 
@@ -127,9 +128,9 @@ class log_writer {
   // without the lock, for which they would queue.
   std::atomic<std::uint32_t> turns_{0};
   std::condition_variable
-      full_;  // for the background thread: notified when a batch is full, or when the thread must stop
-  std::unique_ptr<batch> open_;
-  std::deque<std::unique_ptr<batch>> sealed_;
+      full_;               // for the background thread: notified when a batch is full, or when the thread must stop
+  std::list<batch> open_;  // one, or none
+  std::list<batch> sealed_;
   bool writing_ = false, stopping_ = false;
   std::uint64_t next_number_ = 1;  // number of the next batch
   std::uint64_t prepared_ = 0;     // id of the transaction that is prepared; 0: none

@@ -193,6 +193,53 @@ TEST(short_memory_of, files_of_the_log_that_change) {
   EXPECT_GT(failed + died, 20U / testing::scaled_stride());
 }
 
+// One allocation fails, in some commit. What was aborted then is nowhere, whatever was committed afterwards; the rest is there.
+TEST(short_memory_of, commits_that_are_aborted_then) {
+  constexpr std::uint64_t commits = 150;  // more than lists of what waits hold without another allocation
+  std::uint64_t failed = 0;
+  bool has_failed = true;
+  for (long long allocations = 0; has_failed; allocations += static_cast<long long>(testing::scaled_stride())) {
+    SCOPED_TRACE("allocation " + std::to_string(allocations));
+    sim::disk disk;
+    options how = small_log(&disk);
+    how.background = false;
+    std::vector<std::uint64_t> expected(commits);
+    {
+      memory m("/d/log", how);
+      region r = m.map("/d/seg", {.create_length = 64 * page});
+      succeeding = allocations;
+      failing = 1;
+      for (std::uint64_t n = 0; n < commits; ++n) {
+        transaction tx;
+        try {
+          tx = m.begin();
+          tx.set_range(r.at<std::uint64_t>(n * 64));
+          r.at<std::uint64_t>(n * 64) = n + 1;
+          tx.commit(n % 3 == 0 ? commit_mode::no_flush : commit_mode::flush);
+          expected[n] = n + 1;
+        } catch (const std::bad_alloc&) {
+          ++failed;
+          if (tx.is_open()) tx.abort();
+        } catch (const error&) {  // the log has failed: this one may be there, and lazy ones may not
+          for (std::uint64_t each = n / 3 * 3; each <= n; ++each) expected[each] = ~std::uint64_t{0};
+          break;
+        }
+      }
+      succeeding = -1;
+      has_failed = failing == 0;
+    }
+    const auto left = disk.crash(1, sim::policy::keep_all);
+    how.disk = left.get();
+    memory after("/d/log", how);
+    region r = after.map("/d/seg");
+    for (std::uint64_t n = 0; n < commits; ++n) {
+      if (expected[n] == ~std::uint64_t{0}) continue;
+      ASSERT_EQ(r.at<std::uint64_t>(n * 64), expected[n]) << n;
+    }
+  }
+  EXPECT_GT(failed, 20U / testing::scaled_stride());
+}
+
 // [rvm.heap.no-memory] One allocation fails in each transaction: in a call, which has changed nothing then, or at the end.
 TEST(short_memory_of, a_recoverable_heap) {
   sim::disk disk;

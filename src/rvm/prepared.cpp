@@ -1,6 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
 // A transaction that was prepared by a process that has ended: its outcome is said when the memory is opened.
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -19,6 +20,20 @@ outcome outcome_of(const options& how, const std::string& log_path, const prepar
                                   ", and its outcome is not known; ask who coordinates it, and say it with "
                                   "options::in_doubt, or `tenure resolve`; until then, this can only be read");
 }
+
+namespace {
+
+// Of what was prepared, in this segment.
+std::uint64_t end_of_ranges(const prepared_contents& found, const std::string& path) {
+  std::uint64_t end = 0;
+  for (const group_view& group : found.groups)
+    for (const transaction_view& part : group.prepared())
+      for (const range_view& range : part.ranges)
+        if (group.segments()[range.segment].path == path) end = std::max(end, range.offset + range.value.size());
+  return end;
+}
+
+}  // namespace
 
 // As one transaction of explicit ranges, whatever it was before [rvm.prepared.redo].
 void memory_state::redo_prepared(const prepared_contents& found) {
@@ -43,6 +58,9 @@ void memory_state::redo_prepared(const prepared_contents& found) {
         (void)mapper_->grow_segment(path, group.lengths()[n]);
       map_options how;
       how.raw = name.raw;
+      // Only a region that ends within a page has the last one of a raw segment.
+      if (const std::uint64_t end = end_of_ranges(found, name.path); name.raw && end > mapper_->length_of(path, true))
+        how.length = round_up(end, raw_block);
       regions.push_back(mapper_->map(path, how));
       by_path[name.path] = regions.back().get();
     }

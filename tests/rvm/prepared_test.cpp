@@ -81,6 +81,22 @@ TEST_F(prepared, survives_the_process_until_its_outcome_is_said) {
   }
 }
 
+// A region must say so to have the last page of a raw segment that ends within it.
+TEST_F(prepared, ends_within_a_page) {
+  const std::size_t length = page + 512;
+  disk->install("/raw", std::vector<std::byte>(length));
+  region raw = m->map("/raw", {.length = length, .raw = true});
+  transaction tx = m->begin();
+  write(tx, raw, page + 8, "behind");
+  write(tx, 0, "raised");
+  tx.prepare("payroll/18");
+  crash();
+  open(outcome::committed);
+  EXPECT_EQ(get(r, 0, 6), "raised");
+  const region again = m->map("/raw", {.length = length, .raw = true});
+  EXPECT_EQ(get(again, page + 8, 6), "behind");
+}
+
 TEST_F(prepared, a_commit_that_is_in_the_log_needs_no_second_write) {
   put(*m, r, 100, "once");
   transaction tx = m->begin();

@@ -123,24 +123,31 @@ std::string head_text(const transaction_view& tx, lsn at) {
 class prefix {
  public:
   explicit prefix(const moment& until) : until_(until) {}
-  bool takes(const transaction_view& tx, lsn at) {
-    if (tx.flags & record_first) over_ = over_ || !until_.includes(at, tx.time);
-    return !over_;
+  // Of each record, whichever segment it changes: a transaction is taken or not as a whole, by its first one. That may be in a
+  // part of the archive that has nothing wanted, and was not read.
+  void see(const transaction_view& tx, lsn at) {
+    if ((tx.flags & record_first) == 0 && tx.id == seen_) return;
+    seen_ = tx.id;
+    over_ = over_ || !until_.includes(at, tx.time);
   }
+  [[nodiscard]] bool takes() const { return !over_; }
 
  private:
   const moment& until_;
+  std::uint64_t seen_ = 0;
   bool over_ = false;
 };
+constexpr auto see_nothing = [](const transaction_view&, lsn) {};
 
-// Calls f(transaction, LSN, offset, bytes) for each change of bytes of [from, to), cut to them; and g(transaction, LSN,
+// Calls see(transaction, LSN) for each record that is read, f(transaction, LSN, offset, bytes) for each change of bytes of [from, to), cut to them; and g(transaction, LSN,
 // offset, length) for pages that were written straight to the segment: what they became the history does not know.
-template <class F, class G>
-void for_each_change(history& of, const wanted_changes& which, F&& f, G&& g) {
+template <class S, class F, class G>
+void for_each_change(history& of, const wanted_changes& which, S&& see, F&& f, G&& g) {
   of.walk(which, [&](const group_view& group, os::const_bytes bytes) {
     std::vector<bool> wanted;
     for (const segment_name& name : group.segments()) wanted.push_back(which.segment->is(name, of.log_path()));
     for_each_record(group, bytes, [&](const transaction_view& tx, lsn at) {
+      see(tx, at);
       for (const bulk_run_view& run : tx.runs)
         if (wanted[run.segment] && run.offset < which.to && which.from < run.offset + run.length())
           g(tx, at, run.offset, run.length());
@@ -174,7 +181,7 @@ int show_history(os::disk& disk, const history_place& where, const std::string& 
   known_bytes values;
   lsn last = ~lsn{0};
   for_each_change(
-      past, {&segment, bytes.from, std::min(bytes.to, segment.length)},
+      past, {&segment, bytes.from, std::min(bytes.to, segment.length)}, see_nothing,
       [&](const transaction_view& tx, lsn at, std::uint64_t offset, os::const_bytes value) {
         const std::string before = bytes_text(values, offset, value.size()), now = hex_text(value);
         values.set(offset, value);
@@ -289,24 +296,27 @@ int show_difference(os::disk& disk, const history_place& where, const std::strin
     prefix before(first), after(second);
     for_each_change(
         past, which,
-        [&](const transaction_view& tx, lsn at, std::uint64_t offset, os::const_bytes value) {
-          const bool old = before.takes(tx, at);
-          if (after.takes(tx, at) && !old) now.set(offset, value);
+        [&](const transaction_view& tx, lsn at) {
+          before.see(tx, at);
+          after.see(tx, at);
         },
-        [&](const transaction_view& tx, lsn at, std::uint64_t offset, std::uint64_t length) {
-          const bool old = before.takes(tx, at);
-          if (!after.takes(tx, at) || old) return;
+        [&](const transaction_view&, lsn, std::uint64_t offset, os::const_bytes value) {
+          if (after.takes() && !before.takes()) now.set(offset, value);
+        },
+        [&](const transaction_view&, lsn, std::uint64_t offset, std::uint64_t length) {
+          if (!after.takes() || before.takes()) return;
           now.forget(offset, length);
           bulk.push_back({offset, length});
         });
   }
   {
     prefix before(first);
-    const auto forget = [&](const transaction_view& tx, lsn at, std::uint64_t offset, std::uint64_t length) {
-      if (before.takes(tx, at)) then.forget(offset, length);
+    const auto see = [&](const transaction_view& tx, lsn at) { before.see(tx, at); };
+    const auto forget = [&](const transaction_view&, lsn, std::uint64_t offset, std::uint64_t length) {
+      if (before.takes()) then.forget(offset, length);
     };
-    const auto take = [&](const transaction_view& tx, lsn at, std::uint64_t offset, os::const_bytes value) {
-      if (!before.takes(tx, at)) return;
+    const auto take = [&](const transaction_view&, lsn, std::uint64_t offset, os::const_bytes value) {
+      if (!before.takes()) return;
       for (std::uint64_t end = offset + value.size(); offset < end;) {
         const std::uint64_t next = std::min(end, (offset / redo_page + 1) * redo_page);
         if (now.has(offset / redo_page)) then.set(offset, value.first(next - offset));
@@ -314,7 +324,7 @@ int show_difference(os::disk& disk, const history_place& where, const std::strin
         offset = next;
       }
     };
-    for_each_change(past, which, take, forget);
+    for_each_change(past, which, see, take, forget);
   }
   where.hide_progress();
   json_lines lines(out, as_json, "differences");
@@ -369,7 +379,8 @@ int replay_history(os::disk& disk, const history_place& where, const std::string
   segment to(disk, made, made, os::access::read_write, now.raw);
   constexpr std::uint64_t at_once = std::uint64_t{1} << 20;
   std::vector<std::byte> buffer(at_once);
-  const std::uint64_t whole = round_down(now.length, redo_page);
+  // A raw segment may end within a page.
+  const std::uint64_t whole = now.raw ? round_up(now.length, redo_page) : round_down(now.length, redo_page);
   for (std::uint64_t at = 0; at < whole; at += at_once) {
     const auto part = os::bytes(buffer).first(std::min(at_once, whole - at));
     std::ranges::fill(part, std::byte{0});
@@ -386,9 +397,9 @@ int replay_history(os::disk& disk, const history_place& where, const std::string
   lsn last = 0;
   prefix taken(end);
   for_each_change(
-      past, {&now, 0, whole},
-      [&](const transaction_view& tx, lsn at, std::uint64_t offset, os::const_bytes value) {
-        if (taken.takes(tx, at)) {
+      past, {&now, 0, whole}, [&](const transaction_view& tx, lsn at) { taken.see(tx, at); },
+      [&](const transaction_view&, lsn at, std::uint64_t offset, os::const_bytes value) {
+        if (taken.takes()) {
           before.set(offset, value);
           transactions += at != last;
           last = at;
@@ -396,8 +407,8 @@ int replay_history(os::disk& disk, const history_place& where, const std::string
           after.set(offset, value);
         }
       },
-      [&](const transaction_view& tx, lsn at, std::uint64_t offset, std::uint64_t length) {
-        const bool is_taken = taken.takes(tx, at);
+      [&](const transaction_view&, lsn, std::uint64_t offset, std::uint64_t length) {
+        const bool is_taken = taken.takes();
         if (is_taken) before.forget(offset, length);
         bulk_unknown = true;
         // The segment has the bytes, if nothing changed them later; an older copy never has.

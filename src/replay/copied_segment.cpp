@@ -21,6 +21,11 @@ copied_segment::copied_segment(os::disk& disk, const std::string& from, const st
   if (!raw) header_ = read_header();
   layout_ = raw ? segment_layout(0, 0) : segment_layout(header_);
   length_ = raw ? source_->size() : layout_.file_length(header_.length);
+  if (const std::uint64_t has = source_->size();
+      has < length_)  // the rest would be zeros, which look like a page that was never used
+    throw error(errc::segment_too_short, from_ + ": the segment should have " + std::to_string(length_) +
+                                             " bytes, but the file has " + std::to_string(has) +
+                                             "; it was cut off: use another backup, or another copy of the file");
 }
 
 void copied_segment::note_bulk_under_way() {

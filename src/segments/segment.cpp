@@ -227,8 +227,8 @@ segment::segment(os::disk& disk, const std::string& path, std::string logged_pat
                                              std::to_string(layout_.file_length(length())) +
                                              " bytes but the file has " + std::to_string(file_->size()) +
                                              "; it was cut off: restore it from a backup, or make it that long with "
-                                             "truncate -s; what is missing is zeros then, which fail their checksums, "
-                                             "and tenure repair saves the rest of a store");
+                                             "truncate -s; what is missing is zeros then, which fail those checksums "
+                                             "that are left, and tenure repair saves the rest of a store");
   if (header_.applied_sequence != header_.sequence) header_.applied = 0;
   applied_ = applied_at_open_ = header_.applied;
   unlogged_bulk_.assign(header_.bulk.begin(), header_.bulk.begin() + header_.bulk_count);

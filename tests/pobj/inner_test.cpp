@@ -541,7 +541,7 @@ TEST_F(pobj_inner, random_levels) {
   }
   // Or it has not tried what it is for.
   EXPECT_GE(deepest, 5);
-  EXPECT_GE(largest, 30u);
+  EXPECT_GE(largest, 15u);
 }
 
 }  // namespace

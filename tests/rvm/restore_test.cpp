@@ -214,6 +214,20 @@ TEST(restore, does_not_take_damaged_pages_for_whole_ones) {
 }
 
 // What is zeros in a segment that has grown is in no record.
+// What is missing would be zeros, which look like pages that were never used, where their checksums are missing, too.
+TEST(restore, does_not_take_what_was_cut_off_for_zeros) {
+  const chain of;
+  const std::uint64_t whole = of.disk.current_bytes("/full/one").size();
+  for (const std::uint64_t left : {whole - 512, whole / 2, 3 * page, 2 * page, page}) {
+    SCOPED_TRACE(left);
+    const auto disk = of.left();
+    disk->open("/full/one", os::access::read_write)->resize(left);
+    expect_error(errc::segment_too_short, {"/full/one", "cut off"},
+                 [&] { (void)restore("/full", "/r", {.disk = disk.get()}); });
+    EXPECT_FALSE(disk->exists("/r/log"));
+  }
+}
+
 TEST(restore, makes_segments_as_long_as_they_were) {
   chain of;
   region& r = of.regions[0];

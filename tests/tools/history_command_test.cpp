@@ -9,6 +9,8 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -179,6 +181,48 @@ TEST_F(past, can_be_made_a_copy_of_at_every_moment) {
   memory other("/d/other", small_log(&disk_));
   EXPECT_EQ(other.map("/d/then").at<std::uint64_t>(0), 0x1234u);
   EXPECT_TRUE(other.verify_segment("/d/then").empty());
+}
+
+// Each transaction changes two segments, so one of them has no first record.
+TEST_F(past, of_several_segments_at_once) {
+  std::vector<lsn> moments;
+  std::vector<region> both;
+  for (const char* const path : {"/d/a", "/d/b"}) both.push_back(memory_->map(path, {.create_length = 64 * kib}));
+  for (std::uint64_t value = 1; value <= 3; ++value) {
+    memory_->transact([&](transaction& tx) {
+      for (const region& each : both) tx.modify(each.data(), &value, sizeof value);
+    });
+    if (value == 2) memory_->truncate();  // into the archive
+  }
+  for (const char* const path : {"/d/a", "/d/b"}) {
+    SCOPED_TRACE(path);
+    const json found = history_of(path, true).parsed()["changes"];
+    ASSERT_EQ(found.size(), 3U);
+    for (std::uint64_t n = 0; n < 3; ++n) {
+      const std::string until = std::to_string(found[n]["lsn"].get<lsn>()), copy = path + until;
+      const shown made =
+          show([&](std::FILE* out) { return replay_history(disk_, {}, path, until, copy, "", true, out); });
+      EXPECT_EQ(made.exit_code, exit_ok);
+      EXPECT_EQ(word_of(copy, 0), n + 1);
+      const shown differs = show(
+          [&](std::FILE* out) { return show_difference(disk_, {}, path, until, "2100-01-01 00:00:00", true, out); });
+      EXPECT_EQ(differs.parsed()["differences"].size(), n == 2 ? 0U : 1U);
+    }
+  }
+}
+
+TEST_F(past, of_a_raw_segment_that_ends_within_a_page) {
+  const std::size_t length = page + 512;
+  disk_.install("/d/raw", std::vector<std::byte>(length, std::byte{'q'}));
+  const region raw = memory_->map("/d/raw", {.length = length, .raw = true});
+  memory_->transact([&](transaction& tx) { tx.modify(raw.data() + page + 100, "new", 3); });
+  const shown made = show([&](std::FILE* out) {
+    return replay_history(disk_, {"/d/log", ""}, "/d/raw", "2100-01-01 00:00:00", "/d/copy", "", true, out);
+  });
+  EXPECT_EQ(made.exit_code, exit_ok);
+  std::vector<std::byte> expected(length, std::byte{'q'});
+  std::memcpy(expected.data() + page + 100, "new", 3);
+  EXPECT_EQ(disk_.current_bytes("/d/copy"), expected);
 }
 
 TEST_F(past, that_is_forgotten_is_named_and_can_come_from_an_older_copy) {

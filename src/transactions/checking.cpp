@@ -46,7 +46,8 @@ void require_declared_writes_only(const transaction_table& all, const transactio
     };
     const auto compare_run = [&](os::page_run run) {
       const std::byte* at = run.address;
-      const std::byte* const end = run.address + run.length;
+      // A raw region may end within a page, the rest of which is nobody's.
+      const std::byte* const end = std::min<const std::byte*>(run.address + run.length, r->base + r->length);
       for (const auto& d : allowed) {
         if (d.end() <= at) continue;
         if (d.from >= end) break;

@@ -53,6 +53,17 @@ TEST_P(checking, names_the_undeclared_write) {
   EXPECT_EQ(again.map(dir / "seg").at<std::uint32_t>(5000), 0xffffffff);
 }
 
+TEST_P(checking, of_a_raw_segment_that_ends_within_a_page) {
+  const std::size_t length = 2 * page + 512;
+  os::real_disk().create(dir / "raw", 0600)->write_at(0, std::vector<std::byte>(length, std::byte{'q'}));
+  const region raw = m.map(dir / "raw", {.length = length, .raw = true, .copy_in = GetParam()});
+  for (const std::size_t at : {std::size_t{0}, length - 3})
+    m.transact([&](transaction& tx) { tx.modify(raw.data() + at, "new", 3); });
+  transaction tx = m.begin();
+  *(raw.data() + length - 9) = std::byte{'x'};
+  expect_error(errc::undeclared_write, {"bytes " + std::to_string(length - 9)}, [&] { tx.commit(); });
+}
+
 TEST_P(checking, edges_of_declared_ranges) {
   transaction tx = m.begin();
   tx.set_range(r.data() + 100, 10);

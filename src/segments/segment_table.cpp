@@ -1,6 +1,10 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 #include "segments/segment_table.hpp"
 
+#include <string_view>
+
+#include <tenure/error.hpp>
+
 #include "log/invariant.hpp"
 #include "os/process.hpp"
 
@@ -9,6 +13,17 @@ namespace tenure::rvm {
 namespace {
 
 std::string directory_of(const std::string& path) { return path.substr(0, path.rfind('/') + 1); }
+
+// Any file can be a raw segment, but not those of the log that would write to it.
+void require_no_file_of(const std::string& log_path, const std::string& path, const std::string& logged) {
+  const std::string name = log_path.substr(log_path.rfind('/') + 1);
+  if (!logged.starts_with(name)) return;
+  const std::string_view rest = std::string_view(logged).substr(name.size());
+  const bool is_numbered =
+      rest.size() > 1 && rest[0] == '.' && rest.find_first_not_of("0123456789", 1) == std::string_view::npos;
+  if (rest.empty() || is_numbered)
+    throw error(errc::bad_option, path + ": is a file of the log " + log_path + ", and no segment");
+}
 
 }  // namespace
 
@@ -42,6 +57,7 @@ segment& segment_table::open(const std::string& path, use how) {
       return *at->second;
     }
   }
+  if (how.raw) require_no_file_of(log_.path(), path, logged);
   auto opened = std::make_unique<segment>(disk_, absolute_segment_path(log_.path(), logged), logged, access_, how.raw);
   const lsn tail = log_.window().tail;
   if (!how.take_over) {

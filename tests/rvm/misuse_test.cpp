@@ -322,6 +322,11 @@ TEST_F(misuse, not_a_segment) {
   expect_error(std::errc::no_such_file_or_directory, {dir / "none"}, [&] { (void)m.segment_length(dir / "none"); });
 }
 
+TEST_F(misuse, the_log_s_files_are_no_segments) {
+  for (const char* const name : {"log", "log.1"})
+    expect_error(errc::bad_option, {dir / name, "file of the log"}, [&] { (void)m.map(dir / name, {.raw = true}); });
+}
+
 TEST_F(misuse, changing_what_was_opened_for_reading) {
   r.unmap();
   m.close();

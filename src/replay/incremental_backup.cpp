@@ -173,6 +173,12 @@ class backing_up_since {
     if (name.path.starts_with('/'))
       throw error(errc::bad_option, name.path + ": this segment is not in the directory of " + from_ +
                                         ", or below it; a backup has only what is there");
+    // Of others, their headers say how they were made.
+    if (name.raw && earlier_.is_full() &&
+        std::ranges::none_of(earlier_.segments, [&](const noted_segment& s) { return s.raw && s.path == name.path; }))
+      throw error(errc::no_history,
+                  "the raw segment " + name.path +
+                      " was first changed after the earlier backup, which does not have its other bytes");
     segments_.emplace(name.path, name);
   }
 

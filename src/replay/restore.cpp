@@ -141,6 +141,13 @@ class restoring {
     for (const noted_segment& s : note_.segments)
       if (s.raw ? name.raw && s.path == name.path : s.header.segment_id == name.id) return;
     if (!name.raw && find_header(name) != nullptr) return;
+    if (name.raw)
+      throw error(
+          errc::segment_missing,
+          name.path + ": the log has changes for this raw segment, the first one at LSN " + std::to_string(first) +
+              ", which is behind the backup " + from_ +
+              ": nothing has its other bytes; restore a full backup that was made after that, or what was before "
+              "that change");
     throw error(errc::segment_missing,
                 name.path + ": the log has changes for this segment, at LSN " + std::to_string(first) +
                     ", but it was made after the backup " + from_ +

@@ -448,6 +448,33 @@ TEST(incremental_backup, refuses_what_was_written_in_bulk_past_the_log) {
   EXPECT_EQ(before.label, "fifth");
 }
 
+// A full backup has what was changed under the log before. Of a raw segment, nothing else has the bytes that were not.
+TEST(incremental_backup, refuses_raw_segments_that_the_full_one_does_not_have) {
+  sim::disk disk;
+  disk.install("/d/raw", std::vector<std::byte>(64 * kib, std::byte{'q'}));
+  options how = small_log(&disk);
+  how.background = false;
+  memory m("/d/log", how);
+  region one = m.map("/d/one", {.create_length = 64 * kib});
+  put(m, one, 0, "first");
+  (void)m.backup("/full");
+  region raw = m.map("/d/raw", {.raw = true});
+  put(m, raw, 5000, "second");
+  expect_error(errc::no_history, {"raw", "first changed after", "full backup"},
+               [&] { (void)m.backup("/inc", {.since = "/full"}); });
+  expect_error(errc::segment_missing, {"raw", "behind the backup", "full backup"},
+               [&] { (void)restore("/full", "/r", {.log = "/d/log", .disk = &disk}); });
+  (void)m.backup("/full2");
+  put(m, raw, 5000, "third!");
+  (void)m.backup("/inc2", {.since = "/full2"});
+  EXPECT_EQ(restore("/full2", "/r2", {.increments = {"/inc2"}, .disk = &disk}).transactions, 1U);
+  EXPECT_EQ(disk.current_bytes("/r2/raw"), [&] {
+    std::vector<std::byte> bytes(64 * kib, std::byte{'q'});
+    std::memcpy(bytes.data() + 5000, "third!", 6);
+    return bytes;
+  }());
+}
+
 TEST(incremental_backup, has_raw_segments_too) {
   sim::disk disk;
   disk.install("/d/raw", std::vector<std::byte>(64 * kib));

@@ -566,8 +566,9 @@ std::size_t region_tracker::give_back(const protection_guard& lock, std::span<co
 }
 
 void region_tracker::check() const {
+  // Threads without a transaction open pages for what they make, and truncation in the background gives copies back.
+  const protection_guard lock(pages_.protection);
   committed_.check();
-  const protection_guard lock(pages_.protection);  // threads without a transaction open pages for what they make
   finders_.check();
   std::uint64_t untracked = 0;
   for (page_number page = 0; page < pages_.count; ++page) untracked += pages_[page].untracked;

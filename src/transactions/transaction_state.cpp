@@ -86,7 +86,10 @@ void transaction_state::set_range(std::byte* from, std::size_t length) {
     in.in->pages().note_private(page);
   }
   // What throws has declared nothing: an abort puts back all that is listed [rvm.tracking.no-memory].
-  os::reserve_one_more(ranges_);
+  {
+    const std::unique_lock<std::mutex> lock = lock_for_checking();
+    os::reserve_one_more(ranges_);
+  }
   if (mode_ == restore_mode::restore) {
     os::reserve_one_more(undo_);
     const std::size_t saved = saved_.size();

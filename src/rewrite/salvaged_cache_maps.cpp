@@ -6,6 +6,7 @@
 
 #include "rewrite/image_fields.hpp"
 #include "rewrite/salvaged_containers.hpp"
+#include "types/pointee.hpp"
 
 namespace tenure::rewriting {
 

@@ -8,6 +8,7 @@
 
 #include <tenure/rvm/participant.hpp>
 
+#include "os/file.hpp"
 #include "os/virtual_memory.hpp"
 #include "support/expect_error.hpp"
 #include "support/small_memory.hpp"

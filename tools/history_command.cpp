@@ -139,8 +139,9 @@ class prefix {
 };
 constexpr auto see_nothing = [](const transaction_view&, lsn) {};
 
-// Calls see(transaction, LSN) for each record that is read, f(transaction, LSN, offset, bytes) for each change of bytes of [from, to), cut to them; and g(transaction, LSN,
-// offset, length) for pages that were written straight to the segment: what they became the history does not know.
+// Calls see(transaction, LSN) for each record that is read; f(transaction, LSN, offset, bytes) for each change of bytes of
+// [from, to), cut to them; and g(transaction, LSN, offset, length) for pages that were written straight to the segment: what they
+// became the history does not know.
 template <class S, class F, class G>
 void for_each_change(history& of, const wanted_changes& which, S&& see, F&& f, G&& g) {
   of.walk(which, [&](const group_view& group, os::const_bytes bytes) {

@@ -213,7 +213,6 @@ TEST(restore, does_not_take_damaged_pages_for_whole_ones) {
   expect_error(errc::damaged, {"/r/one", "offset 40960 ", "/full"}, [&] { restored_with(40960 + 7, false); });
 }
 
-// What is zeros in a segment that has grown is in no record.
 // What is missing would be zeros, which look like pages that were never used, where their checksums are missing, too.
 TEST(restore, does_not_take_what_was_cut_off_for_zeros) {
   const chain of;
@@ -228,6 +227,7 @@ TEST(restore, does_not_take_what_was_cut_off_for_zeros) {
   }
 }
 
+// What is zeros in a segment that has grown is in no record.
 TEST(restore, makes_segments_as_long_as_they_were) {
   chain of;
   region& r = of.regions[0];

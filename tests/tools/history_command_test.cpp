@@ -185,7 +185,6 @@ TEST_F(past, can_be_made_a_copy_of_at_every_moment) {
 
 // Each transaction changes two segments, so one of them has no first record.
 TEST_F(past, of_several_segments_at_once) {
-  std::vector<lsn> moments;
   std::vector<region> both;
   for (const char* const path : {"/d/a", "/d/b"}) both.push_back(memory_->map(path, {.create_length = 64 * kib}));
   for (std::uint64_t value = 1; value <= 3; ++value) {

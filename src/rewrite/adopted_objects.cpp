@@ -104,7 +104,7 @@ bool damaged_image::adopt_typed(const database_state& d, address at, std::string
         (is_array ? name_of_elements(*known->of) : known->of->name) == pointee &&
         (type == nullptr || known->of->tolerates_stale))
       type = known;
-  if (type == nullptr || type->of->is_conservative) return false;
+  if (type == nullptr || type->of->is_conservative || type->of->size == 0) return false;
   if (of_array.elements > typed_page_size) return false;  // nonsense, as any product with it
   const std::uint64_t size = !is_array                ? type->of->size
                              : of_array.elements != 0 ? of_array.elements * type->of->size

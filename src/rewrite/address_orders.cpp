@@ -28,7 +28,6 @@ template <class T = std::uint64_t>
   return value;
 }
 
-[[nodiscard]] std::uint64_t offset_of(const type& of, std::string_view name) { return required_field(of, name).offset; }
 [[nodiscard]] const type_field* field_of(const type& of, std::string_view name) {
   const auto found = std::ranges::find(of.fields, name, &type_field::name);
   return found != of.fields.end() ? &*found : nullptr;

@@ -44,5 +44,8 @@ struct container_place {
 [[nodiscard]] const type_field* container_field(const type& of, std::string_view name);
 // The same, of a field that every such type has. errc::damaged: the store's description of the type has none.
 [[nodiscard]] const type_field& required_field(const type& of, std::string_view name);
+[[nodiscard]] inline std::uint64_t offset_of(const type& of, std::string_view name) {
+  return required_field(of, name).offset;
+}
 
 }  // namespace tenure::rewriting

@@ -13,7 +13,7 @@
 namespace tenure::rewriting {
 
 [[nodiscard]] inline address at_field(const type& of, address object, std::string_view name) {
-  return object + required_field(of, name).offset;
+  return object + offset_of(of, name);
 }
 template <class T = address>
 [[nodiscard]] T field_value(const type& of, address object, std::string_view name) {

@@ -19,8 +19,6 @@ using image = damaged_image;
   return std::all_of(first, first + bytes, [](std::byte b) { return b == std::byte{}; });
 }
 
-[[nodiscard]] std::uint64_t offset_in(const type& of, std::string_view name) { return required_field(of, name).offset; }
-
 [[nodiscard]] std::string lost_elements(std::uint64_t count) {
   return "has lost its elements; it had " + std::to_string(count) + " of them, and is empty now";
 }
@@ -174,8 +172,8 @@ void salvaged_containers::note_live(const sound_object& array, address first, ad
 // --- Vectors and strings ----------------------------------------------------------------------------------------------------
 
 std::string salvaged_containers::mend_our_vector(const type& of, address at) {
-  const address first = at + offset_in(of, "first_"), size = at + offset_in(of, "size_"),
-                capacity = at + offset_in(of, "capacity_");
+  const address first = at + offset_of(of, "first_"), size = at + offset_of(of, "size_"),
+                capacity = at + offset_of(of, "capacity_");
   const std::uint64_t count = image::get(size), room = image::get(capacity);
   if (count == 0 && room == 0 && image::get(first) == 0) return "";  // of a class that has more
   const sound_object array = array_at(of, "first_", image::get(first), {.elements = room});
@@ -188,14 +186,14 @@ std::string salvaged_containers::mend_our_vector(const type& of, address at) {
 }
 
 std::string salvaged_containers::mend_vector(const type& of, address at) {
-  const address first = image::get(at + offset_in(of, "begin")), end = image::get(at + offset_in(of, "end")),
-                room = image::get(at + offset_in(of, "end_of_storage"));
+  const address first = image::get(at + offset_of(of, "begin")), end = image::get(at + offset_of(of, "end")),
+                room = image::get(at + offset_of(of, "end_of_storage"));
   const sound_object array = array_at(of, "begin", first, {.bytes = room - first});
   const std::uint64_t each = array ? array.type->of->size : 0;
   const bool is_bits = container_field(of, "end_bit") != nullptr;
   if (each != 0 && first <= end && end <= room && room <= array.at + array.size && (end - first) % each == 0 &&
-      (!is_bits || (image::get<std::uint32_t>(at + offset_in(of, "begin_bit")) == 0 &&
-                    image::get<std::uint32_t>(at + offset_in(of, "end_bit")) < 8 * word)) &&
+      (!is_bits || (image::get<std::uint32_t>(at + offset_of(of, "begin_bit")) == 0 &&
+                    image::get<std::uint32_t>(at + offset_of(of, "end_bit")) < 8 * word)) &&
       claim(array.at, at)) {
     note_live(array, first, is_bits ? room : end);
     return "";
@@ -206,7 +204,7 @@ std::string salvaged_containers::mend_vector(const type& of, address at) {
 
 std::string salvaged_containers::mend_our_string(const type& of, address at) {
   constexpr std::uint64_t inside = 14;
-  const address heap = at + offset_in(of, "heap_"), words = at + offset_in(of, "words_");
+  const address heap = at + offset_of(of, "heap_"), words = at + offset_of(of, "words_");
   const address text = image::get(heap);
   if (text == 0) {
     const auto size = image::get<std::uint8_t>(words + inside + 1);

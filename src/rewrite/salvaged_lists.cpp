@@ -69,7 +69,7 @@ std::string salvaged_containers::mend_forward_list(const type& of, address at) {
 // Entries watch objects, in a list, or are messages of them, in another one. One whose object is lost goes.
 std::string salvaged_containers::mend_queue(const type& of, address at) {
   using entry = tenure::detail::finalization_entry;
-  const auto field = [&](std::string_view name) { return at + required_field(of, name).offset; };
+  const auto field = [&](std::string_view name) { return at + offset_of(of, name); };
   const address watched = field("watched_"), first = field("first_"), last = field("last_"), size = field("size_");
   bool is_whole = true;
   const auto entry_at = [](address where) { return reinterpret_cast<entry*>(where); };

@@ -11,7 +11,7 @@ namespace tenure::rewriting {
 
 // Slots whose entry is lost become free. The number of entries that have passed a group stays.
 std::string salvaged_containers::mend_our_table(const type& of, address at) {
-  const auto field = [&](std::string_view name) { return at + required_field(of, name).offset; };
+  const auto field = [&](std::string_view name) { return at + offset_of(of, name); };
   const address groups = field("groups_"), size = field("size_"), mask = field("mask_");
   const std::uint64_t had = damaged_image::get(size), last = damaged_image::get(mask);
   const auto forget = [&] {

@@ -70,7 +70,7 @@ address salvaged_containers::link_balanced(const std::vector<address>& nodes, st
 }
 
 std::string salvaged_containers::mend_tree(const type& of, address at) {
-  const address header = at + required_field(of, "color").offset, root = at_link(header, parent_at);
+  const address header = at + offset_of(of, "color"), root = at_link(header, parent_at);
   const std::uint64_t size = damaged_image::get(header + size_at);
   const std::string name = node_name(of, "std::_Rb_tree_node<") + ">";
   const type* like = nullptr;

@@ -28,6 +28,8 @@ named_segment named_segment::look_at(os::disk& disk, const std::string& path, bo
     found.length = header.length;
     found.log_path.assign(header.log_path.data(),
                           std::min<std::size_t>(header.log_path_length, header.log_path.size()));
+    found.log_id = header.log_id;
+    if (header.applied_sequence == header.sequence) found.applied = header.applied;
   } catch (const error& e) {
     if (!may_be_raw || e.code() != errc::not_a_segment) throw;
     found.raw = true;

@@ -27,6 +27,8 @@ struct named_segment {
   rvm::segment_layout layout{};
   std::uint64_t length = 0;  // of data
   std::string log_path;      // from its header; empty if raw, or never used
+  rvm::identity log_id{};    // of that log
+  rvm::lsn applied = 0;      // the file may have what was logged before; 0: not known
 
   // Looks at the file. Raw if it has no header and `may_be_raw`.
   static named_segment look_at(os::disk& disk, const std::string& path, bool may_be_raw);

@@ -129,13 +129,18 @@ class prefix {
     if ((tx.flags & record_first) == 0 && tx.id == seen_) return;
     seen_ = tx.id;
     over_ = over_ || !until_.includes(at, tx.time);
+    any_ = any_ || !over_;
   }
   [[nodiscard]] bool takes() const { return !over_; }
+  // Whether the moment may lie before all that the history knows. `of` was walked.
+  [[nodiscard]] bool may_be_before(const history& of) const {
+    return !of.is_complete() && (until_.at ? *until_.at < of.begin() : !any_);
+  }
 
  private:
   const moment& until_;
   std::uint64_t seen_ = 0;
-  bool over_ = false;
+  bool over_ = false, any_ = false;
 };
 constexpr auto see_nothing = [](const transaction_view&, lsn) {};
 
@@ -293,6 +298,7 @@ int show_difference(os::disk& disk, const history_place& where, const std::strin
     std::uint64_t offset, length;
   };
   std::vector<run> bulk;  // in between
+  bool begins_later = false;
   {
     prefix before(first), after(second);
     for_each_change(
@@ -309,6 +315,7 @@ int show_difference(os::disk& disk, const history_place& where, const std::strin
           now.forget(offset, length);
           bulk.push_back({offset, length});
         });
+    begins_later = before.may_be_before(past);
   }
   {
     prefix before(first);
@@ -357,9 +364,15 @@ int show_difference(os::disk& disk, const history_place& where, const std::strin
       i = end;
     }
   }
-  if (!as_json) fmt::print(out, "{} bytes differ\n", count);
+  if (!as_json) {
+    fmt::print(out, "{} bytes differ\n", count);
+    if (begins_later)
+      fmt::print(
+          out, "UNKNOWN  the history begins at LSN {}, {} behind the first moment: what changed between is not there\n",
+          past.begin(), first.at ? "which is" : "perhaps");
+  }
   lines.end(past);
-  return exit_code(past);
+  return begins_later ? exit_damaged : exit_code(past);
 }
 
 int replay_history(os::disk& disk, const history_place& where, const std::string& segment_path,
@@ -392,6 +405,10 @@ int replay_history(os::disk& disk, const history_place& where, const std::string
                                   });
     to.write_pages(at / redo_page, part);
   }
+  // Whether the copy may have a change: what there is now has all.
+  const auto is_copied = [&, through = source.log_id == now.log_id ? source.applied : 0](lsn at) {
+    return base.empty() || at < through;
+  };
   known_bytes before, after;
   std::uint64_t transactions = 0;
   bool bulk_unknown = false;
@@ -404,16 +421,16 @@ int replay_history(os::disk& disk, const history_place& where, const std::string
           before.set(offset, value);
           transactions += at != last;
           last = at;
-        } else if (base.empty()) {
+        } else if (is_copied(at)) {
           after.set(offset, value);
         }
       },
-      [&](const transaction_view&, lsn, std::uint64_t offset, std::uint64_t length) {
+      [&](const transaction_view&, lsn at, std::uint64_t offset, std::uint64_t length) {
         const bool is_taken = taken.takes();
         if (is_taken) before.forget(offset, length);
         bulk_unknown = true;
-        // The segment has the bytes, if nothing changed them later; an older copy never has.
-        if (is_taken == base.empty()) return;
+        // The segment has the bytes, if nothing changed them later; of an older copy nobody knows.
+        if (is_taken ? base.empty() : !is_copied(at)) return;
         const std::vector<std::byte> page(redo_page);
         for (std::uint64_t done = 0; done < length; done += redo_page) after.set(offset + done, page);
       });
@@ -439,6 +456,9 @@ int replay_history(os::disk& disk, const history_place& where, const std::string
   to.finish_writes();
   // Where the history is complete, what has no earlier value was zero: the segment was made under this log.
   const bool complete = past.is_complete() && !bulk_unknown;
+  const bool begins_later = taken.may_be_before(past);
+  const bool is_too_old =
+      source.log_id == now.log_id && source.applied != 0 && source.applied < std::min(past.begin(), now.applied);
   if (as_json) {
     fmt::print(out, "{}\n",
                json_text({{"output", made},
@@ -446,11 +466,21 @@ int replay_history(os::disk& disk, const history_place& where, const std::string
                           {"last", last},
                           {"begin", past.begin()},
                           {"unknown_bytes", complete ? 0 : unknown},
+                          {"begins_later", begins_later},
+                          {"base_too_old", is_too_old},
                           {"missing", gaps_json(past)}},
                          2));
   } else {
     fmt::print(out, "{}: the segment as it was {} {}, with {} records of this history, which begins at LSN {}\n", made,
                end.at ? "at LSN" : "at", end.text, transactions, past.begin());
+    if (begins_later)
+      fmt::print(
+          out, "UNKNOWN  the history begins at LSN {}, {} behind that moment: the copy may have changes from between\n",
+          past.begin(), end.at ? "which is" : "perhaps");
+    if (is_too_old)
+      fmt::print(
+          out, "UNKNOWN  what was committed between LSN {} and {}: {} may not have it, and the history begins later\n",
+          source.applied, past.begin(), source.path);
     if (!complete && unknown != 0)
       fmt::print(
           out,
@@ -459,7 +489,7 @@ int replay_history(os::disk& disk, const history_place& where, const std::string
           unknown);
     print_gaps(out, past);
   }
-  return (complete || unknown == 0) && past.gaps().empty() ? exit_ok : exit_damaged;
+  return (complete || unknown == 0) && !begins_later && !is_too_old && past.gaps().empty() ? exit_ok : exit_damaged;
 }
 
 int forget_history(os::disk& disk, const history_place& where, const std::string& at, bool as_json, std::FILE* out) {

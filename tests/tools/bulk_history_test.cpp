@@ -65,6 +65,20 @@ class bulk_history : public ::testing::Test {
     });
   }
 
+  shown difference(lsn from, lsn to) {
+    return show([&](std::FILE* out) {
+      return show_difference(disk_, {}, "/d/seg:0+4096", std::to_string(from), std::to_string(to), true, out);
+    });
+  }
+  // Of the segment, which has all then.
+  void copy(const std::string& to) {
+    memory_->truncate();
+    const auto from = disk_.open("/d/seg", os::access::read_only);
+    std::vector<std::byte> all(from->size());
+    (void)from->read_at(0, all);
+    disk_.create(to, 0600)->write_at(0, all);
+  }
+
   sim::disk disk_;
   std::optional<memory> memory_;
   region region_;
@@ -133,6 +147,46 @@ TEST_F(bulk_history, copies_of_a_moment_say_what_they_lack) {
   const shown based = replay(bulk + 4000, "/d/based", "/d/before");
   EXPECT_EQ(based.exit_code, exit_damaged);
   EXPECT_EQ(based.parsed()["unknown_bytes"], 2 * page);
+}
+
+TEST_F(bulk_history, older_copies_may_be_newer_than_the_moment) {
+  open(true);
+  change(8, "one");
+  change(16, "old");
+  const lsn then = changes("/d/seg:16+3")[0]["lsn"];
+  change(8, "two");
+  change(24, "new");
+  copy("/d/newer");
+  change(24, "end");
+  const shown found = replay(then, "/d/then", "/d/newer");
+  EXPECT_EQ(found.exit_code, exit_ok) << found.text;
+  EXPECT_EQ(bytes_of("/d/then", 8, 19), "one" + std::string(5, '\0') + "old" + std::string(8, '\0'));
+}
+
+TEST_F(bulk_history, moments_before_it_are_not_known) {
+  open(false);
+  change(8, "one");
+  const lsn first = changes("/d/seg:8+3")[0]["lsn"];
+  copy("/d/older");
+  change(8, "two");
+  const lsn second = changes("/d/seg:8+3")[0]["lsn"];
+  copy("/d/newer");
+  // The segment has what was committed since then, and the log has not.
+  const shown before = replay(first, "/d/first");
+  EXPECT_EQ(before.exit_code, exit_damaged) << before.text;
+  EXPECT_EQ(before.parsed()["begins_later"], true);
+  EXPECT_EQ(difference(first, second).exit_code, exit_damaged);
+  change(16, "end");
+  const json end = changes("/d/seg:16+3");
+  ASSERT_EQ(end.size(), 1u);
+  EXPECT_EQ(difference(lsn{end[0]["lsn"]}, lsn{end[0]["lsn"]}).exit_code, exit_ok);
+  // Between what the copy has and what the history has is something.
+  const shown older = replay(end[0]["lsn"], "/d/of_older", "/d/older");
+  EXPECT_EQ(older.exit_code, exit_damaged) << older.text;
+  EXPECT_EQ(older.parsed()["base_too_old"], true);
+  const shown newer = replay(end[0]["lsn"], "/d/of_newer", "/d/newer");
+  EXPECT_EQ(newer.exit_code, exit_ok) << newer.text;
+  EXPECT_EQ(bytes_of("/d/of_newer", 8, 11), "two" + std::string(5, '\0') + "end");
 }
 
 TEST_F(bulk_history, with_an_archive_is_whole) {

@@ -9,6 +9,14 @@
 
 namespace tenure::rewriting {
 
+namespace {
+
+// With a smaller max_load_factor() the next insertion would ask for more than a thousand buckets an entry, which may be more memory
+// than there is.
+constexpr float least_load = 1.0F / 1024;
+
+}  // namespace
+
 // Slots whose entry is lost become free. The number of entries that have passed a group stays.
 std::string salvaged_containers::mend_our_table(const type& of, address at) {
   const auto field = [&](std::string_view name) { return at + offset_of(of, name); };
@@ -96,7 +104,8 @@ bool salvaged_containers::has_right_buckets(const type& of, address at, const st
 
 // A list of all nodes, bucket by bucket. Each bucket refers to what is before its first node.
 std::string salvaged_containers::mend_table(address at, const type& of) {
-  constexpr std::uint64_t buckets_at = 0, count_at = 8, first_at = 16, size_at = 24, resize_at = 40, single_at = 48;
+  constexpr std::uint64_t buckets_at = 0, count_at = 8, first_at = 16, size_at = 24, load_at = 32, resize_at = 40,
+                          single_at = 48;
   if (of.size != 56) return "";
   const address buckets = damaged_image::get(at + buckets_at);
   const std::uint64_t count = damaged_image::get(at + count_at), size = damaged_image::get(at + size_at);
@@ -128,6 +137,10 @@ std::string salvaged_containers::mend_table(address at, const type& of) {
     (void)walk(before);
   }
   is_whole = is_whole && has_buckets && (used != 0) == (size != 0);
+  if (!(damaged_image::get<float>(at + load_at) >= least_load)) {  // or no number
+    damaged_image::put(at + load_at, 1.0F);
+    is_whole = false;
+  }
   const type_field* const value = like != nullptr ? container_field(*like, "value") : nullptr;
   const type_field* const key =
       value != nullptr && value->of && name_is_map(of) ? container_field(value->of(), "first") : nullptr;

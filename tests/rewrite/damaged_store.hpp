@@ -177,6 +177,17 @@ inline void damage_byte(sim::disk& disk, std::uint64_t offset) {
   disk.poke("/store/main.db", at, {&with, 1});
 }
 
+// The word at an offset of that database, in a transaction of recoverable memory, which knows nothing of objects.
+inline void overwrite(sim::disk& disk, std::uint64_t offset, std::uint64_t value) {
+  rvm::options as;
+  as.disk = &disk;
+  as.mode = rvm::open_mode::open;
+  as.background = false;
+  rvm::memory memory("/store/log", as);
+  const rvm::region mapped = memory.map("/store/main.db");
+  memory.transact([&](rvm::transaction& tx) { tx.modify(mapped.at<std::uint64_t>(offset), value); });
+}
+
 inline findings repaired(sim::disk& disk, const std::string& to = {}) {
   findings found;
   repair_options how;

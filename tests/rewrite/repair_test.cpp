@@ -76,16 +76,6 @@ class repairing : public ::testing::Test {
     std::memcpy(&word, base_bytes.data() + layout.find(offset, sizeof word).at, sizeof word);
     return word;
   }
-  // In a transaction of recoverable memory, which knows nothing of objects.
-  void overwrite(sim::disk& disk, std::uint64_t offset, std::uint64_t value) const {
-    rvm::options as;
-    as.disk = &disk;
-    as.mode = rvm::open_mode::open;
-    as.background = false;
-    rvm::memory memory("/store/log", as);
-    const rvm::region mapped = memory.map(file);
-    memory.transact([&](rvm::transaction& tx) { tx.modify(mapped.at<std::uint64_t>(offset), value); });
-  }
   [[nodiscard]] bool is_on(std::uint64_t number, std::uint64_t address, std::uint64_t bytes) const {
     const std::uint64_t from = home + number * page;
     return address < from + page && address + bytes > from;

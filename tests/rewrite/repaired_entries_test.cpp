@@ -2,6 +2,8 @@
 //
 // Entries of damaged containers that stay where a program finds them: behind lost groups of a large hash table, and in nodes of a map
 // whose other entries have gone.
+#include <bit>
+#include <limits>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -140,6 +142,36 @@ TEST_F(repairing_entries, takes_no_pointer_for_the_container_that_it_leads_to) {
     EXPECT_EQ(root.maps[n]->size(), n);
     EXPECT_EQ(root.tables[n]->size(), n);
     EXPECT_EQ(root.trees[n]->size(), n);
+  }
+}
+
+// The next insertion would make more buckets than there is memory for.
+TEST_F(repairing_entries, gives_tables_of_the_standard_library_a_load_that_is_possible) {
+  const auto original = base.crash(0, sim::policy::keep_all);
+  std::uint64_t at = 0;
+  {
+    store s = opened(*original);
+    auto& root = s.root<std_unordered_map<std::uint64_t, std::uint64_t>>("hashed");
+    s.transact([&] {
+      for (std::uint64_t n = 0; n < 100; ++n) root[n] = n;
+    });
+    at = reinterpret_cast<std::uint64_t>(&root) - home + 32;
+    s.close();
+  }
+  for (const float load : {0.0F, -1.0F, 1e-30F, 0.0005F, std::numeric_limits<float>::quiet_NaN(), 0.25F, 1e30F}) {
+    SCOPED_TRACE(load);
+    const auto disk = original->crash(0, sim::policy::keep_all);
+    overwrite(*disk, at, std::uint64_t{std::bit_cast<std::uint32_t>(load)});
+    const bool is_possible = load > 0.01F;
+    EXPECT_EQ(repaired(*disk).report.is_damaged(), !is_possible);
+    store s = opened(*disk);
+    auto& root = *s.find_root<std_unordered_map<std::uint64_t, std::uint64_t>>("hashed");
+    EXPECT_EQ(root.max_load_factor(), is_possible ? load : 1.0F);
+    s.transact([&] {
+      for (std::uint64_t n = 100; n < 2000; ++n) root[n] = n;
+    });
+    for (std::uint64_t n = 0; n < 2000; ++n) ASSERT_EQ(root.at(n), n);
+    expect_sound(s);
   }
 }
 

@@ -52,6 +52,7 @@ class salvaged_containers {
   [[nodiscard]] std::string mend_forward_list(const type& of, address at);
   [[nodiscard]] std::string mend_queue(const type& of, address at);
   [[nodiscard]] std::string mend_tree(const type& of, address at);
+  [[nodiscard]] bool may_be_unused(address single, address first, std::uint64_t first_at, const type& of) const;
   [[nodiscard]] std::string mend_table(address at, const type& of);
   [[nodiscard]] static bool has_right_buckets(const type& of, address at, const std::vector<address>& nodes,
                                               const type& node);

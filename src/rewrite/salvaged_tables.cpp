@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "rewrite/salvaged_containers.hpp"
+#include "types/pointee.hpp"
 
 namespace tenure::rewriting {
 
@@ -102,6 +103,15 @@ bool salvaged_containers::has_right_buckets(const type& of, address at, const st
   return true;
 }
 
+// What a table with buckets elsewhere may have in its own one: nothing, or the head of the list, its own or that of a table with which
+// it was swapped. Anything else would be a pointer to nowhere when its object is destroyed, because nobody uses it.
+bool salvaged_containers::may_be_unused(address single, address first, std::uint64_t first_at, const type& of) const {
+  if (single == 0 || single == first) return true;
+  const address other = single - first_at;
+  const sound_object in = image_.find(other);
+  return in && may_contain(*in.type->of, other - in.at, of);
+}
+
 // A list of all nodes, bucket by bucket. Each bucket refers to what is before its first node.
 std::string salvaged_containers::mend_table(address at, const type& of) {
   constexpr std::uint64_t buckets_at = 0, count_at = 8, first_at = 16, size_at = 24, load_at = 32, resize_at = 40,
@@ -137,6 +147,10 @@ std::string salvaged_containers::mend_table(address at, const type& of) {
     (void)walk(before);
   }
   is_whole = is_whole && has_buckets && (used != 0) == (size != 0);
+  if (!is_single && !may_be_unused(damaged_image::get(at + single_at), at + first_at, first_at, of)) {
+    damaged_image::put(at + single_at, address{0});
+    is_whole = false;
+  }
   if (!(damaged_image::get<float>(at + load_at) >= least_load)) {  // or no number
     damaged_image::put(at + load_at, 1.0F);
     is_whole = false;

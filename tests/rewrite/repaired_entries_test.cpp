@@ -175,6 +175,41 @@ TEST_F(repairing_entries, gives_tables_of_the_standard_library_a_load_that_is_po
   }
 }
 
+// A table that has buckets elsewhere does not use its own one, and would not notice when a node is destroyed to which that leads.
+TEST_F(repairing_entries, clears_the_bucket_that_a_table_of_the_standard_library_does_not_use) {
+  using table = std_unordered_map<std::uint64_t, std::uint64_t>;
+  const auto original = base.crash(0, sim::policy::keep_all);
+  std::uint64_t first = 0, second = 0, head = 0, node = 0;
+  {
+    store s = opened(*original);
+    auto &one = s.root<table>("first"), &two = s.root<table>("second");
+    s.transact([&] {
+      one[1] = 1;  // in its own bucket
+      for (std::uint64_t n = 0; n < 100; ++n) two[n] = n;
+      one.swap(two);
+      one.erase(99);
+    });
+    first = reinterpret_cast<std::uint64_t>(&one) - home;
+    second = reinterpret_cast<std::uint64_t>(&two) - home;
+    head = home + second + 16;
+    node = reinterpret_cast<std::uint64_t>(&*one.begin()) - 8;
+    s.close();
+  }
+  for (const std::uint64_t word : {head, node, node + 8, home + first + 8}) {
+    const auto disk = original->crash(0, sim::policy::keep_all);
+    overwrite(*disk, first + 48, word);
+    EXPECT_EQ(repaired(*disk).report.is_damaged(), word != head) << word;
+    store s = opened(*disk);
+    auto& root = *s.find_root<table>("first");
+    EXPECT_EQ(root.size(), 99u);
+    s.transact([&] {
+      while (!root.empty()) root.erase(root.begin());
+      s.find_root<table>("second")->clear();
+    });
+    expect_sound(s);
+  }
+}
+
 // What is above the leaves gets texts of its own, short ones and long ones.
 TEST_F(repairing_entries, builds_trees_anew_whose_texts_have_all_lengths) {
   const auto disk = base.crash(0, sim::policy::keep_all);

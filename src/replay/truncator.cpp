@@ -38,9 +38,20 @@ segment_resolver truncator::resolver() {
   return [this](const segment_name& name) { return host_.find_segment(name); };
 }
 
+void truncator::require_usable() const {
+  if (failure_) throw error(*failure_);
+}
+
+void truncator::note_failure(const error& why) {
+  if (why.code() != errc::outcome_unknown) return;
+  failure_ = why;
+  host_.storage_failed(why);
+}
+
 // If the step fails, the pages are dirty as before. A failed sync makes the whole memory fail. Nobody knows then what
 // the kernel still holds of the segment, but the log has it all, and opening again repeats it [rvm.log.no-retry].
 truncator::progress truncator::step(lsn until, bool even_referenced) {
+  require_usable();
   const scoped_timer timing(count_.truncation_ns);
   const auto take = [&](std::size_t most) {
     return queue_.take(until, most, even_referenced ? page_set() : host_.referenced_pages());
@@ -98,7 +109,7 @@ truncator::progress truncator::step(lsn until, bool even_referenced) {
     return {.reclaimed = head - what.log.from, .blocked = what.blocked, .done = false};
   } catch (const error& e) {
     queue_.put_back(what);
-    if (e.code() == errc::outcome_unknown) host_.storage_failed(e);
+    note_failure(e);
     throw;
   } catch (...) {
     queue_.put_back(what);
@@ -137,11 +148,12 @@ void truncator::with_lock(const std::function<void()>& f) {
 
 void truncator::with_lock_for_bulk(const std::function<void()>& f) {
   const guard lock(mutex_);
+  require_usable();
   try {
     log_.require_feature(feature_bulk_runs);
     f();
   } catch (const error& e) {
-    if (e.code() == errc::outcome_unknown) host_.storage_failed(e);
+    note_failure(e);
     throw;
   }
 }
@@ -172,6 +184,7 @@ void truncator::make_room(std::uint64_t bytes) {
                                        ": a backup or another reader holds what the log could free (`tenure log "
                                        "status` says which), and the log may not grow further");
   } catch (const error& e) {
+    note_failure(e);
     if (e.code() == errc::outcome_unknown) throw;
     throw error(
         errc::log_stuck,

@@ -19,6 +19,7 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "log/counters.hpp"
@@ -104,6 +105,10 @@ class truncator final : public log_space {
   void run(const std::stop_token& stop);
   std::uint64_t incremental(const guard&, lsn until, outcome& how);
   void epoch(const guard&);
+  // After a failure nobody truncates any more, not even who waited for the lock meanwhile, or was woken before: the log's head may be
+  // ahead of the queue, and would go back.
+  void require_usable() const;
+  void note_failure(const error& why);
   struct progress {
     std::uint64_t reclaimed = 0;
     bool blocked = false;  // a page that an open transaction has declared blocks it
@@ -121,7 +126,8 @@ class truncator final : public log_space {
   truncation_host& host_;
   const truncator_settings how_;
 
-  std::mutex mutex_;           // the truncation lock: one truncation at a time
+  std::mutex mutex_;  // the truncation lock: one truncation at a time
+  std::optional<error> failure_;
   std::size_t pages_at_once_;  // number of pages whose values fit into memory, learned from earlier steps
 
   std::mutex wake_mutex_;

@@ -32,4 +32,7 @@ MEMORY_MUTATIONS = [
       ("std::move(saved_at(after_prepare_.saved), saved_.end(), saved_at(before_prepare_.saved)); os::shorten(saved_, saved_.size() - bytes);",
        "os::shorten(saved_, before_prepare_.saved); (void)bytes;")],
      "rvm_test short_memory_of.a_recoverable_heap", "an abort leaves what was written after the commit that failed"),
+    ("truncations_after_a_failure", "replay/truncator.cpp",
+     [("if (failure_) throw error(*failure_);", "")],
+     "rvm_test failed_truncation.is_the_last_one", "the manifest gets an older head, whose file is used again"),
 ]

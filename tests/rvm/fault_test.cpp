@@ -237,6 +237,31 @@ INSTANTIATE_TEST_SUITE_P(
         sim::fault{.kind = sim::operation::sync, .path = ".log", .nth = 1, .what = sim::effect::keep_unsynced},
         sim::fault{.kind = sim::operation::write, .path = ".log", .nth = 2}));
 
+// A file of the log that was freed could not be taken for new bytes. Whoever truncates then, with a queue that begins at the old head,
+// would write that head again, and give the file away.
+TEST(failed_truncation, is_the_last_one) {
+  store s(1 << 20, 1 << 20);
+  s.open();
+  constexpr std::size_t pages = 40, words = 512;
+  auto bystander = s.m->begin();
+  for (std::size_t n = 0; n < pages; ++n)
+    s.m->transact([&](transaction& tx) {
+      for (std::size_t at = 0; at < words; ++at) tx.modify(s.word(n * words + at), std::uint64_t{n + 1});
+    });
+  s.disk.inject({.kind = sim::operation::durable_write, .path = ".log.", .error = ENOSPC, .to = 4096});
+  EXPECT_EQ(code_of([&] { (void)s.m->truncate_incrementally(pages / 2 * 4096); }), errc::outcome_unknown);
+  s.disk.clear_faults();
+  expect_refusal(s);
+  bystander.set_range(s.word(5 * words));  // the head cannot pass the page
+  tuning due = s.where.tune;
+  due.truncation_threshold = 0;
+  s.m->set_tuning(due);
+  bystander.abort();
+  s.close();
+  s.open();
+  for (std::size_t n = 0; n < pages; ++n) EXPECT_EQ(s.word(n * words + words - 1), n + 1);
+}
+
 // The process is killed between the writing of a batch and its sync, so that the next one finds in the page cache what
 // is not on the disk. If power goes while that one recovers, the batch is there in all segments or in none.
 TEST(reopening, makes_an_unsynced_batch_durable_before_replaying_it) {

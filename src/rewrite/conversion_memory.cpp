@@ -133,7 +133,8 @@ void old_object::get_number(std::string_view path, scalar_kind kind, std::size_t
   const place found = require(of_, at_, path);
   const type_field* f = found.field;
   if (f == nullptr && of_->fields.size() == 1) f = &of_->fields[0];
-  const types::number_type was{f != nullptr ? f->scalar : scalar_kind::none, f != nullptr ? f->size / f->count : 0};
+  const types::number_type was =
+      f != nullptr ? types::number_of(f->scalar, f->size / f->count, f->type_name) : types::number_type{};
   const types::number_type wanted{kind, size};
   if (f == nullptr || f->kind != field_kind::data || !types::is_number(was) || !types::is_number(wanted))
     throw error(errc::schema_mismatch,

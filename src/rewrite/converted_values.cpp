@@ -53,8 +53,9 @@ class converting {
     }
   }
   [[noreturn]] void refuse(const std::string& path) const {
-    throw error(errc::schema_mismatch, "a " + how_.from->name + " at " + os::hexadecimal(from_) + " has a value in `" +
-                                           path + "` that does not fit; nothing was changed; `tenure dump` shows it");
+    throw error(errc::schema_mismatch, "a " + how_.from->name + " at " + os::hexadecimal(further_.stored_at(from_)) +
+                                           " has a value in `" + path +
+                                           "` that does not fit; nothing was changed; `tenure dump` shows it");
   }
 
   const types::value_conversion& how_;

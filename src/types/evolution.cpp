@@ -328,8 +328,9 @@ class planning {
                  std::uint64_t to) {
     if (!added.value_type) return;  // of a program that does not run here
     const type& of = added.value_type();
-    const number_type has{of.fields.size() == 1 ? of.fields[0].scalar : scalar_kind::none, of.size};
-    const number_type wanted{f.scalar, f.size / f.count};
+    const number_type has =
+        number_of(of.fields.size() == 1 ? of.fields[0].scalar : scalar_kind::none, of.size, of.name);
+    const number_type wanted = number_of(f.scalar, f.size / f.count, f.type_name);
     std::vector<std::byte> bytes(f.size);
     if (f.kind == field_kind::data && is_number(has) && is_number(wanted)) {
       bool fits = true;
@@ -381,23 +382,24 @@ class planning {
       if (count != 0 && each_was != 0) made_.copies.push_back({guard_, from, to, count * each_was});
     };
     const std::string title = "field `" + name + "` was " + was.type_name + ", is " + is.type_name;
-    const std::string advice = ": make it in a function (converted)";
+    const std::string advice =
+        ": make it in a function (converted), and declare " + declaration(in, "removed(\"" + name + "\")");
     // Which elements lay beside each other is not stored.
-    if (was.count != is.count && is.row != 1 && !in.has_functions) {
+    if (was.count != is.count && is.row != 1) {
       say(in.path, "field `" + name + "` had " + std::to_string(was.count) +
                        " elements, and is an array of arrays with " + std::to_string(is.count) + advice);
       guard_ = saved;
       return;
     }
     if (was.kind != is.kind) {
-      if (!in.has_functions) say(in.path, title + ", of another kind" + advice);
+      say(in.path, title + ", of another kind" + advice);
     } else if (is.kind == field_kind::nested) {
       plan_nested(in, path(), title + advice, was.of(), from, is.of(), to, count, each_was, each_is);
     } else if (is.kind == field_kind::reference || is.kind == field_kind::derived) {
       const bool is_same = of_.renamed(was.type_name) == is.type_name || is.type_name == "void*";
       if (is_same)
         copy();
-      else if (!in.has_functions)
+      else
         say(in.path, title + advice);
     } else if (is.kind == field_kind::conservative) {
       if (was.size == is.size && of_.renamed(was.type_name) == is.type_name)
@@ -423,10 +425,7 @@ class planning {
       if (count != 0 && each_was != 0) made_.copies.push_back({guard_, from, to, count * each_was});
       return;
     }
-    if (of_.renamed(was.name) != is.name && !are_of_one_template(was.name, is.name)) {
-      if (!in.has_functions) say(in.path, refusal);
-      return;
-    }
+    if (of_.renamed(was.name) != is.name && !are_of_one_template(was.name, is.name)) return say(in.path, refusal);
     const value_conversion::guarded saved = guard_;
     for (std::uint64_t n = 0; n < count; ++n) {
       if (const auto in_use = slot_in_use(*in.stored, in.from, n)) push_conditions({*in_use});
@@ -457,20 +456,16 @@ class planning {
   void plan_data(const scope& in, const std::string& name, const std::string& path, const std::string& refusal,
                  const type_field& was, std::uint64_t from, const type_field& is, std::uint64_t to, std::uint64_t count,
                  std::uint64_t each_was, std::uint64_t each_is) {
-    const number_type old_number{was.scalar, each_was}, new_number{is.scalar, each_is};
-    if (old_number == new_number) {
+    const number_type old_number = number_of(was.scalar, each_was, was.type_name),
+                      new_number = number_of(is.scalar, each_is, is.type_name);
+    if (old_number == new_number || (was.scalar == is.scalar && each_was == each_is)) {
       if (count != 0 && each_was != 0) made_.copies.push_back({guard_, from, to, count * each_was});
       return;
     }
-    if (!is_number(old_number) || !is_number(new_number)) {
-      if (!in.has_functions) say(in.path, refusal);
-      return;
-    }
-    if (!is_widening(old_number, new_number) && !in.changes->is_narrowed(name)) {
-      if (!in.has_functions)
-        say(in.path, refusal + ", or declare " + declaration(in, "narrowed(\"" + name + "\")") + " if each value fits");
-      return;
-    }
+    if (!is_number(old_number) || !is_number(new_number)) return say(in.path, refusal);
+    if (!is_widening(old_number, new_number) && !in.changes->is_narrowed(name))
+      return say(in.path,
+                 refusal + "; or declare " + declaration(in, "narrowed(\"" + name + "\")") + " if each value fits");
     for (std::uint64_t n = 0; n < count; ++n)
       made_.numbers.push_back({guard_, from + n * each_was, to + n * each_is, old_number, new_number, path});
   }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 namespace tenure::types {
 namespace {
@@ -13,7 +14,6 @@ enum class form { none, with_sign, without_sign, enumeration, floating };
 form form_of(number_type of) {
   switch (of.kind) {
     case scalar_kind::boolean: return of.size == 1 ? form::without_sign : form::none;
-    case scalar_kind::character: return of.size == 1 ? form::with_sign : of.size <= 4 ? form::without_sign : form::none;
     case scalar_kind::signed_integer: return of.size <= 8 ? form::with_sign : form::none;
     case scalar_kind::unsigned_integer: return of.size <= 8 ? form::without_sign : form::none;
     case scalar_kind::enumeration: return of.size <= 8 ? form::enumeration : form::none;
@@ -21,6 +21,7 @@ form form_of(number_type of) {
       return of.size == sizeof(float) || of.size == sizeof(double) || of.size == sizeof(long double) ? form::floating
                                                                                                      : form::none;
     case scalar_kind::none:
+    case scalar_kind::character:  // see number_of()
     case scalar_kind::text: return form::none;
   }
   return form::none;
@@ -98,6 +99,15 @@ unsigned digits_of(number_type floating) {
 }
 
 }  // namespace
+
+number_type number_of(scalar_kind kind, std::uint64_t size, std::string_view type_name) {
+  if (kind != scalar_kind::character) return {kind, size};
+  const auto is = [&](std::string_view name) { return type_name.find(name) != std::string_view::npos; };
+  const bool has_sign = is("wchar_t")                                       ? std::is_signed_v<wchar_t>
+                        : is("char8_t") || is("char16_t") || is("char32_t") ? false
+                                                                            : std::is_signed_v<char>;
+  return {has_sign ? scalar_kind::signed_integer : scalar_kind::unsigned_integer, size};
+}
 
 bool is_number(number_type of) { return form_of(of) != form::none; }
 

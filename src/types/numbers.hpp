@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include <tenure/type.hpp>
 
@@ -15,6 +16,9 @@ struct number_type {
   std::uint64_t size = 0;  // bytes
   bool operator==(const number_type&) const = default;
 };
+
+// Of a field. A character is a number with a sign or without one: its type's name says which of them it is.
+[[nodiscard]] number_type number_of(scalar_kind kind, std::uint64_t size, std::string_view type_name);
 
 // Whether it is one that can be converted.
 [[nodiscard]] bool is_number(number_type of);

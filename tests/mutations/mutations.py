@@ -398,8 +398,7 @@ MUTATIONS = BARRIER_MUTATIONS + CACHE_MUTATIONS + COLLECTION_MUTATIONS + CONTAIN
        "try { appended = log_.append(at, parts); } catch (const error&) { appended = log_.append(at, parts); }")],
      "*failed_log_write*", "after a failed sync the kernel may have dropped the data"),
     ("failed_segment_sync_ignored", "replay/truncator.cpp",
-     [("queue_.put_back(what); if (e.code() == errc::outcome_unknown) host_.storage_failed(e);",
-       "queue_.put_back(what);")],
+     [("queue_.put_back(what); note_failure(e);", "queue_.put_back(what);")],
      "segment_sync.*", "the next sync succeeds, and the head moves over lost pages"),
 
     # --- What comes before what ---
@@ -534,7 +533,7 @@ MUTATIONS = BARRIER_MUTATIONS + CACHE_MUTATIONS + COLLECTION_MUTATIONS + CONTAIN
      [("touched_.add({in.in, page}, owner_.list_lock()); os::light_fence();", "os::light_fence();")],
      "truncating.stops_at_*", "a page is dropped while a transaction changes it"),
     ("put_back_forgotten", "replay/truncator.cpp",
-     [("} catch (const error& e) { queue_.put_back(what); if", "} catch (const error& e) { if")],
+     [("} catch (const error& e) { queue_.put_back(what); note", "} catch (const error& e) { note")],
      "ordering.pages_of_a_failed_*", "pages are forgotten when a truncation fails"),
     ("changed_private_page_dropped", "regions/private_copies.cpp",
      [("if (std::memcmp(some[i].memory(), stored.data() + i * length, length) != 0) continue;", "")],

@@ -69,18 +69,16 @@ class history {
   // Whether the plan must refuse a class, whatever the values are: a number would become another without a declaration.
   [[nodiscard]] bool must_be_refused(std::size_t stage, int id) const {
     const drawn_class &before = at(stage).at(id), &after = last().at(id);
-    const function* const f = function_of(id);
-    const bool runs = f != nullptr && stage < f->stage;
     bool refused = false;
     for (const field& a : after.fields)
       if (const field* const b = before.find(a.id)) {
-        refused |= is_refused(stage, *b, a, id, a.id, runs);
+        refused |= is_refused(stage, *b, a, id, a.id);
         if (b->is != form::pointer && b->is != form::vector && b->of_class >= 0)
           refused |= must_be_refused(stage, b->of_class);
       }
     for (const move& m : moves_)
       if (const auto [b, a] = fields_of(m, stage); m.outer == id && b != nullptr)
-        refused |= is_refused(stage, *b, *a, m.outer, m.outer_field, runs);
+        refused |= is_refused(stage, *b, *a, m.outer, m.outer_field);
     return refused;
   }
   void convert(std::size_t stage, int id, const object& was, outcome& result, counters& met) const {
@@ -167,7 +165,7 @@ class history {
     for (const field& a : after.fields) {
       if (const field* const b = before.find(a.id)) {
         if (b->name != a.name) ++met["renamed"];
-        put(stage, *b, a, was.at(b->id), is.at(a.id), id, a.id, result, met);
+        put(stage, *b, a, was.at(b->id), is.at(a.id), result, met);
       } else if (const auto added = added_.find(a.id); added != added_.end() && stage < added->second.stage) {
         ++met["added"];
         for (element& e : is.at(a.id)) e.value = added->second.value;
@@ -207,24 +205,22 @@ class history {
     if (b == nullptr) return;
     ++met[m.is_inwards ? "moved in" : "moved out"];
     if (m.is_inwards)
-      put(stage, *b, *a, was.at(m.outer_field), is.at(m.nested_field)[0].fields.at(m.inner_field), m.outer,
-          m.outer_field, result, met);
+      put(stage, *b, *a, was.at(m.outer_field), is.at(m.nested_field)[0].fields.at(m.inner_field), result, met);
     else
-      put(stage, *b, *a, was.at(m.nested_field)[0].fields.at(m.inner_field), is.at(m.outer_field), m.outer,
-          m.outer_field, result, met);
+      put(stage, *b, *a, was.at(m.nested_field)[0].fields.at(m.inner_field), is.at(m.outer_field), result, met);
   }
   static bool has_number(const field& f) { return f.is == form::number || (f.is == form::optional && f.of_class < 0); }
   // `narrowed`: the field of the class `id` of which it would have been declared.
   [[nodiscard]] bool is_declared(std::size_t stage, const field& b, const field& a, int id, int narrowed) const {
     return is_lossless(b.of_number, a.of_number) || (b.is == form::number && is_narrowed(id, stage, narrowed));
   }
-  [[nodiscard]] bool is_refused(std::size_t stage, const field& b, const field& a, int id, int narrowed,
-                                bool runs) const {
+  // A function need not have made what has its name still.
+  [[nodiscard]] bool is_refused(std::size_t stage, const field& b, const field& a, int id, int narrowed) const {
     if (a.count < b.count && !is_narrowed(id, stage, narrowed)) return true;
-    return has_number(b) && !is_declared(stage, b, a, id, narrowed) && !(runs && b.is == form::number);
+    return has_number(b) && !is_declared(stage, b, a, id, narrowed);
   }
   void put(std::size_t stage, const field& b, const field& a, const std::vector<element>& was, std::vector<element>& is,
-           int id, int narrowed, outcome& result, counters& met) const {
+           outcome& result, counters& met) const {
     if (b.is == form::optional || b.is == form::vector) {
       is.assign(was.size(), {});
       if (!was.empty()) ++met[b.is == form::vector ? "vector" : "optional"];
@@ -239,10 +235,7 @@ class history {
       if (n >= is.size()) {
         if (!is_zero(stage, b, was[n])) ++met["element left out"], result.has_misfit = true;
       } else if (has_number(b)) {
-        // If nothing was declared, a function may have been meant to do it.
-        const std::optional<long double> fits = is_declared(stage, b, a, id, narrowed)
-                                                    ? number_as(b.of_number, a.of_number, was[n].value)
-                                                    : std::optional(a.fresh);
+        const std::optional<long double> fits = number_as(b.of_number, a.of_number, was[n].value);
         if (!fits) ++met["misfit"], result.has_misfit = true;
         is[n].value = fits.value_or(0);
       } else if (b.is != form::pointer && b.of_class >= 0) {
@@ -450,7 +443,7 @@ class history {
     const number to = draw_number_type();
     const bool is_narrower = !is_lossless(f->of_number, to);
     if (is_narrower && (f->is == form::optional || below(2) == 0)) return;  // of what is in one nothing can be said
-    if (is_narrower) narrow(s, *f, c.id);
+    if (is_narrower && below(24) != 0) narrow(s, *f, c.id);                 // or it was forgotten
     f->of_number = to;
     f->fresh = static_cast<long double>(below(2));
   }

@@ -45,14 +45,16 @@ inline const std::vector<number>& numbers() {
                                        {"double", floating, 8},
                                        {"color", enumeration, 1},
                                        {"flags", enumeration, 2},
-                                       {"wide_flags", enumeration, 4}};
+                                       {"wide_flags", enumeration, 4},
+                                       {"char16_t", character, 2},
+                                       {"wchar_t", character, 4}};
   return all;
 }
 
 // What a number can be. Of an enumeration: its bits.
 inline long double least_of(const number& n) {
-  const bool has_sign =
-      n.kind == scalar_kind::signed_integer || n.kind == scalar_kind::floating || n.kind == scalar_kind::character;
+  const bool has_sign = n.kind == scalar_kind::signed_integer || n.kind == scalar_kind::floating ||
+                        (n.kind == scalar_kind::character && n.size != 2);
   return has_sign ? -std::ldexp(1.0L, static_cast<int>(8 * n.size - 1)) : 0;
 }
 inline long double most_of(const number& n) {

@@ -7,6 +7,9 @@
 #include <cstring>
 #include <limits>
 #include <random>
+#include <string_view>
+#include <type_traits>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -99,6 +102,20 @@ TEST(numbers_that_are_converted, enumerations_that_become_wider_have_no_sign) {
   EXPECT_EQ(result[0], std::byte{100});
   value[0] = std::byte{200};
   EXPECT_FALSE(types::convert_number(narrow, value, wide, result));
+}
+
+// The description of a field has only the name of its type.
+TEST(numbers_that_are_converted, characters_have_the_sign_of_their_type) {
+  const auto signs = [](std::string_view name, std::uint64_t size) {
+    return types::number_of(scalar_kind::character, size, name).kind;
+  };
+  EXPECT_EQ(signs("char", 1), std::is_signed_v<char> ? scalar_kind::signed_integer : scalar_kind::unsigned_integer);
+  EXPECT_EQ(signs("wchar_t", 4),
+            std::is_signed_v<wchar_t> ? scalar_kind::signed_integer : scalar_kind::unsigned_integer);
+  EXPECT_EQ(signs("std::atomic<wchar_t>", 4), signs("wchar_t", 4));
+  for (const auto& [name, size] : {std::pair{"char8_t", 1}, std::pair{"char16_t", 2}, std::pair{"char32_t", 4}})
+    EXPECT_EQ(signs(name, static_cast<std::uint64_t>(size)), scalar_kind::unsigned_integer) << name;
+  EXPECT_EQ(types::number_of(scalar_kind::floating, 4, "float"), (types::number_type{scalar_kind::floating, 4}));
 }
 
 }  // namespace

@@ -56,7 +56,10 @@ class old_object {
   template <class V>
   requires(std::is_arithmetic_v<V> || std::is_enum_v<V>) [[nodiscard]] V get(std::string_view path) const {
     V value;
-    get_number(path, detail::scalar_of<V>(), sizeof value, &value);
+    scalar_kind kind = detail::scalar_of<V>();
+    if constexpr (detail::scalar_of<V>() == scalar_kind::character)
+      kind = std::is_signed_v<V> ? scalar_kind::signed_integer : scalar_kind::unsigned_integer;
+    get_number(path, kind, sizeof value, &value);
     return value;
   }
   // A field of a type that has not changed, such as a string or a vector, where it is: what it refers to is old, too.
@@ -180,7 +183,8 @@ class changes_since {
   }
   // A function sets what else must be set. `is` was made by the default constructor, and has the fields that have their
   // names in both; its pointers are to old objects until the end of the conversion. A field that is gone, and was not renamed, need
-  // not be declared then: the function may have used it.
+  // not be declared then: the function may have used it. One that has its name still, but a type that it cannot be converted to, must
+  // be declared removed, if the function makes the new one.
   changes_since& converted(void (*function)(const old_object& was, T& is, conversion& how)) {
     of_.typed = reinterpret_cast<void (*)()>(function);
     of_.convert = [](void (*typed)(), const old_object& was, void* is, conversion& how) {

@@ -237,6 +237,15 @@ class planning {
               "bases as they were, or make the objects anew as those of another class");
       return;
     }
+    if (stored.version > program.version && evolution::differ(stored, program)) {
+      say(path,
+          "was stored with version " + std::to_string(stored.version) + " of the class, and this program has version " +
+              std::to_string(program.version) +
+              ": use the newer program, or a copy of the store from before; if this class is the later one, give it a "
+              "tenure::version above " +
+              std::to_string(stored.version));
+      return;
+    }
     const declared_changes changes(of_, stored, program);
     for (const version_changes* v : changes.functions()) made_.functions.push_back({guard_, v, &stored, from, to});
     scope in{path, &stored, from, &changes, {}, !changes.functions().empty()};

@@ -19,6 +19,7 @@
 #include "support/renamed_type.hpp"
 #include "support/test_store.hpp"
 #include "types/evolution.hpp"
+#include "types/fingerprint.hpp"
 
 namespace evolving_functions {
 
@@ -119,6 +120,27 @@ TEST(evolving_with_functions, what_they_may_have_forgotten_is_refused) {
         << name;
   EXPECT_EQ(problems.size(), 7u);
   for (const std::string& each : problems) EXPECT_NE(each.find("since(0).removed("), std::string::npos) << each;
+}
+
+// Else an older program would take away what a newer one has added.
+TEST(evolving_backwards, is_refused) {
+  const auto problems_of = [](std::uint32_t stored, std::uint32_t program) {
+    type was = stored_as<was::place>(), is = stored_as<some_fields::place>();
+    was.version = stored;
+    is.version = program;
+    was.fields.push_back(was.fields[0]);
+    was.fields.back().name = "y";
+    was.fields.back().offset = was.size;
+    was.size *= 2;
+    was.fingerprint = types::fingerprint_of(was);
+    std::vector<std::string> problems;
+    (void)types::evolution({&is}).plan(was, is, problems);
+    return problems;
+  };
+  EXPECT_NE(problems_of(1, 0).at(0).find("was stored with version 1 of the class, and this program has version 0"),
+            std::string::npos);
+  EXPECT_NE(problems_of(1, 1).at(0).find("declare since(1).removed(\"y\")"), std::string::npos);
+  EXPECT_NE(problems_of(0, 1).at(0).find("declare since(0).removed(\"y\")"), std::string::npos);
 }
 
 class evolving_by_functions : public support::reopened_store {};

@@ -435,6 +435,15 @@ int replay_history(os::disk& disk, const history_place& where, const std::string
         for (std::uint64_t done = 0; done < length; done += redo_page) after.set(offset + done, page);
       });
   where.hide_progress();
+  // Whether the segment was used before this log: a raw one may have been, and others have something that the log never wrote.
+  bool has_earlier = now.raw;
+  for (std::uint64_t at = 0; at < whole && !has_earlier; at += redo_page) {
+    std::vector<std::byte> value(redo_page);
+    to.read(at, value);
+    for (const known_bytes* const known : {&before, &after})
+      known->for_each(at, redo_page, [&](std::uint64_t i, std::byte) { value[i] = std::byte{0}; });
+    has_earlier = std::ranges::any_of(value, [](std::byte b) { return b != std::byte{0}; });
+  }
   // Bytes that changed later, and whose values then nobody knows: zero, what segments are made of.
   std::uint64_t unknown = 0;
   std::vector<std::uint64_t> pages = before.pages();
@@ -454,8 +463,8 @@ int replay_history(os::disk& disk, const history_place& where, const std::string
     to.write_pages(page, value);
   }
   to.finish_writes();
-  // Where the history is complete, what has no earlier value was zero: the segment was made under this log.
-  const bool complete = past.is_complete() && !bulk_unknown;
+  // Where the history is complete, what has no earlier value was zero, if the segment was made under this log.
+  const bool complete = past.is_complete() && !bulk_unknown && !has_earlier;
   const bool begins_later = taken.may_be_before(past);
   const bool is_too_old =
       source.log_id == now.log_id && source.applied != 0 && source.applied < std::min(past.begin(), now.applied);

@@ -163,6 +163,33 @@ TEST_F(bulk_history, older_copies_may_be_newer_than_the_moment) {
   EXPECT_EQ(bytes_of("/d/then", 8, 19), "one" + std::string(5, '\0') + "old" + std::string(8, '\0'));
 }
 
+// Segments that were used before the log was made are not made of zeros.
+TEST_F(bulk_history, begins_with_what_segments_had_before_the_log) {
+  open(false);
+  for (std::size_t n = 0; n < 16; ++n) change(n * page, std::string(200, 'A'));
+  region_ = {};
+  memory_->close();
+  memory_.emplace("/d/other", small_log(&disk_));
+  region_ = memory_->map("/d/seg");
+  change(400, "later");
+  const lsn then = changes("/d/seg:400+5")[0]["lsn"];
+  change(100, "later");
+  const shown found = replay(then, "/d/then");
+  EXPECT_EQ(found.exit_code, exit_damaged) << found.text;
+  EXPECT_EQ(found.parsed()["unknown_bytes"], 5);
+  change(100, std::string(5, 'B'));
+  EXPECT_EQ(replay(then, "/d/older", "/d/then").parsed()["unknown_bytes"], 0);
+  const std::vector<std::byte> raw(page, std::byte{'A'});
+  disk_.create("/d/raw", 0600)->write_at(0, raw);
+  region mapped = memory_->map("/d/raw", {.raw = true});
+  put(*memory_, mapped, 8, "later");
+  const shown of_raw = show([&](std::FILE* out) {
+    return replay_history(disk_, {"/d/other", ""}, "/d/raw", std::to_string(then), "/d/raw.then", "", true, out);
+  });
+  EXPECT_EQ(of_raw.exit_code, exit_damaged);
+  EXPECT_EQ(of_raw.parsed()["unknown_bytes"], 5);
+}
+
 TEST_F(bulk_history, moments_before_it_are_not_known) {
   open(false);
   change(8, "one");

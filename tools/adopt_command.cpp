@@ -10,6 +10,7 @@
 
 #include <tenure/rvm/memory.hpp>
 
+#include "archive_beside.hpp"
 #include "json_text.hpp"
 #include "log/log_files.hpp"
 #include "log_command.hpp"
@@ -32,6 +33,12 @@ rvm::options adopting(rvm::open_mode mode, const rvm::progress_callback& progres
   return how;
 }
 
+// What the kernel refuses, such as a permission, is no damage, but for what the storage does not deliver.
+void require_damage(const error& e) {
+  const bool is_refused = e.code().category() != category() && e.code() != std::errc::io_error;
+  if (is_refused || e.code() == errc::in_use || e.code() == errc::wrong_version) throw e;
+}
+
 // Without a store, the segments that the manifest lists are what can be checked.
 std::vector<std::string> check_segments(const std::string& log, const rvm::progress_callback& progress) {
   std::vector<std::string> wrong;
@@ -44,7 +51,8 @@ std::vector<std::string> check_segments(const std::string& log, const rvm::progr
     try {
       for (const std::uint64_t offset : memory.verify_segment(file))
         wrong.push_back(fmt::format("{}: the page at offset {} is damaged", file, offset));
-    } catch (const std::exception& e) {
+    } catch (const error& e) {
+      require_damage(e);
       wrong.emplace_back(e.what());
     }
   }
@@ -70,13 +78,15 @@ int adopt_copy(const std::string& path, bool as_json, std::FILE* out, progress_l
                 ? heap::verify(surveyed_store(path, show, rvm::copied_files::adopt).set(), heap::verified_by::reader)
                 : check_segments(log, show);
   } catch (const error& e) {
-    if (e.code() == errc::in_use || e.code() == errc::wrong_version) throw;
+    require_damage(e);
     wrong.emplace_back(e.what());
   }
   rvm::recovery_report recovered;
   std::string in_doubt;
   if (wrong.empty()) try {
-      rvm::memory memory(log, adopting(rvm::open_mode::open, show));
+      rvm::options how = adopting(rvm::open_mode::open, show);
+      how.archive = archive_beside(log);
+      rvm::memory memory(log, how);
       recovered = memory.recovery();
       for (const rvm::damaged_page& page : recovered.damaged)
         wrong.push_back(fmt::format("{}: the page at offset {} is damaged", page.segment_path, page.offset));

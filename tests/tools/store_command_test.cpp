@@ -22,6 +22,7 @@
 
 #include "adopt_command.hpp"
 #include "backup_command.hpp"
+#include "history_command.hpp"
 #include "log_command.hpp"
 #include "objects/format.hpp"
 #include "segments/segment.hpp"
@@ -312,14 +313,17 @@ TEST_F(store_command, adopts_a_copy_of_a_store_in_use) {
   const auto adopt = [&](const std::string& which) {
     return show([&](std::FILE* out) { return adopt_copy(which, true, out, nullptr); });
   };
-  const std::string copy = dir / "copy", worse = dir / "worse";
+  const std::string copy = dir / "copy", worse = dir / "worse", closed = dir / "closed";
   {
     store s(path, small_store());
     s.transact([&] { s.root<part>("first").number = 12345; });
     expect_error(errc::bad_option, {path, "nothing to adopt"}, [&] { (void)adopt(path); });
-    std::filesystem::copy(path, copy);
-    std::filesystem::copy(path, worse);
+    for (const std::string& to : {copy, worse, closed}) std::filesystem::copy(path, to);
   }
+  // Who may not look finds no damage.
+  std::filesystem::remove(closed + "/main.db");
+  std::filesystem::create_directory(closed + "/main.db");
+  expect_error(std::errc::is_a_directory, {"main.db"}, [&] { (void)adopt(closed); });
   path = copy;
   expect_error(errc::copied, {copy, "tenure adopt"}, [&] { (void)dump(); });
   const json j = adopt(copy).parsed();
@@ -465,6 +469,7 @@ TEST_F(store_command, does_not_adopt_a_copy_of_a_store_that_was_being_made) {
 TEST_F(store_command, adopts_a_copy_of_a_log_in_use) {
   rvm::options how;
   how.log.size = 1 << 20;
+  how.archive.emplace();
   const std::string copy = dir / "copy";
   std::filesystem::create_directory(dir / "memory");
   {
@@ -479,6 +484,11 @@ TEST_F(store_command, adopts_a_copy_of_a_log_in_use) {
   const shown done = show([&](std::FILE* out) { return adopt_copy(copy + "/log", false, out, nullptr); });
   EXPECT_EQ(done.exit_code, exit_ok);
   EXPECT_TRUE(done.has("nothing is wrong")) << done.text;
+  // What the log had is in the archive.
+  const json past =
+      show([&](std::FILE* out) { return show_history(os::real_disk(), {}, copy + "/seg:0+4", true, out); }).parsed();
+  EXPECT_EQ(past["changes"].size(), 2u);
+  EXPECT_TRUE(past["missing"].empty());
   rvm::memory m(copy + "/log", how);
   EXPECT_EQ(m.map(copy + "/seg").at<int>(0), 7);
 }

@@ -201,7 +201,8 @@ extern rvm_return_t rvm_terminate(void);
 
 /* Makes the log options->log_dev with at least *length bytes for records and the permissions `mode`: allocated, filled
  * with zeros and durable. The bytes are in files beside it, log_dev.1, log_dev.2 and so on. It never grows: a larger transaction is RVM_ETOO_BIG. Needs no rvm_initialize. RVM_ELOG if
- * there is something at the path; RVM_EOPTIONS, RVM_ENAME_TOO_LONG, RVM_ETOO_BIG, RVM_EIO. */
+ * there is something at the path; RVM_EOPTIONS, RVM_ENAME_TOO_LONG, RVM_ETOO_BIG, RVM_EIO, RVM_ENO_MEMORY. A call that fails may
+ * leave files, which a later rvm_initialize of the same path makes a log of: to try rvm_create_log again, remove them first. */
 extern rvm_return_t rvm_create_log(rvm_options_t* options, rvm_offset_t* length, long mode);
 
 /* Sets options; opens the log, and recovers, if log_dev is given and none is open. RVM_ELOG if another one is open.

@@ -289,7 +289,9 @@ int pobj_start(void);
 int pobj_start_inner(void);
 /* Ends what was begun last. Ending the outermost transaction commits: all its updates are durable, or, after a crash,
  * none. What an inner one has done is part of the outer one from now on. If the call fails with another code than
- * POBJ_EABORTED, nothing has ended: try again, or abort. */
+ * POBJ_EABORTED, nothing has ended: try again, or abort. After POBJ_EIO of the outermost one, which is what a log that could not be
+ * written gives, every further try fails, and whether the updates are durable is known when the program runs again: it may
+ * find them, though pobj_abort has taken them back in memory. */
 int pobj_end(void);
 /* Undoes the transaction, or the innermost inner one alone, and ends it. Objects that were updated in it get the content
  * that their images had before, when it began. Objects that were allocated in it are freed, those made persistent are

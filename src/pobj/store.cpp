@@ -205,8 +205,8 @@ void store::discard() noexcept {
 void store::require_closable() const {
   const std::scoped_lock lock(mutex);
   if (open_transactions != 0)
-    throw failure(POBJ_ETRANSACTION, how.path + ": " + std::to_string(open_transactions) +
-                                         " transactions are open; end them before the library is closed");
+    throw failure(POBJ_ETRANSACTION,
+                  how.path + ": " + std::to_string(open_transactions) + " transactions are open; end them first");
 }
 
 void store::close() {

@@ -153,6 +153,15 @@ void page_difference::add_stretches(std::uint32_t from, std::uint32_t to, std::v
   if (last * word != to && bytes_differ(last * word, to)) add(last * word, to);
 }
 
+std::optional<stretch> page_difference::first_bytes(std::uint32_t from, std::uint32_t to) const noexcept {
+  const std::byte* const now = this->now();
+  while (from < to && now[from] == then_[from]) ++from;
+  if (from >= to) return std::nullopt;
+  std::uint32_t end = from + 1;
+  while (end < to && now[end] != then_[end]) ++end;
+  return stretch{from, end};
+}
+
 void use_vector_instructions(bool allowed) noexcept { compare = allowed ? best() : compare_plainly; }
 
 }  // namespace tenure::rvm

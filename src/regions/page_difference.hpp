@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace tenure::rvm {
@@ -28,6 +29,8 @@ class page_difference {
   bool compare_part(std::size_t from, std::size_t to);
   // Adds the stretches within bytes [from, to) in which they differ. Where a word is in it with a part only, that part counts.
   void add_stretches(std::uint32_t from, std::uint32_t to, std::vector<stretch>& found) const;
+  // The first of these bytes that differ, up to the next one that does not.
+  [[nodiscard]] std::optional<stretch> first_bytes(std::uint32_t from, std::uint32_t to) const noexcept;
 
  private:
   void remember(const std::byte* now, const std::byte* then) noexcept;

@@ -39,7 +39,9 @@ void for_each_first_page(const region_state& in, F&& f) {
 region_tracker::region_tracker(tracking_host& host, region_state& in, const map_options& how)
     : host_(host),
       in_(in),
-      pages_(in.base, in.length, in.capacity, how.card_size),
+      // What the smallest cards would miss is found by tests of programs that use larger ones.
+      pages_(in.base, in.length, in.capacity,
+             how.barriers == write_barriers::checking ? card_layout::least : how.card_size),
       committed_(in, pages_, host.count),
       finders_(pages_, how, host.count, host.limits),
       backing_(in, pages_, committed_, finders_, host.count, host.limits.backing_unit),
@@ -158,19 +160,19 @@ void region_tracker::report_unseen(page_number page, const stretch& first) const
 // An audited page has unseen stores if it differs at all. In checking mode, where all pages are audited, a page has them if
 // the cards that differ were not all announced.
 void region_tracker::look_for_unseen_stores(page_number page) const {
-  if (barriers_ != write_barriers::checking) {
-    if (finders_.is_audited(page)) report_unseen(page, stretches_.front());
-    return;
-  }
-  const auto is_unseen = [&](const stretch& s) {
-    bool some = false;
+  if (barriers_ != write_barriers::checking && !finders_.is_audited(page)) return;
+  for (const stretch& s : stretches_) {
+    std::optional<stretch> unseen;
     pages_.cards.for_each_word(s.from, s.to, [&](std::size_t word, std::uint64_t cards) {
-      some = some || (cards & ~finders_.announced_cards(page, word)) != 0;
+      if (barriers_ == write_barriers::checking) cards &= ~finders_.announced_cards(page, word);
+      pages_.cards.for_each_run(word, cards, [&](std::size_t from, std::size_t to) {
+        if (!unseen)
+          unseen = difference_.first_bytes(std::max(static_cast<std::uint32_t>(from), s.from),
+                                           std::min(static_cast<std::uint32_t>(to), s.to));
+      });
     });
-    return some;
-  };
-  const auto unseen = std::ranges::find_if(stretches_, is_unseen);
-  if (unseen != stretches_.end()) report_unseen(page, *unseen);
+    if (unseen) return report_unseen(page, *unseen);
+  }
 }
 
 void region_tracker::add_announced_before() {

@@ -160,16 +160,16 @@ TEST_F(barriers, audits_find_unseen_stores_log_them_and_tell_of_them) {
   std::vector<unseen_store> told;
   open(write_barriers::announced, [&](const unseen_store& each) { told.push_back(each); });
   open_pages(4);
-  transact([&] { word(2, 11) = 77; });
+  transact([&] { word(2, 11) = 77ULL << 24 | 78ULL << 32; });
   const std::uint64_t turn = limits.audit_every * 6;
   for (std::uint64_t n = 0; n < turn && told.empty(); ++n) transact([&] { change(word(3)) = n; });
   ASSERT_EQ(told.size(), 1U);
-  EXPECT_EQ(told[0].address, reinterpret_cast<const std::byte*>(&word(2, 11)));
-  EXPECT_EQ(told[0].length, 8U);
-  EXPECT_EQ(told[0].offset, 2 * page + 88);
+  EXPECT_EQ(told[0].address, reinterpret_cast<const std::byte*>(&word(2, 11)) + 3);
+  EXPECT_EQ(told[0].length, 2U);
+  EXPECT_EQ(told[0].offset, 2 * page + 88 + 3);
   EXPECT_STREQ(told[0].segment_path, "/segment");
   EXPECT_EQ(counts().unseen_stores, 1U);
-  EXPECT_EQ(recovered(2, 11), 77U);
+  EXPECT_EQ(recovered(2, 11), 77ULL << 24 | 78ULL << 32);
 }
 
 // [rvm.barriers.audit]

@@ -153,12 +153,12 @@ TEST_P(cards, that_were_announced_before_a_commit_are_compared_after_it) {
   for (std::size_t n = 1; n < 4; ++n) EXPECT_EQ(byte(at[n]), 77) << n;
 }
 
-// With smaller cards more is found. Differences with one word between them are told as one.
+// Whatever cards the program wants, the smallest ones count. Differences with one word between them are told as one, but for what was
+// announced.
 TEST_P(cards, tell_seen_stores_from_unseen_ones_when_checking) {
   std::vector<std::uint64_t> told;
   open(write_barriers::checking, [&](const unseen_store& each) { told.push_back(each.offset); });
-  const std::size_t size = GetParam();
-  for (std::size_t distance = 32; distance < page; distance *= 2) {
+  for (std::size_t distance = 8; distance < page; distance *= 2) {
     told.clear();
     transact([] {});
     transact([&] {
@@ -166,7 +166,7 @@ TEST_P(cards, tell_seen_stores_from_unseen_ones_when_checking) {
       byte(0) ^= 1;
       byte(distance) ^= 1;
     });
-    EXPECT_EQ(told, distance < size ? std::vector<std::uint64_t>{} : std::vector<std::uint64_t>{distance});
+    EXPECT_EQ(told, distance < 16 ? std::vector<std::uint64_t>{} : std::vector<std::uint64_t>{distance});
   }
 }
 

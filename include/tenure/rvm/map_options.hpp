@@ -76,8 +76,8 @@ struct map_options {
   // Others than `none` take the place of force_mechanism, and exclude tracking_strict.
   write_barriers barriers = write_barriers::none;
   // Bytes: a power of two from 16 to 4096, whatever `barriers` is. With write_barriers::cards it is what is compared around an
-  // announced write; with `checking`, a write in a card with announced ones counts as announced. Below 64 each page takes more
-  // memory: 8 bytes for every 64 cards. With explicit_ranges it means nothing.
+  // announced write. Below 64 each page takes more memory: 8 bytes for every 64 cards. With `checking` cards have 16 bytes, whatever
+  // is said here, and a write in one with announced ones counts as announced. With explicit_ranges it means nothing.
   std::size_t card_size = 64;
 };
 

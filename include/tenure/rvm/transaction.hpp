@@ -136,7 +136,8 @@ class transaction {
   // be aborted or, where the cause is gone (errc::undeclared_write, errc::too_big), committed again; after
   // errc::outcome_unknown it can only be aborted.
   ticket commit(commit_mode mode = commit_mode::flush);
-  // Puts the old values back. errc::cannot_abort for no_restore.
+  // Puts the old values back. errc::cannot_abort for no_restore. Of a prepared transaction: if its outcome cannot be written, the
+  // memory has failed, as the next call says, and the transaction is in doubt when it is opened again.
   void abort();
 
   // The first phase of a two-phase commit [RVM §8]: makes durable what the transaction would log, and all commits before it, and

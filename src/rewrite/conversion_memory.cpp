@@ -127,12 +127,16 @@ place require(const type* of, const std::byte* at, std::string_view path) {
   return found;
 }
 
+// A number or a pointer that is a whole value has one field, without a name.
+const type_field* field_at(const place& found) {
+  return found.field == nullptr && found.of->fields.size() == 1 ? &found.of->fields[0] : found.field;
+}
+
 }  // namespace
 
 void old_object::get_number(std::string_view path, scalar_kind kind, std::size_t size, void* to) const {
   const place found = require(of_, at_, path);
-  const type_field* f = found.field;
-  if (f == nullptr && of_->fields.size() == 1) f = &of_->fields[0];
+  const type_field* const f = field_at(found);
   const types::number_type was =
       f != nullptr ? types::number_of(f->scalar, f->size / f->count, f->type_name) : types::number_type{};
   const types::number_type wanted{kind, size};
@@ -166,7 +170,7 @@ old_object old_object::at(std::string_view path) const {
 
 old_object old_object::behind(std::string_view path) const {
   const place found = require(of_, at_, path);
-  if (found.field == nullptr || found.field->kind != field_kind::reference)
+  if (const type_field* const f = field_at(found); f == nullptr || f->kind != field_kind::reference)
     throw error(errc::schema_mismatch, of_->name + "." + std::string(path) + ": is no pointer");
   const std::byte* to;
   std::memcpy(&to, found.at, sizeof to);

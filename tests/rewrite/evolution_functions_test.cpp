@@ -171,4 +171,15 @@ TEST_F(evolving_by_functions, make_what_is_declared_to_be_gone) {
   EXPECT_THROW(rewriting::convert(how, std::as_bytes(std::span(&value, 1)), into, further), error);
 }
 
+TEST_F(evolving_by_functions, follow_elements_that_are_pointers) {
+  auto& root = s().root<was::place>("place");
+  s().transact([&] { root.x = 7; });
+  detail::conversion_memory further{*current_store()->databases};
+  const was::place* const elements[2] = {&root, nullptr};
+  const old_object all(type_of<was::place*>(), reinterpret_cast<const std::byte*>(elements), 2, further);
+  EXPECT_EQ(all[0].behind("").get<int>("x"), 7);
+  EXPECT_FALSE(all[1].behind(""));
+  EXPECT_THROW((void)all[0].behind("").behind(""), error);  // is no pointer
+}
+
 }  // namespace

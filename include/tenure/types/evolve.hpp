@@ -69,7 +69,7 @@ class old_object {
   }
   // A nested value, or an element of an array: "where", "corners[2]".
   [[nodiscard]] old_object at(std::string_view path) const;
-  // What a pointer refers to.
+  // What a pointer refers to; with "", an element that is one.
   [[nodiscard]] old_object behind(std::string_view path) const;
   [[nodiscard]] bool has(std::string_view path) const;
 

@@ -24,6 +24,7 @@
 #include <tenure/map.hpp>
 #include <tenure/ordered_index.hpp>
 #include <tenure/rewrite.hpp>
+#include <tenure/rvm.hpp>
 #include <tenure/set.hpp>
 #include <tenure/tenure.hpp>
 #include <tenure/weak.hpp>

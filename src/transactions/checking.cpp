@@ -66,7 +66,11 @@ void require_declared_writes_only(const transaction_table& all, const transactio
 void update_shadows(const transaction_state& committed) noexcept {
   for (const auto& d : committed.ranges())
     if (d.in->shadow != nullptr) std::memcpy(d.in->shadow + (d.from - d.in->base), d.from, d.length);
-  for (const auto& b : committed.bulk())
+  accept_bulk(committed.bulk());
+}
+
+void accept_bulk(std::span<const transaction_state::bulk_write> which) noexcept {
+  for (const auto& b : which)
     if (b.in->shadow != nullptr) std::memcpy(b.in->shadow + b.offset, b.in->base + b.offset, b.length);
 }
 

@@ -9,6 +9,8 @@
 // merged and unmerged ranges under the list's lock, so set_range takes that lock in this mode.
 #pragma once
 
+#include <span>
+
 #include "transactions/transaction_table.hpp"
 
 namespace tenure::rvm {
@@ -17,5 +19,8 @@ namespace tenure::rvm {
 void require_declared_writes_only(const transaction_table& all, const transaction_state& committing);
 // Copies the committed bytes to the shadows.
 void update_shadows(const transaction_state& committed) noexcept;
+// What is in memory where something was, or would have been, written in bulk: an abort puts nothing back there. Called with the list's
+// lock held, or with the commit lock.
+void accept_bulk(std::span<const transaction_state::bulk_write> which) noexcept;
 
 }  // namespace tenure::rvm

@@ -5,6 +5,7 @@
 #include <tenure/rvm/participant.hpp>
 
 #include "os/room_for_one.hpp"
+#include "transactions/checking.hpp"
 #include "transactions/transaction_table.hpp"
 
 namespace tenure::rvm {
@@ -44,6 +45,7 @@ void transaction_state::abort_inner(const inner_level& level) {
   {
     const std::unique_lock<std::mutex> lock = lock_for_checking();
     os::shorten(ranges_, level_begin_);
+    if (owner_.parts().checking.shadows) accept_bulk(bulk().subspan(before.bulk));
     bulk_.erase(bulk_.begin() + static_cast<std::ptrdiff_t>(before.bulk), bulk_.end());
   }
   commit_scope scope(*this);

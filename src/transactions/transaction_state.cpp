@@ -263,6 +263,10 @@ void transaction_state::abort() {
                     "abort");
   undo_prepare();  // needed if a commit failed after its values were captured
   restore();
+  if (owner_.parts().checking.shadows && !bulk_.empty()) {
+    const std::unique_lock<std::mutex> lock = lock_for_checking();
+    accept_bulk(bulk_);
+  }
   if (is_prepared_) end_prepared(false);
   commit_scope scope(*this);
   for (participant* p : participants_) p->aborted(scope);

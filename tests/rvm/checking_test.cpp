@@ -54,6 +54,32 @@ TEST_P(checking, names_the_undeclared_write) {
   EXPECT_EQ(again.map(dir / "seg").at<std::uint32_t>(5000), 0xffffffff);
 }
 
+// What an abort leaves where it puts nothing back is no undeclared write.
+TEST_P(checking, passes_what_aborts_of_bulk_writes_leave) {
+  const auto fill = [&](transaction& tx, std::size_t at, char with) {
+    tx.hold(r.data() + at, 2 * page);
+    std::memset(r.data() + at, with, 2 * page);
+    const std::span<const std::byte> whole(r.data() + at, 2 * page);
+    tx.write_bulk(r, at, {&whole, 1});
+  };
+  transaction tx = m.begin();
+  fill(tx, 2 * page, 'x');
+  tx.abort();
+  transaction outer = m.begin();
+  fill(outer, 4 * page, 'y');
+  inner_transaction inner = outer.begin_inner();
+  fill(outer, 6 * page, 'z');
+  inner.abort();
+  outer.modify(r.data(), "one", 3);
+  outer.commit();
+  m.transact([&](transaction& next) { next.modify(r.data(), "two", 3); });
+  EXPECT_EQ(m.stats().undeclared_writes, 0u);
+  r.at<char>(2 * page) = 'q';
+  transaction last = m.begin();
+  last.modify(r.data(), "end", 3);
+  expect_error(errc::undeclared_write, {"bytes 8192 to 8193"}, [&] { last.commit(); });
+}
+
 TEST_P(checking, of_a_raw_segment_that_ends_within_a_page) {
   const std::size_t length = 2 * page + 512;
   os::real_disk().create(dir / "raw", 0600)->write_at(0, std::vector<std::byte>(length, std::byte{'q'}));

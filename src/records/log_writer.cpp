@@ -29,7 +29,8 @@ log_writer::log_writer(durable_log& log, log_space& space, page_queue& queue, co
       pool_(limits.group, limits.buffers_kept),
       spool_limit_(spool_limit),
       interrupted_(errc::outcome_unknown,
-                   "writing the log was interrupted; close this memory and open it again to learn what survived") {
+                   "memory was too short while the log was written; close this memory and open it again to learn what "
+                   "survived") {
   if (background) thread_ = os::begin_thread<std::thread>("writes the log " + log_.path(), [this] { run(); });
 }
 

@@ -422,6 +422,7 @@ std::vector<database> store::databases() const {
 void store_state::read_ahead() {
   constexpr std::uint64_t least = 256 << 10;  // shorter databases are as fast without reading ahead
   for (const auto& d : *databases) {
+    if (d->header().blocks_end == 0) continue;  // new: the first touch would read all of its empty file
     const std::uint64_t length = std::min<std::uint64_t>(d->header().blocks_end * block_size, d->region.size());
     d->region.read_ahead(length >= least && length <= how.read_ahead ? static_cast<std::size_t>(length) : 0);
   }

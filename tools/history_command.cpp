@@ -375,130 +375,183 @@ int show_difference(os::disk& disk, const history_place& where, const std::strin
   return begins_later ? exit_damaged : exit_code(past);
 }
 
-int replay_history(os::disk& disk, const history_place& where, const std::string& segment_path,
-                   const std::string& until, const std::string& output, const std::string& base, bool as_json,
-                   std::FILE* out) {
-  const moment end = moment::parse(until);
-  const named_segment now = named_segment::look_at(disk, segment_path, !where.log.empty());
-  const named_segment source = base.empty() ? now : named_segment::look_at(disk, base, now.raw);
-  const std::string made = os::absolute_path(output);
-  history past(disk, log_of(where, now), where.archive, where.progress);
-  if (now.raw) {
-    disk.create(made, 0600)->resize(now.length);
-  } else {
-    segment::create(disk, made, {.length = now.length});
+namespace {
+
+// A copy of a segment, brought to what it was at a moment.
+class replayed_segment {
+ public:
+  replayed_segment(os::disk& disk, const history_place& where, const std::string& segment_path,
+                   const std::string& until, const std::string& output, const std::string& base)
+      : where_(where),
+        end_(moment::parse(until)),
+        now_(named_segment::look_at(disk, segment_path, !where.log.empty())),
+        source_(base.empty() ? now_ : named_segment::look_at(disk, base, now_.raw)),
+        of_itself_(base.empty()),
+        made_(os::absolute_path(output)),
+        past_(disk, log_of(where, now_), where.archive, where.progress),
+        // A raw segment may end within a page.
+        whole_(now_.raw ? round_up(now_.length, redo_page) : round_down(now_.length, redo_page)),
+        // First a copy of what there is, then the changes: what gets into the file meanwhile is in the log before.
+        from_(disk.open(source_.path, os::access::read_only)),
+        to_(make(disk)) {
+    copy();
+    read_changes();
+    // Where the history is complete, what has no earlier value was zero, if the segment was made under this log.
+    is_complete_ = past_.is_complete() && !bulk_unknown_ && !has_earlier();
+    put_values();
+    to_.finish_writes();
+    begins_later_ = taken_.may_be_before(past_);
+    is_too_old_ = source_.log_id == now_.log_id && source_.applied != 0 &&
+                  source_.applied < std::min(past_.begin(), now_.applied);
   }
-  // First a copy of what there is, then the changes: what gets into the file meanwhile is in the log before.
-  const auto from = disk.open(source.path, os::access::read_only);
-  segment to(disk, made, made, os::access::read_write, now.raw);
-  constexpr std::uint64_t at_once = std::uint64_t{1} << 20;
-  std::vector<std::byte> buffer(at_once);
-  // A raw segment may end within a page.
-  const std::uint64_t whole = now.raw ? round_up(now.length, redo_page) : round_down(now.length, redo_page);
-  for (std::uint64_t at = 0; at < whole; at += at_once) {
-    const auto part = os::bytes(buffer).first(std::min(at_once, whole - at));
-    std::ranges::fill(part, std::byte{0});
-    if (at < source.length)
-      source.layout.for_each_part(at, std::min<std::uint64_t>(part.size(), source.length - at),
-                                  [&](const segment_layout::part& of_file, std::uint64_t done) {
-                                    (void)from->read_at(of_file.at, part.subspan(done, of_file.length));
-                                  });
-    to.write_pages(at / redo_page, part);
+
+  // Whether all of it is known to be what it was then.
+  [[nodiscard]] bool is_exact() const {
+    return (is_complete_ || unknown_ == 0) && !begins_later_ && !is_too_old_ && past_.gaps().empty();
   }
-  // Whether the copy may have a change: what there is now has all.
-  const auto is_copied = [&, through = source.log_id == now.log_id ? source.applied : 0](lsn at) {
-    return base.empty() || at < through;
-  };
-  known_bytes before, after;
-  std::uint64_t transactions = 0;
-  bool bulk_unknown = false;
-  lsn last = 0;
-  prefix taken(end);
-  for_each_change(
-      past, {&now, 0, whole}, [&](const transaction_view& tx, lsn at) { taken.see(tx, at); },
-      [&](const transaction_view&, lsn at, std::uint64_t offset, os::const_bytes value) {
-        if (taken.takes()) {
-          before.set(offset, value);
-          transactions += at != last;
-          last = at;
-        } else if (is_copied(at)) {
-          after.set(offset, value);
-        }
-      },
-      [&](const transaction_view&, lsn at, std::uint64_t offset, std::uint64_t length) {
-        const bool is_taken = taken.takes();
-        if (is_taken) before.forget(offset, length);
-        bulk_unknown = true;
-        // The segment has the bytes, if nothing changed them later; of an older copy nobody knows.
-        if (is_taken ? base.empty() : !is_copied(at)) return;
-        const std::vector<std::byte> page(redo_page);
-        for (std::uint64_t done = 0; done < length; done += redo_page) after.set(offset + done, page);
-      });
-  where.hide_progress();
-  // Whether the segment was used before this log: a raw one may have been, and others have something that the log never wrote.
-  bool has_earlier = now.raw;
-  for (std::uint64_t at = 0; at < whole && !has_earlier; at += redo_page) {
-    std::vector<std::byte> value(redo_page);
-    to.read(at, value);
-    for (const known_bytes* const known : {&before, &after})
-      known->for_each(at, redo_page, [&](std::uint64_t i, std::byte) { value[i] = std::byte{0}; });
-    has_earlier = std::ranges::any_of(value, [](std::byte b) { return b != std::byte{0}; });
+  [[nodiscard]] json report() const {
+    return {{"output", made_},
+            {"transactions", transactions_},
+            {"last", last_},
+            {"begin", past_.begin()},
+            {"unknown_bytes", is_complete_ ? 0 : unknown_},
+            {"begins_later", begins_later_},
+            {"base_too_old", is_too_old_},
+            {"missing", gaps_json(past_)}};
   }
-  // Bytes that changed later, and whose values then nobody knows: zero, what segments are made of.
-  std::uint64_t unknown = 0;
-  std::vector<std::uint64_t> pages = before.pages();
-  for (const std::uint64_t page : after.pages())
-    if (!before.has(page)) pages.push_back(page);
-  for (const std::uint64_t page : pages) {
-    std::vector<std::byte> value(redo_page);
-    to.read(page * redo_page, value);
-    std::vector<bool> lost(redo_page);
-    after.for_each(page * redo_page, redo_page, [&](std::uint64_t i, std::byte) { lost[i] = true; });
-    before.for_each(page * redo_page, redo_page, [&](std::uint64_t i, std::byte b) {
-      lost[i] = false;
-      value[i] = b;
-    });
-    for (std::size_t i = 0; i < redo_page; ++i)
-      if (lost[i]) value[i] = std::byte{0}, ++unknown;
-    to.write_pages(page, value);
-  }
-  to.finish_writes();
-  // Where the history is complete, what has no earlier value was zero, if the segment was made under this log.
-  const bool complete = past.is_complete() && !bulk_unknown && !has_earlier;
-  const bool begins_later = taken.may_be_before(past);
-  const bool is_too_old =
-      source.log_id == now.log_id && source.applied != 0 && source.applied < std::min(past.begin(), now.applied);
-  if (as_json) {
-    fmt::print(out, "{}\n",
-               json_text({{"output", made},
-                          {"transactions", transactions},
-                          {"last", last},
-                          {"begin", past.begin()},
-                          {"unknown_bytes", complete ? 0 : unknown},
-                          {"begins_later", begins_later},
-                          {"base_too_old", is_too_old},
-                          {"missing", gaps_json(past)}},
-                         2));
-  } else {
-    fmt::print(out, "{}: the segment as it was {} {}, with {} records of this history, which begins at LSN {}\n", made,
-               end.at ? "at LSN" : "at", end.text, transactions, past.begin());
-    if (begins_later)
+  void print(std::FILE* out) const {
+    fmt::print(out, "{}: the segment as it was {} {}, with {} records of this history, which begins at LSN {}\n", made_,
+               end_.at ? "at LSN" : "at", end_.text, transactions_, past_.begin());
+    if (begins_later_)
       fmt::print(
           out, "UNKNOWN  the history begins at LSN {}, {} behind that moment: the copy may have changes from between\n",
-          past.begin(), end.at ? "which is" : "perhaps");
-    if (is_too_old)
+          past_.begin(), end_.at ? "which is" : "perhaps");
+    if (is_too_old_)
       fmt::print(
           out, "UNKNOWN  what was committed between LSN {} and {}: {} may not have it, and the history begins later\n",
-          source.applied, past.begin(), source.path);
-    if (!complete && unknown != 0)
+          source_.applied, past_.begin(), source_.path);
+    if (!is_complete_ && unknown_ != 0)
       fmt::print(
           out,
           "UNKNOWN  {} bytes changed later, and neither log nor archive has their values of then: they are zero. "
           "Give an older copy of the segment with --base\n",
-          unknown);
-    print_gaps(out, past);
+          unknown_);
+    print_gaps(out, past_);
   }
-  return (complete || unknown == 0) && !begins_later && !is_too_old && past.gaps().empty() ? exit_ok : exit_damaged;
+
+ private:
+  segment make(os::disk& disk) const {
+    if (now_.raw)
+      disk.create(made_, 0600)->resize(now_.length);
+    else
+      segment::create(disk, made_, {.length = now_.length});
+    return {disk, made_, made_, os::access::read_write, now_.raw};
+  }
+
+  void copy() {
+    constexpr std::uint64_t at_once = std::uint64_t{1} << 20;
+    std::vector<std::byte> buffer(at_once);
+    for (std::uint64_t at = 0; at < whole_; at += at_once) {
+      const auto part = os::bytes(buffer).first(std::min(at_once, whole_ - at));
+      std::ranges::fill(part, std::byte{0});
+      if (at < source_.length)
+        source_.layout.for_each_part(at, std::min<std::uint64_t>(part.size(), source_.length - at),
+                                     [&](const segment_layout::part& of_file, std::uint64_t done) {
+                                       (void)from_->read_at(of_file.at, part.subspan(done, of_file.length));
+                                     });
+      to_.write_pages(at / redo_page, part);
+    }
+  }
+
+  // Whether the copy may have a change: what there is now has all.
+  [[nodiscard]] bool is_copied(lsn at) const {
+    return of_itself_ || at < (source_.log_id == now_.log_id ? source_.applied : 0);
+  }
+
+  void read_changes() {
+    for_each_change(
+        past_, {&now_, 0, whole_}, [&](const transaction_view& tx, lsn at) { taken_.see(tx, at); },
+        [&](const transaction_view&, lsn at, std::uint64_t offset, os::const_bytes value) {
+          if (taken_.takes()) {
+            before_.set(offset, value);
+            transactions_ += at != last_;
+            last_ = at;
+          } else if (is_copied(at)) {
+            after_.set(offset, value);
+          }
+        },
+        [&](const transaction_view&, lsn at, std::uint64_t offset, std::uint64_t length) {
+          const bool is_taken = taken_.takes();
+          if (is_taken) before_.forget(offset, length);
+          bulk_unknown_ = true;
+          // The segment has the bytes, if nothing changed them later; of an older copy nobody knows.
+          if (is_taken ? of_itself_ : !is_copied(at)) return;
+          const std::vector<std::byte> page(redo_page);
+          for (std::uint64_t done = 0; done < length; done += redo_page) after_.set(offset + done, page);
+        });
+    where_.hide_progress();
+  }
+
+  // Whether the segment was used before this log: a raw one may have been, and others have something that the log never wrote.
+  [[nodiscard]] bool has_earlier() {
+    if (now_.raw) return true;
+    std::vector<std::byte> value(redo_page);
+    for (std::uint64_t at = 0; at < whole_; at += redo_page) {
+      to_.read(at, value);
+      for (const known_bytes* const known : {&before_, &after_})
+        known->for_each(at, redo_page, [&](std::uint64_t i, std::byte) { value[i] = std::byte{0}; });
+      if (std::ranges::any_of(value, [](std::byte b) { return b != std::byte{0}; })) return true;
+    }
+    return false;
+  }
+
+  // Of bytes that changed later, nobody may know the value of then: they are zero, what segments are made of.
+  void put_values() {
+    std::vector<std::uint64_t> pages = before_.pages();
+    for (const std::uint64_t page : after_.pages())
+      if (!before_.has(page)) pages.push_back(page);
+    std::vector<std::byte> value(redo_page);
+    for (const std::uint64_t page : pages) {
+      to_.read(page * redo_page, value);
+      std::vector<bool> lost(redo_page);
+      after_.for_each(page * redo_page, redo_page, [&](std::uint64_t i, std::byte) { lost[i] = true; });
+      before_.for_each(page * redo_page, redo_page, [&](std::uint64_t i, std::byte b) {
+        lost[i] = false;
+        value[i] = b;
+      });
+      for (std::size_t i = 0; i < redo_page; ++i)
+        if (lost[i]) value[i] = std::byte{0}, ++unknown_;
+      to_.write_pages(page, value);
+    }
+  }
+
+  const history_place& where_;
+  const moment end_;
+  const named_segment now_, source_;
+  const bool of_itself_;
+  const std::string made_;
+  history past_;
+  const std::uint64_t whole_;
+  const std::unique_ptr<os::file> from_;
+  segment to_;
+  prefix taken_{end_};
+  known_bytes before_, after_;  // what was written up to the moment, and behind it
+  std::uint64_t transactions_ = 0, unknown_ = 0;
+  lsn last_ = 0;
+  bool bulk_unknown_ = false, is_complete_ = false, begins_later_ = false, is_too_old_ = false;
+};
+
+}  // namespace
+
+int replay_history(os::disk& disk, const history_place& where, const std::string& segment_path,
+                   const std::string& until, const std::string& output, const std::string& base, bool as_json,
+                   std::FILE* out) {
+  const replayed_segment made(disk, where, segment_path, until, output, base);
+  if (as_json)
+    fmt::print(out, "{}\n", json_text(made.report(), 2));
+  else
+    made.print(out);
+  return made.is_exact() ? exit_ok : exit_damaged;
 }
 
 int forget_history(os::disk& disk, const history_place& where, const std::string& at, bool as_json, std::FILE* out) {

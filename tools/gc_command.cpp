@@ -67,7 +67,7 @@ json past_json(const garbage_past& found, const history& past) {
   return {{"begin", past.begin()},
           {"begin_time", found.begin_time == 0 ? json() : json(found.begin_time)},
           {"dropped", dropped},
-          {"missing", gaps_json(past)}};
+          {"missing", gaps_json(past.gaps())}};
 }
 
 void print_past(std::FILE* out, const garbage_past& found, const history& past) {
@@ -86,7 +86,7 @@ void print_past(std::FILE* out, const garbage_past& found, const history& past) 
     if (!each.last_path.empty()) fmt::print(out, "    last path: {}\n", each.last_path);
     print_types(out, each.types, "    ");
   }
-  print_gaps(out, past);
+  print_gaps(out, past.gaps());
 }
 
 std::uint32_t usual_markers() { return std::clamp(std::thread::hardware_concurrency(), 1U, 8U); }

@@ -59,13 +59,27 @@ byte_range parse_range(const std::string& text) {
   return made;
 }
 
-std::string log_of(const history_place& where, const named_segment& segment) {
-  if (!where.log.empty()) return where.log;
-  if (!segment.log_path.empty()) return segment.log_path;
-  throw error(errc::bad_option, segment.path +
-                                    (segment.raw ? ": a raw segment does not know its log"
-                                                 : ": this segment was never changed under a log") +
-                                    "; name it with --log");
+// The log whose history is asked for: one that has the segment's changes.
+std::string log_of(os::disk& disk, const history_place& where, const named_segment& segment) {
+  if (where.log.empty() && segment.log_path.empty())
+    throw error(errc::bad_option, segment.path +
+                                      (segment.raw ? ": a raw segment does not know its log"
+                                                   : ": this segment was never changed under a log") +
+                                      "; name it with --log");
+  const std::string log = os::absolute_path(where.log.empty() ? segment.log_path : where.log);
+  if (segment.log_id != identity{} && log_files::open_unlocked(disk, log)->status().log_id != segment.log_id)
+    throw error(errc::wrong_log, segment.path + ": its last changes were made under another log than " + log +
+                                     (segment.log_path.empty() ? "" : ": under " + segment.log_path) +
+                                     "; name that one, or the segment that belongs to this one");
+  return log;
+}
+
+// Of the segment's data, which has some of it.
+byte_range range_in(const byte_range& range, const named_segment& segment) {
+  if (range.from != 0 && range.from >= segment.length)
+    throw error(errc::bad_option, segment.path + ": has " + std::to_string(segment.length) +
+                                      " bytes of data, and offset " + std::to_string(range.from) + " is behind them");
+  return {range.path, range.from, std::min(range.to, segment.length)};
 }
 
 int exit_code(const history& of) { return of.gaps().empty() ? exit_ok : exit_damaged; }
@@ -96,9 +110,9 @@ class json_lines {
   void end(const history& of) {
     if (as_json_)
       fmt::print(out_, "{}],\n  \"begin\": {},\n  \"missing\": {}\n}}\n", any_ == 0 ? "" : "\n  ", of.begin(),
-                 json_text(gaps_json(of), -1));
+                 json_text(gaps_json(of.gaps()), -1));
     else
-      print_gaps(out_, of);
+      print_gaps(out_, of.gaps());
   }
 
  private:
@@ -170,24 +184,25 @@ void for_each_change(history& of, const wanted_changes& which, S&& see, F&& f, G
 
 }  // namespace
 
-json gaps_json(const history& of) {
+json gaps_json(const std::vector<archive_gap>& gaps) {
   json all = json::array();
-  for (const archive_gap& gap : of.gaps()) all.push_back({{"from", gap.from}, {"to", gap.to}, {"reason", gap.reason}});
+  for (const archive_gap& gap : gaps) all.push_back({{"from", gap.from}, {"to", gap.to}, {"reason", gap.reason}});
   return all;
 }
-void print_gaps(std::FILE* out, const history& of) {
-  for (const archive_gap& gap : of.gaps()) fmt::print(out, "MISSING  LSN {} to {}: {}\n", gap.from, gap.to, gap.reason);
+void print_gaps(std::FILE* out, const std::vector<archive_gap>& gaps) {
+  for (const archive_gap& gap : gaps) fmt::print(out, "MISSING  LSN {} to {}: {}\n", gap.from, gap.to, gap.reason);
 }
 
 int show_history(os::disk& disk, const history_place& where, const std::string& range, bool as_json, std::FILE* out) {
-  const byte_range bytes = parse_range(range);
-  const named_segment segment = named_segment::look_at(disk, bytes.path, !where.log.empty());
-  history past(disk, log_of(where, segment), where.archive, where.progress);
+  const byte_range asked = parse_range(range);
+  const named_segment segment = named_segment::look_at(disk, asked.path, !where.log.empty());
+  const byte_range bytes = range_in(asked, segment);
+  history past(disk, log_of(disk, where, segment), where.archive, where.progress);
   json_lines lines(out, as_json, "changes");
   known_bytes values;
   lsn last = ~lsn{0};
   for_each_change(
-      past, {&segment, bytes.from, std::min(bytes.to, segment.length)}, see_nothing,
+      past, {&segment, bytes.from, bytes.to}, see_nothing,
       [&](const transaction_view& tx, lsn at, std::uint64_t offset, os::const_bytes value) {
         const std::string before = bytes_text(values, offset, value.size()), now = hex_text(value);
         values.set(offset, value);
@@ -229,7 +244,7 @@ int search_history(os::disk& disk, const history_place& where, const search_sele
   if (!which.segment.empty()) segment = named_segment::look_at(disk, which.segment, !where.log.empty());
   const moment since = which.since.empty() ? moment{} : moment::parse(which.since);
   const moment until = which.until.empty() ? moment{} : moment::parse(which.until);
-  history past(disk, segment ? log_of(where, *segment) : where.log, where.archive, where.progress);
+  history past(disk, segment ? log_of(disk, where, *segment) : where.log, where.archive, where.progress);
   json_lines lines(out, as_json, "records");
   std::uint64_t found = 0;
   const auto is_in_value = [&](const range_view& range) {
@@ -287,11 +302,17 @@ int search_history(os::disk& disk, const history_place& where, const search_sele
 
 int show_difference(os::disk& disk, const history_place& where, const std::string& range, const std::string& from,
                     const std::string& to, bool as_json, std::FILE* out) {
-  const byte_range bytes = parse_range(range);
+  const byte_range asked = parse_range(range);
   const moment first = moment::parse(from), second = moment::parse(to);
-  const named_segment segment = named_segment::look_at(disk, bytes.path, !where.log.empty());
-  history past(disk, log_of(where, segment), where.archive, where.progress);
-  const wanted_changes which{&segment, bytes.from, std::min(bytes.to, segment.length)};
+  const auto refuse_backwards = [&] {
+    throw error(errc::bad_option, "the first moment, " + from + ", lies behind the second one, " + to);
+  };
+  if ((first.at && second.at && *first.at > *second.at) || (first.time && second.time && *first.time > *second.time))
+    refuse_backwards();
+  const named_segment segment = named_segment::look_at(disk, asked.path, !where.log.empty());
+  const byte_range bytes = range_in(asked, segment);
+  history past(disk, log_of(disk, where, segment), where.archive, where.progress);
+  const wanted_changes which{&segment, bytes.from, bytes.to};
   // What changed in between; then what those pages were before.
   known_bytes then, now;
   struct run {
@@ -306,6 +327,7 @@ int show_difference(os::disk& disk, const history_place& where, const std::strin
         [&](const transaction_view& tx, lsn at) {
           before.see(tx, at);
           after.see(tx, at);
+          if (before.takes() && !after.takes()) refuse_backwards();
         },
         [&](const transaction_view&, lsn, std::uint64_t offset, os::const_bytes value) {
           if (after.takes() && !before.takes()) now.set(offset, value);
@@ -388,7 +410,7 @@ class replayed_segment {
         source_(base.empty() ? now_ : named_segment::look_at(disk, base, now_.raw)),
         of_itself_(base.empty()),
         made_(os::absolute_path(output)),
-        past_(disk, log_of(where, now_), where.archive, where.progress),
+        past_(disk, log_of(disk, where, now_), where.archive, where.progress),
         // A raw segment may end within a page.
         whole_(now_.raw ? round_up(now_.length, redo_page) : round_down(now_.length, redo_page)),
         // First a copy of what there is, then the changes: what gets into the file meanwhile is in the log before.
@@ -396,6 +418,8 @@ class replayed_segment {
         to_(make(disk)) {
     copy();
     read_changes();
+    for (const archive_gap& gap : past_.gaps())
+      if (gap.to > bridged_) missing_.push_back(gap);
     // Where the history is complete, what has no earlier value was zero, if the segment was made under this log.
     is_complete_ = past_.is_complete() && !bulk_unknown_ && !has_earlier();
     put_values();
@@ -407,7 +431,7 @@ class replayed_segment {
 
   // Whether all of it is known to be what it was then.
   [[nodiscard]] bool is_exact() const {
-    return (is_complete_ || unknown_ == 0) && !begins_later_ && !is_too_old_ && past_.gaps().empty();
+    return (is_complete_ || unknown_ == 0) && !begins_later_ && !is_too_old_ && missing_.empty();
   }
   [[nodiscard]] json report() const {
     return {{"output", made_},
@@ -417,7 +441,7 @@ class replayed_segment {
             {"unknown_bytes", is_complete_ ? 0 : unknown_},
             {"begins_later", begins_later_},
             {"base_too_old", is_too_old_},
-            {"missing", gaps_json(past_)}};
+            {"missing", gaps_json(missing_)}};
   }
   void print(std::FILE* out) const {
     fmt::print(out, "{}: the segment as it was {} {}, with {} records of this history, which begins at LSN {}\n", made_,
@@ -436,7 +460,7 @@ class replayed_segment {
           "UNKNOWN  {} bytes changed later, and neither log nor archive has their values of then: they are zero. "
           "Give an older copy of the segment with --base\n",
           unknown_);
-    print_gaps(out, past_);
+    print_gaps(out, missing_);
   }
 
  private:
@@ -463,14 +487,28 @@ class replayed_segment {
     }
   }
 
-  // Whether the copy may have a change: what there is now has all.
-  [[nodiscard]] bool is_copied(lsn at) const {
-    return of_itself_ || at < (source_.log_id == now_.log_id ? source_.applied : 0);
+  // What the copy surely has lies before.
+  [[nodiscard]] lsn copied_through() const { return source_.log_id == now_.log_id ? source_.applied : 0; }
+  // Whether it may have a change: what there is now has all.
+  [[nodiscard]] bool is_copied(lsn at) const { return of_itself_ || at < copied_through(); }
+
+  // Of gaps that end before a record that is taken, if the copy has what they lack: earlier values may be too old.
+  void bridge_gaps(lsn before) {
+    if (!taken_.takes()) return;
+    for (const archive_gap& gap : past_.gaps()) {
+      if (gap.to <= bridged_ || gap.to > before || gap.to > copied_through()) continue;
+      bridged_ = gap.to;
+      before_ = {};
+    }
   }
 
   void read_changes() {
     for_each_change(
-        past_, {&now_, 0, whole_}, [&](const transaction_view& tx, lsn at) { taken_.see(tx, at); },
+        past_, {&now_, 0, whole_},
+        [&](const transaction_view& tx, lsn at) {
+          taken_.see(tx, at);
+          bridge_gaps(at);
+        },
         [&](const transaction_view&, lsn at, std::uint64_t offset, os::const_bytes value) {
           if (taken_.takes()) {
             before_.set(offset, value);
@@ -489,6 +527,7 @@ class replayed_segment {
           const std::vector<std::byte> page(redo_page);
           for (std::uint64_t done = 0; done < length; done += redo_page) after_.set(offset + done, page);
         });
+    if (!end_.time) bridge_gaps(end_.at.value_or(0));
     where_.hide_progress();
   }
 
@@ -538,6 +577,8 @@ class replayed_segment {
   known_bytes before_, after_;  // what was written up to the moment, and behind it
   std::uint64_t transactions_ = 0, unknown_ = 0;
   lsn last_ = 0;
+  lsn bridged_ = 0;                   // of the last gap that the copy has bridged, the end
+  std::vector<archive_gap> missing_;  // that it has not
   bool bulk_unknown_ = false, is_complete_ = false, begins_later_ = false, is_too_old_ = false;
 };
 

@@ -47,9 +47,9 @@ int show_difference(os::disk& disk, const history_place& where, const std::strin
 int replay_history(os::disk& disk, const history_place& where, const std::string& segment, const std::string& until,
                    const std::string& output, const std::string& base, bool as_json, std::FILE* out);
 
-// What the last walk through it has missed.
-[[nodiscard]] nlohmann::ordered_json gaps_json(const history& of);
-void print_gaps(std::FILE* out, const history& of);
+// What a walk through the history has missed.
+[[nodiscard]] nlohmann::ordered_json gaps_json(const std::vector<rvm::archive_gap>& gaps);
+void print_gaps(std::FILE* out, const std::vector<rvm::archive_gap>& gaps);
 
 // Forgets what the archive has from before the moment. The log must not be in use.
 int forget_history(os::disk& disk, const history_place& where, const std::string& at, bool as_json, std::FILE* out);

@@ -46,7 +46,8 @@ struct upgrade_report {
 //
 // The original is only read, and may not be in use (errc::in_use). What was committed and waits in its log is in the new one.
 // If this fails, or is interrupted, nothing in `directory` opens, and the original is as it was: remove the directory, and
-// begin again.
+// begin again. (One that came to its last step, to make the new log's name durable, may open: it is complete then.) Of two
+// files that are the same segment, the one that options.segments has is taken; if none is there, errc::wrong_log.
 //
 // Throws errc::wrong_version if there is nothing to upgrade, or it is of a version that is not known; errc::damaged;
 // errc::segment_missing; errc::wrong_log for files of different moments; std::errc::file_exists if `directory` is not empty.

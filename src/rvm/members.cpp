@@ -1,6 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
 // Members: the segments that belong to what the log belongs to, as the log's manifest lists them [rvm.members].
+#include "log/unfinished.hpp"
 #include "os/process.hpp"
 #include "rvm/memory_state.hpp"
 
@@ -57,6 +58,7 @@ void memory_state::confirm_member(const std::string& path, bool durably) {
 std::unique_ptr<log_files> memory_state::create_log_with_member() {
   const new_segment& first = *how_.first_member;
   const std::string &path = opening_.path(), absolute = os::absolute_path(first.path);
+  require_not_unfinished(disk_, path);
   return log_files::create(
       disk_, path, how_.log, how_.on_progress, [](manifest& m) { begin_first_generation(m); },
       [&](manifest& m) {

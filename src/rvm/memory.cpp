@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "log/log_files.hpp"
+#include "log/unfinished.hpp"
 #include "os/process.hpp"
 #include "rvm/memory_state.hpp"
 
@@ -19,6 +20,7 @@ std::unique_ptr<log_files> make_new_log(os::disk& disk, const std::string& path,
   if (disk.exists(path))
     throw error(std::make_error_code(std::errc::file_exists),
                 path + ": there is a file already; remove it, or open it if it is a log");
+  require_not_unfinished(disk, path);
   return log_files::create(disk, path, how, progress);
 }
 

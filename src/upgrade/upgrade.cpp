@@ -39,7 +39,13 @@ std::string name_in_directory(const std::string& path) { return path.substr(path
 
 // The log of a store's directory, or the log itself.
 std::string log_at(os::disk& disk, const std::string& path) {
-  return disk.exists(path + "/log") ? path + "/log" : path;
+  if (disk.exists(path + "/log")) return path + "/log";
+  try {
+    return disk.names_in(path).empty() ? path : path + "/log";
+  } catch (const error& e) {
+    if (e.code() != std::errc::not_a_directory) throw;
+    return path;
+  }
 }
 
 // A segment of the original, and what is made of it.
@@ -105,8 +111,6 @@ class upgrade_of_log {
   }
 
   void find_segments() {
-    for (const std::string& name : disk_.names_in(from_.substr(0, std::max<std::size_t>(from_.size() - 1, 1))))
-      if (!is_being_made(name) && has_mark_of_segment(from_ + name)) add_formatted(from_ + name, name, false);
     for (const std::string& path : how_.segments) {
       const std::string absolute = os::absolute_path(path);
       if (find_source(absolute) != nullptr) continue;
@@ -115,6 +119,17 @@ class upgrade_of_log {
       else
         add_raw(absolute, name_in_directory(absolute));
     }
+    const std::size_t named = segments_.size();
+    for (const std::string& name : disk_.names_in(from_.substr(0, std::max<std::size_t>(from_.size() - 1, 1)))) {
+      const std::string path = from_ + name;
+      if (is_being_made(name) || find_source(path) != nullptr || !has_mark_of_segment(path)) continue;
+      // A copy of one that was named stays out.
+      const segment_header h = read_segment_header(disk_, path);
+      const auto is_copy = [&](const upgraded_segment& s) { return !s.raw && s.header.segment_id == h.segment_id; };
+      if (std::any_of(segments_.begin(), segments_.begin() + static_cast<std::ptrdiff_t>(named), is_copy)) continue;
+      add_formatted(path, name, false);
+    }
+    require_different();
     for_each_live_group([&](const group_view& group) {
       for (const segment_name& name : group.segments()) add_named(name);
     });
@@ -123,6 +138,19 @@ class upgrade_of_log {
       if (segments_[n].logged == segments_[n - 1].logged)
         throw error(errc::bad_option, segments_[n].from + " and " + segments_[n - 1].from +
                                           ": would have the same name in the new directory; rename one of them");
+  }
+
+  // The log's changes are for one of them, and it does not say which.
+  void require_different() const {
+    std::map<identity, const upgraded_segment*> all;
+    for (const upgraded_segment& s : segments_) {
+      if (s.raw) continue;
+      const auto [other, is_first] = all.emplace(s.header.segment_id, &s);
+      if (!is_first)
+        throw error(errc::wrong_log, s.from + ": is the same segment as " + other->second->from +
+                                         ": one of them is a copy; move it to another directory, or name the one to "
+                                         "upgrade (--segment)");
+    }
   }
 
   bool has_mark_of_segment(const std::string& path) {
@@ -134,8 +162,10 @@ class upgrade_of_log {
           return true;
       }
       return false;
-    } catch (const error& e) {
-      if (e.code() != std::errc::is_a_directory) throw;
+    } catch (const error& e) {  // a directory, a pipe, a link to nowhere
+      if (e.code() != std::errc::is_a_directory && e.code() != std::errc::invalid_argument &&
+          e.code() != std::errc::no_such_file_or_directory)
+        throw;
       return false;
     }
   }
@@ -178,7 +208,8 @@ class upgrade_of_log {
     if (!disk_.exists(path))
       throw error(errc::segment_missing,
                   path + ": the log " + log_.path() +
-                      " has committed changes for this segment, which does not exist; put it back where it was");
+                      " has committed changes for this segment, which does not exist; put it back where it was" +
+                      (name.raw ? ": a raw segment is known by its path" : ""));
     if (name.raw) return add_raw(path, name.path);
     if (!has_mark_of_segment(path))
       throw error(errc::wrong_log, path + ": is not the segment that the log " + log_.path() +
@@ -210,10 +241,13 @@ class upgrade_of_log {
       });
       if (found == segments_.end()) {
         if (how_.without_missing) continue;
+        // A store needs all of its databases.
+        const bool is_store = std::ranges::any_of(segments_, &upgraded_segment::is_database);
         throw error(errc::segment_missing,
                     log_.path() +
                         ": the log knows of a segment that is not beside it, nor among those that were named; "
-                        "put it back, or name it (--segment), or go on without it (--without-missing)");
+                        "put it back, or name it (--segment)" +
+                        (is_store ? "" : ", or go on without it (--without-missing)"));
       }
       if (found->source->applied() != 0 && found->source->applied() < mark.applied)
         throw error(errc::wrong_log, found->from + ": is an older copy: it has the changes of the log " + log_.path() +

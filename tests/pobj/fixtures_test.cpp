@@ -10,6 +10,7 @@
 
 #include <tenure/upgrade.hpp>
 
+#include "log/unfinished.hpp"
 #include "support/temp_dir.hpp"
 #include "upgrade/unpacked.hpp"
 
@@ -31,6 +32,20 @@ TEST(fixtures_of_pobj, are_upgraded_from_format_1) {
   EXPECT_GT(upgrade(dir / "old", dir / "new").transactions, 10U);
   expect_list_in(dir / "new");
   expect_list_in(dir / "new");
+}
+
+// [upgrade.whole]
+TEST(fixtures_of_pobj, that_were_upgraded_in_part_do_not_open) {
+  const support::temp_dir dir;
+  rvm::mark_unfinished(os::real_disk(), dir / "log");
+  pobj_options how{};
+  const std::string path = dir.path();
+  how.path = path.c_str();
+  how.program = "fixture";
+  EXPECT_NE(pobj_init_with(&how), 0);
+  EXPECT_NE(std::string(pobj_error()).find("an upgrade into this directory was interrupted"), std::string::npos)
+      << pobj_error();
+  EXPECT_FALSE(std::filesystem::exists(dir / "log"));
 }
 
 }  // namespace

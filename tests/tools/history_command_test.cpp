@@ -252,6 +252,79 @@ TEST_F(past, that_is_forgotten_is_named_and_can_come_from_an_older_copy) {
   EXPECT_EQ(word_of("/d/whole", 8192), 0u);
 }
 
+TEST_F(past, is_in_the_log_that_the_segment_belongs_to) {
+  {
+    memory other("/e/log", small_log(&disk_));
+    region changed = other.map("/e/seg", {.create_length = 64 * kib});
+    put(other, changed, 0, "other");
+  }
+  for (const bool as_json : {false, true})
+    expect_error(errc::wrong_log, {"/d/seg", "another log than /e/log: under /d/log"}, [&] {
+      history_of("/d/seg", as_json, {"/e/log", ""});
+    });
+  expect_error(errc::wrong_log, {"/d/seg", "/e/log"}, [&] {
+    (void)show([&](std::FILE* out) {
+      return replay_history(disk_, {"/e/log", ""}, "/d/seg", "4096", "/d/then", "", true, out);
+    });
+  });
+  EXPECT_FALSE(disk_.exists("/d/then"));
+  expect_error(errc::wrong_log, {"/e/seg", "/d/log"}, [&] { search({.segment = "/e/seg"}); });
+}
+
+TEST_F(past, goes_forwards_and_ends_with_the_segment) {
+  const std::string first = std::to_string(changes()[0]), second = std::to_string(changes()[1]);
+  const auto refused = [&](const std::string& range, const std::string& from, const std::string& to,
+                           std::initializer_list<std::string> parts) {
+    expect_error(errc::bad_option, parts, [&] {
+      (void)show([&](std::FILE* out) { return show_difference(disk_, {}, range, from, to, true, out); });
+    });
+  };
+  const std::string early = "1980-01-01 00:00:00", late = "2100-01-01 00:00:00";
+  for (const auto& [from, to] :
+       {std::pair(second, first), std::pair(late, early), std::pair(late, first), std::pair(second, early)})
+    refused("/d/seg", from, to, {from, "lies behind", to});
+  refused("/d/seg:65536", first, second, {"/d/seg", "65536 bytes", "offset 65536"});
+  expect_error(errc::bad_option, {"/d/seg", "offset 70000"}, [&] { history_of("/d/seg:70000+8"); });
+}
+
+TEST_F(past, with_a_gap_that_a_copy_bridges) {
+  const std::string before = std::to_string(changes()[1]);
+  const auto open = [&](bool archived) {
+    options how = small_log(&disk_, open_mode::open);
+    if (archived) how.archive.emplace();
+    how.background = false;
+    memory_.emplace("/d/log", how);
+    region_ = memory_->map("/d/seg");
+  };
+  memory_->close();
+  open(false);
+  step("in the gap", 0, 5);
+  step("in the gap", 16, 6);
+  memory_->close();
+  disk_.install("/d/base", disk_.current_bytes("/d/seg"));
+  open(true);
+  step("behind", 24, 7);
+  step("later", 0, 9);
+  step("later", 32, 3);
+  const std::string moment = std::to_string(lsn{history_of("/d/seg:24", true).parsed()["changes"][0]["lsn"]});
+  const shown bridged = replay(moment, "/d/bridged", "/d/base");
+  EXPECT_EQ(bridged.exit_code, exit_ok) << bridged.text;
+  EXPECT_TRUE(bridged.parsed()["missing"].empty());
+  for (const auto& [at, value] : {std::pair(0, 5), std::pair(8, 0xffff), std::pair(16, 6), std::pair(24, 7)})
+    EXPECT_EQ(word_of("/d/bridged", static_cast<std::size_t>(at)), static_cast<std::uint64_t>(value)) << at;
+  EXPECT_EQ(word_of("/d/bridged", 32), 0U);
+  // Without one, what changed later is not known, whatever it was before the gap.
+  const shown alone = replay(moment, "/d/alone");
+  EXPECT_EQ(alone.exit_code, exit_damaged);
+  EXPECT_EQ(alone.parsed()["unknown_bytes"], 16);
+  EXPECT_EQ(word_of("/d/alone", 16), 6U);
+  // Nor does a copy help where the moment is before the gap.
+  const shown earlier = replay(before, "/d/earlier", "/d/base");
+  EXPECT_EQ(earlier.exit_code, exit_damaged);
+  EXPECT_EQ(earlier.parsed()["missing"].size(), 1U);
+  EXPECT_EQ(word_of("/d/earlier", 0), 0x1234U);
+}
+
 TEST_F(past, that_is_damaged_is_shown_as_far_as_it_goes) {
   memory_->close();
   const auto file = disk_.open("/d/log.archive.1", os::access::read_write);

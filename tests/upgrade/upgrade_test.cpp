@@ -9,6 +9,7 @@
 
 #include "log/checksum.hpp"
 #include "log/format.hpp"
+#include "log/unfinished.hpp"
 #include "objects/block_map.hpp"
 #include "objects/format.hpp"
 #include "segments/format.hpp"
@@ -132,7 +133,7 @@ TEST(upgrades, say_what_is_in_the_way) {
       d.remove("/old/" + removed);
     };
   };
-  refused(errc::segment_missing, {"/old/log", "knows of a segment", "--segment"}, closed("parts.db"));
+  refused(errc::segment_missing, {"/old/log", "knows of a segment", "name it (--segment)"}, closed("parts.db"));
   refused(errc::segment_missing, {"/old/log", "knows of a segment"}, closed("main.db"));
   refused(errc::wrong_log, {"/old/", "is an older copy"}, [](sim::disk& d) {
     for (const std::uint64_t copy : {0, 4096}) {
@@ -144,7 +145,7 @@ TEST(upgrades, say_what_is_in_the_way) {
       d.poke("/old/log", copy, std::as_bytes(std::span(&s, 1)));
     }
   });
-  refused(std::errc::no_such_file_or_directory, {"/old"}, [](sim::disk& d) { d.remove("/old/log"); });
+  refused(std::errc::no_such_file_or_directory, {"/old/log"}, [](sim::disk& d) { d.remove("/old/log"); });
   {
     sim::disk used;
     unpack(fixture("1-killed"), used, "/old");
@@ -192,6 +193,40 @@ TEST(upgrades, take_segments_that_are_named) {
   opened.disk = &disk;
   rvm::memory m("/new/log", opened);
   EXPECT_EQ(fixtures::wrong_in_segment(m.map("/new/numbers").data(), 200), "");
+}
+
+TEST(upgrades, refuse_a_segment_and_its_copy) {
+  for (const std::string copy : {"/old/aaa", "/old/numbers.bak"}) {
+    SCOPED_TRACE(copy);
+    sim::disk disk;
+    unpack(fixture("1-memory"), disk, "/old");
+    disk.install(copy, disk.current_bytes("/old/numbers"));
+    expect_error(errc::wrong_log, {copy, "/old/numbers", "is a copy", "--segment"},
+                 [&] { (void)upgrade("/old/log", "/new", on(disk)); });
+    upgrade_options how = on(disk);
+    how.segments = {"/old/numbers"};
+    EXPECT_EQ(upgrade("/old/log", "/new", how).transactions, 150U);
+    EXPECT_FALSE(disk.exists("/new" + copy.substr(copy.rfind('/'))));
+    rvm::options opened;
+    opened.mode = rvm::open_mode::open;
+    opened.disk = &disk;
+    rvm::memory m("/new/log", opened);
+    EXPECT_EQ(fixtures::wrong_in_segment(m.map("/new/numbers").data(), 200), "");
+  }
+}
+
+// [upgrade.whole]
+TEST(upgrades, that_were_interrupted_leave_no_place_for_a_new_log) {
+  sim::disk disk;
+  rvm::mark_unfinished(disk, "/new/log");
+  rvm::options how;
+  how.disk = &disk;
+  for (const auto mode : {rvm::open_mode::open, rvm::open_mode::create, rvm::open_mode::open_or_create}) {
+    how.mode = mode;
+    expect_error(errc::damaged, {"/new", "an upgrade", "remove this directory"}, [&] { rvm::memory("/new/log", how); });
+  }
+  expect_error(errc::damaged, {"/new", "an upgrade"}, [&] { rvm::memory::create_log("/new/log", {}, {}, &disk); });
+  EXPECT_FALSE(disk.exists("/new/log"));
 }
 
 // --- Damage ----------------------------------------------------------------------------------------------------------

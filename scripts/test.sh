@@ -71,7 +71,8 @@ stage_asan() {
   other+='|quarantined\.an_object_of_several|.*does_with_a_log_that_cannot_grow|read_streams\.(reading|several)'
   other+='|reachability\.(memory_of|a_large)|crashing\.with_transactions_of_several|history\.stays|garbage_queue\.what'
   other+='|exhaustive\.with_a_t|log_damage\.left_overs|transient_memory\.beside|batch\.(gives|bound)|maps\.of_millions'
-  other+='|resting_pages\.finds|reachability\.large|changing_at_every_step\.what_(was|a_d|an)'
+  other+='|resting_pages\.finds|reachability\.large|changing_at_every_step\.(the_types|what_(was|a_d|an))'
+  other+='|small\.all/store_random\..*/(growing_runs|hot)|short_memory_of_a_store\.truncations'
   run_tests asan -E "^($other)"
 }
 
@@ -84,10 +85,12 @@ stage_tsan() {
   single+='|small\.|all/store_random|record_model|destroying|transient_memory\.[^o]|files_together|page_damage|damage_model'
   single+='|each/short_memory|short_memory_of|making_files|segment_header|lock_holders|descriptors|drawn'
   single+='|bulk\.|inter\.|schema\.|interval_set\.|reachability\.|headed_zones|quarantined\.a|log_files_in_turn'
-  single+='|.*does_with_a_log_that_cannot_grow|read_streams\.(reading|several|a_walk|of_too)|changing_at_every|resting_pages'
+  single+='|.*does_with_a_log_that_cannot_grow|read_streams\.(reading|several|a_walk|a_stream|of_too|pages)|changing_at_every'
   single+='|same_log|backup\.that_is|pobj_(refusals|limits)|copies|ordering\.references|trim|restore|reopened|zones|typed_pages\.[^o]'
   single+='|closing|classic_(regions|transactions\.a_small)|garbage_queue|evacuating(\.[^b]|_stores)|evacuation'
   single+='|weak_references_of_a_store\.[^t]|collect_model|inner\.|inner_in_short|remains_of'
+  single+='|resting_pages|cache_making(_space|_model|\.an_object)|cache_map\.is_found|old_value|changed_containers\.need'
+  single+='|pobj_inner\.random|prepared\.damaged'
   cmake --preset tsan
   cmake --build --preset tsan --target os_test rvm_test heap_test cache_test classic_test pobj_test
   run_tests tsan -L '^(os|rvm|heap|cache|classic|pobj)$' -R "${TSAN_TESTS:-.}" -E "^($single)"

@@ -7,6 +7,8 @@
 
 #include <tenure/error.hpp>
 
+#include "log/unfinished.hpp"
+#include "os/process.hpp"
 #include "records/log_reader.hpp"
 
 namespace tenure::tools {
@@ -14,6 +16,7 @@ namespace tenure::tools {
 using namespace rvm;
 
 std::vector<manifest_copy> read_manifest_copies(os::disk& disk, const std::string& path) {
+  require_not_unfinished(disk, os::absolute_path(path));
   const auto file = disk.open(path, os::access::read_only);
   std::vector<manifest_copy> copies(2);
   for (std::size_t i = 0; i < copies.size(); ++i) {

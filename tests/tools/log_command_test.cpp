@@ -11,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "log/unfinished.hpp"
 #include "records/format.hpp"
 #include "sim/disk.hpp"
 #include "support/expect_error.hpp"
@@ -340,6 +341,8 @@ TEST(log_damage, of_a_manifest) {
   flip(*disk, "/d/log", manifest_copy_size + 90);
   expect_error(errc::damaged, {"both copies"}, [&] { (void)status(*disk); });
   expect_error(errc::not_a_log, {"/d/seg"}, [&] { (void)show_log_status(*disk, "/d/seg", false, stdout); });
+  mark_unfinished(*disk, "/new/log");
+  expect_error(errc::damaged, {"/new", "interrupted"}, [&] { (void)show_log_status(*disk, "/new/log", false, stdout); });
 }
 
 // Any single flipped bit: nothing but an error or a description of the damage.

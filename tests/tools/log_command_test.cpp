@@ -342,7 +342,8 @@ TEST(log_damage, of_a_manifest) {
   expect_error(errc::damaged, {"both copies"}, [&] { (void)status(*disk); });
   expect_error(errc::not_a_log, {"/d/seg"}, [&] { (void)show_log_status(*disk, "/d/seg", false, stdout); });
   mark_unfinished(*disk, "/new/log");
-  expect_error(errc::damaged, {"/new", "interrupted"}, [&] { (void)show_log_status(*disk, "/new/log", false, stdout); });
+  expect_error(errc::damaged, {"/new", "interrupted"},
+               [&] { (void)show_log_status(*disk, "/new/log", false, stdout); });
 }
 
 // Any single flipped bit: nothing but an error or a description of the damage.

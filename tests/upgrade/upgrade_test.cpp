@@ -27,6 +27,16 @@ using support::expect_error;
 
 upgrade_options on(sim::disk& disk) { return {.disk = &disk}; }
 
+// That "1-memory" was upgraded, with what its log had.
+void expect_numbers(sim::disk& disk) {
+  rvm::options how;
+  how.mode = rvm::open_mode::open;
+  how.disk = &disk;
+  rvm::memory m("/new/log", how);
+  EXPECT_TRUE(m.verify_segment("/new/numbers").empty());
+  EXPECT_EQ(fixtures::wrong_in_segment(m.map("/new/numbers").data(), 200), "");
+}
+
 // Whether the new store is there and is whole; otherwise it must say why it does not open.
 bool opens_whole(sim::disk& disk, bool was_changed = true) {
   try {
@@ -103,13 +113,7 @@ TEST(upgrades, leave_the_original_when_the_disk_fails) {
       EXPECT_NE(std::string(e.what()).find("/"), std::string::npos) << e.what();
     }
     disk->clear_faults();
-    if (disk->exists("/new/log")) {
-      rvm::options how;
-      how.mode = rvm::open_mode::open;
-      how.disk = disk.get();
-      rvm::memory m("/new/log", how);
-      EXPECT_EQ(fixtures::wrong_in_segment(m.map("/new/numbers").data(), 200), "");
-    }
+    if (disk->exists("/new/log")) expect_numbers(*disk);
     EXPECT_EQ(disk->current_bytes("/old/log"), original.current_bytes("/old/log"));
     EXPECT_EQ(disk->current_bytes("/old/numbers"), original.current_bytes("/old/numbers"));
   }
@@ -188,11 +192,7 @@ TEST(upgrades, take_segments_that_are_named) {
   upgrade_options without = on(closed);
   without.without_missing = true;
   expect_error(errc::segment_missing, {"/old/parts.db", "missing"}, [&] { (void)upgrade("/old", "/new", without); });
-  rvm::options opened;
-  opened.mode = rvm::open_mode::open;
-  opened.disk = &disk;
-  rvm::memory m("/new/log", opened);
-  EXPECT_EQ(fixtures::wrong_in_segment(m.map("/new/numbers").data(), 200), "");
+  expect_numbers(disk);
 }
 
 TEST(upgrades, refuse_a_segment_and_its_copy) {
@@ -207,11 +207,7 @@ TEST(upgrades, refuse_a_segment_and_its_copy) {
     how.segments = {"/old/numbers"};
     EXPECT_EQ(upgrade("/old/log", "/new", how).transactions, 150U);
     EXPECT_FALSE(disk.exists("/new" + copy.substr(copy.rfind('/'))));
-    rvm::options opened;
-    opened.mode = rvm::open_mode::open;
-    opened.disk = &disk;
-    rvm::memory m("/new/log", opened);
-    EXPECT_EQ(fixtures::wrong_in_segment(m.map("/new/numbers").data(), 200), "");
+    expect_numbers(disk);
   }
 }
 
@@ -316,12 +312,7 @@ TEST(upgrades, accept_pages_that_were_half_written) {
     const std::uint64_t garbage = 12345;
     disk->poke("/old/numbers", header.data_offset + word * 800, std::as_bytes(std::span(&garbage, 1)));
     (void)upgrade("/old/log", "/new", on(*disk));
-    rvm::options opened;
-    opened.mode = rvm::open_mode::open;
-    opened.disk = disk.get();
-    rvm::memory m("/new/log", opened);
-    EXPECT_TRUE(m.verify_segment("/new/numbers").empty());
-    EXPECT_EQ(fixtures::wrong_in_segment(m.map("/new/numbers").data(), 200), "");
+    expect_numbers(*disk);
   };
   upgraded(150, true);
   expect_error(errc::damaged, {"/old/numbers", "offset 118784", "checksum"}, [&] { upgraded(150, false); });

@@ -171,7 +171,8 @@ old_object old_object::at(std::string_view path) const {
 old_object old_object::behind(std::string_view path) const {
   const place found = require(of_, at_, path);
   if (const type_field* const f = field_at(found); f == nullptr || f->kind != field_kind::reference)
-    throw error(errc::schema_mismatch, of_->name + "." + std::string(path) + ": is no pointer");
+    throw error(errc::schema_mismatch, of_->name + "." + std::string(path) +
+                                           ": a conversion asked for what it points to, and it is no pointer");
   const std::byte* to;
   std::memcpy(&to, found.at, sizeof to);
   return to == nullptr ? old_object() : in_->object_at(to);

@@ -39,8 +39,9 @@ bool contains(const type& in, std::uint64_t offset, const type& pointee) {
     const std::uint64_t rest = (offset - f.offset) % (f.size / f.count);
     switch (f.kind) {
       case field_kind::nested: return contains(f.of(), rest, pointee);
-      case field_kind::data:  // anything may have been made in an array of bytes
-        return (rest == 0 && f.type_name == pointee.name) || (f.size / f.count == 1 && f.count > 1);
+      case field_kind::data:  // anything may have been made in an array of bytes that has room for it
+        return (rest == 0 && f.type_name == pointee.name) ||
+               (f.size == f.count && f.count > 1 && pointee.size <= f.size - (offset - f.offset));
       case field_kind::reference: return rest == 0 && f.type_name == pointee.name;
       default: return true;
     }

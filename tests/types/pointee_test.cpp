@@ -74,6 +74,8 @@ TEST(pointee, is_an_object_or_a_part_of_one) {
   EXPECT_FALSE(may(offsetof(whole, more) + 8, std::type_identity<inner>()));
   EXPECT_FALSE(may(offsetof(whole, number), std::type_identity<inner>()));
   EXPECT_TRUE(may(offsetof(whole, bytes) + 16, std::type_identity<inner>())) << "anything may have been made there";
+  EXPECT_TRUE(may(offsetof(whole, bytes) + 48, std::type_identity<inner>()));
+  EXPECT_FALSE(may(offsetof(whole, bytes) + 56, std::type_identity<inner>())) << "it would end behind the bytes";
   EXPECT_TRUE(may(offsetof(whole, number), std::type_identity<unsigned>())) << "numbers are not told apart";
   EXPECT_TRUE(tenure::may_contain(tenure::type_of<derived>(), 0, tenure::type_of<base>()));
   EXPECT_TRUE(tenure::may_contain(tenure::type_of<derived>(), 8, tenure::type_of<inner>()));

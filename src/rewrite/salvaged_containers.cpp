@@ -79,7 +79,7 @@ sound_object salvaged_containers::array_at(const type& of, std::string_view fiel
   const type_field* const f = container_field(of, field);
   const std::string_view pointee = f != nullptr ? pointee_of(f->type_name) : std::string_view();
   const sound_object found = image_.find(to, pointee, how_long);
-  if (!found || found.at != to) return {};
+  if (!found || found.at != to || (pointee.ends_with('*') && found.type->of->size != word)) return {};
   // A class may be described with another name than pointers to it have.
   const bool is_described = !pointee.empty() && image_.described(*found.in, pointee) != nullptr;
   return !is_described || name_of_elements(*found.type->of) == pointee ? found : sound_object{};

@@ -324,11 +324,11 @@ class rewriter {
     for (const new_types::description& each : types_[n].describe()) length += each.bytes.size() + 2 * granule;
     return rvm::round_up(length, block_size);
   }
-  // Objects were added to those for which there was room.
+  // Objects were added to those for which there was room. By little more than they need: what is left over stays.
   static void grow(made_database& made) {
     if (made.space.length() <= made.segment->length()) return;
-    const std::uint64_t step = std::clamp(made.segment->length() / 4, least_growth, most_growth);
-    made.segment->grow(std::min(rvm::round_up(made.space.length() + step, growth_unit), made.segment->max_length()));
+    const std::uint64_t step = std::clamp(made.segment->length() / 8, 16 * block_size, most_growth);
+    made.segment->grow(std::min(rvm::round_up(made.space.length() + step, block_size), made.segment->max_length()));
   }
 
   void make_log() {

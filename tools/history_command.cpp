@@ -66,7 +66,7 @@ std::string log_of(os::disk& disk, const history_place& where, const named_segme
                                       (segment.raw ? ": a raw segment does not know its log"
                                                    : ": this segment was never changed under a log") +
                                       "; name it with --log");
-  const std::string log = os::absolute_path(where.log.empty() ? segment.log_path : where.log);
+  std::string log = os::absolute_path(where.log.empty() ? segment.log_path : where.log);
   if (segment.log_id != identity{} && log_files::open_unlocked(disk, log)->status().log_id != segment.log_id)
     throw error(errc::wrong_log, segment.path + ": its last changes were made under another log than " + log +
                                      (segment.log_path.empty() ? "" : ": under " + segment.log_path) +

@@ -430,6 +430,7 @@ int main(int argc, char** argv) try {
   check(all);
   s.close();
   // What functions of a conversion have made has left little space unused.
+  std::filesystem::remove_all(path + ".clone");
   (void)tenure::clone(path, path + ".clone");
   REQUIRE(VERSION == 1 || length <= std::filesystem::file_size(path + ".clone/main.db") / 4 * 5 + (1 << 20));
   std::filesystem::remove_all(path + ".clone");

@@ -42,11 +42,10 @@ void discard_unfinished(os::disk& disk, const std::string& log_path) noexcept {
 void require_not_unfinished(os::disk& disk, const std::string& log_path) {
   if (disk.exists(log_path) || !disk.exists(mark_of(log_path))) return;
   const std::string directory = log_path.substr(0, log_path.rfind('/'));
-  throw error(
-      errc::damaged,
-      directory +
-          ": a clone, a repair or an upgrade into this directory was interrupted or has failed; the original is "
-          "as it was: remove this directory, and begin again with the original");
+  throw error(errc::damaged, directory +
+                                 ": a backup, a restore, a clone, a repair or an upgrade into this directory was "
+                                 "interrupted or has failed; the original is as it was: remove this directory, and "
+                                 "begin again with the original");
 }
 
 }  // namespace tenure::rvm

@@ -10,6 +10,7 @@
 
 #include "log/log_files.hpp"
 #include "log/steady_log.hpp"
+#include "log/unfinished.hpp"
 #include "os/process.hpp"
 #include "records/log_reader.hpp"
 #include "replay/backup_note.hpp"
@@ -46,7 +47,7 @@ class backing_up {
     log_id_ = manifest_file::open_unlocked(disk_, from_).current().log_id;
     if (require_whole_) require_whole_();
     try {
-      back_up(held.position());
+      make_marked(disk_, to_, [&] { back_up(held.position()); });
     } catch (const error&) {
       require_same_log();
       throw;

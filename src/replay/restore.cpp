@@ -12,6 +12,7 @@
 
 #include "log/log_files.hpp"
 #include "log/steady_log.hpp"
+#include "log/unfinished.hpp"
 #include "os/process.hpp"
 #include "os/virtual_memory.hpp"
 #include "records/log_reader.hpp"
@@ -75,15 +76,17 @@ class restoring {
     if (const std::string backup = from_.substr(0, from_.rfind('/') + 1); (directory_ + "/").starts_with(backup))
       throw error(errc::bad_option, directory_ + ": is in the backup; restore it somewhere else");
     make_empty_directory(disk_, directory_, "a restore");
-    copy_segments();
-    roll_forward(plan);
-    in_doubt_ = find_in_doubt(plan);
-    if (in_doubt_)
-      for (const group_view& group : in_doubt_->groups) {
-        for (const segment_name& name : group.segments()) require_known(name, group.header().lsn);
-        prepare_segments(group);
-      }
-    complete(plan);
+    make_marked(disk_, to_, [&] {
+      copy_segments();
+      roll_forward(plan);
+      in_doubt_ = find_in_doubt(plan);
+      if (in_doubt_)
+        for (const group_view& group : in_doubt_->groups) {
+          for (const segment_name& name : group.segments()) require_known(name, group.header().lsn);
+          prepare_segments(group);
+        }
+      complete(plan);
+    });
     report_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     return std::move(report_);
   }

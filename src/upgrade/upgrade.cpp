@@ -119,15 +119,14 @@ class upgrade_of_log {
       else
         add_raw(absolute, name_in_directory(absolute));
     }
-    const std::size_t named = segments_.size();
+    std::set<identity> named;
+    for (const upgraded_segment& s : segments_)
+      if (!s.raw) named.insert(s.header.segment_id);
     for (const std::string& name : disk_.names_in(from_.substr(0, std::max<std::size_t>(from_.size() - 1, 1)))) {
       const std::string path = from_ + name;
       if (is_being_made(name) || find_source(path) != nullptr || !has_mark_of_segment(path)) continue;
       // A copy of one that was named stays out.
-      const segment_header h = read_segment_header(disk_, path);
-      const auto is_copy = [&](const upgraded_segment& s) { return !s.raw && s.header.segment_id == h.segment_id; };
-      if (std::any_of(segments_.begin(), segments_.begin() + static_cast<std::ptrdiff_t>(named), is_copy)) continue;
-      add_formatted(path, name, false);
+      if (!named.contains(read_segment_header(disk_, path).segment_id)) add_formatted(path, name, false);
     }
     require_different();
     for_each_live_group([&](const group_view& group) {

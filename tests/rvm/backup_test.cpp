@@ -471,5 +471,33 @@ TEST(backup, of_what_a_crash_in_a_bulk_write_has_left) {
   EXPECT_GT(crashes, 40U);
 }
 
+TEST(backup, that_is_interrupted_leaves_no_place_for_a_new_log) {
+  sim::disk disk;
+  {
+    memory m(source_log, small_log(&disk));
+    region r = m.map("/d/one", {.create_length = 64 * kib});
+    put(m, r, 0, "text");
+  }
+  std::uint64_t refused = 0;
+  for (std::uint64_t at = 1;; ++at) {
+    SCOPED_TRACE(at);
+    const auto on = disk.crash(1, sim::policy::keep_all);
+    on->crash_at(at);
+    try {
+      (void)back_up(*on, source_log, "/backup", {});
+      break;
+    } catch (const sim::power_failure&) {
+    }
+    for (const auto policy : {sim::policy::random, sim::policy::drop_all, sim::policy::keep_all}) {
+      const auto left = on->crash(at, policy);
+      if (left->names_in("/backup").empty() || left->exists("/backup/log")) continue;
+      expect_error(errc::damaged, {"/backup", "a backup", "remove this directory"},
+                   [&] { memory("/backup/log", small_log(left.get())); });
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 10U);
+}
+
 }  // namespace
 }  // namespace tenure::rvm

@@ -144,8 +144,10 @@ measurement trees_of_store(const std::filesystem::path& directory, std::uint64_t
 template <std::size_t Size>
 class graph {
  public:
-  graph(const std::filesystem::path& directory, std::uint64_t objects)
-      : store_((directory / ("graph" + std::to_string(Size))).string()), all_(store_.root<vector>("all")) {
+  // With barriers the writer announces its stores.
+  graph(const std::filesystem::path& directory, std::uint64_t objects,
+        tenure::rvm::write_barriers barriers = tenure::rvm::write_barriers::none)
+      : store_(directory.string(), {.barriers = barriers}), all_(store_.root<vector>("all")) {
     std::uint64_t draw = 1;
     std::uint64_t done = 0;
     while (done < objects)
@@ -156,7 +158,7 @@ class graph {
               for (cell<Size>** each : {&all_.back()->a, &all_.back()->b}) {
                 draw = draw * 6364136223846793005u + 1442695040888963407u;
                 *each = all_[draw % all_.size()];
-              }
+              }  // made in this transaction: nothing to announce
             }
           },
           tenure::commit_mode::lazy);
@@ -205,7 +207,7 @@ class graph {
           [&] {
             for (int n = 0; n < 4; ++n) {
               draw = draw * 6364136223846793005u + 1442695040888963407u;
-              all_[draw % all_.size()]->numbers[0] = draw;
+              tenure::change(*all_[draw % all_.size()]).numbers[0] = draw;
             }
           },
           tenure::commit_mode::lazy);
@@ -349,8 +351,9 @@ bool run_churns(const program_options& how, const std::filesystem::path& directo
 
 bool run_marking(const common_options& how, const std::filesystem::path& directory) {
   const std::uint64_t objects = how.quick ? 100'000 : 2'000'000;
-  graph<56> small(directory, objects);
-  graph<128> large(directory, objects / 2);
+  graph<56> small(directory / "trapped", objects);
+  graph<56> announced(directory / "announced", objects, tenure::rvm::write_barriers::announced);
+  graph<128> large(directory / "large", objects / 2);
   const std::vector<entrant> markers{
       {"56 bytes", [&] { return small.collect(false); }, ""},
       {"56 bytes, beside a writer", [&] { return small.collect(true); }, ""},
@@ -361,7 +364,10 @@ bool run_marking(const common_options& how, const std::filesystem::path& directo
       {"128 bytes, two markers", [&] { return large.collect(false, 2); }, ""},
       {"128 bytes, two markers, beside a writer", [&] { return large.collect(true, 2); }, ""},
       {"the writer alone", [&] { return small.write_without_collection(false); }, ""},
-      {"the writer beside a busy thread", [&] { return small.write_without_collection(true); }, ""}};
+      {"the writer beside a busy thread", [&] { return small.write_without_collection(true); }, ""},
+      {"56 bytes, beside an announcing writer", [&] { return announced.collect(true); }, ""},
+      {"the announcing writer alone", [&] { return announced.write_without_collection(false); }, ""},
+      {"the announcing writer beside a busy thread", [&] { return announced.write_without_collection(true); }, ""}};
   const auto marked = run_rounds(markers, {}, {.repeat = how.repeat, .compared = "tx_per_s"});
   bool good = true;
   for (const auto& [metric, unit, what] :

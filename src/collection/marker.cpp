@@ -138,9 +138,9 @@ bool marker::has_grey() const {
   return !rest_.empty() || std::ranges::any_of(followers_, [](const follower& each) { return each.has_grey(); });
 }
 
-bool marker::follow(std::uint64_t most) {
+bool marker::follow(std::uint64_t most, const std::atomic<std::uint32_t>& is_wanted) {
   do {
-    for (follower& each : followers_) most = each.follow(most);
+    for (follower& each : followers_) most = each.follow(most, is_wanted);
     if (most == 0) break;
     rest_.give(followers_.front().grey());
     if (!has_grey()) follow_ends();
@@ -223,7 +223,7 @@ std::uint64_t marker::follower::mark_targets_of(const database_state& in, addres
 }
 
 void marker::follower::meet(address from, const reference_field& what) {
-  constexpr std::size_t most = 64;
+  constexpr std::size_t most = 16;  // more at once are no faster, and who waits for the marker waits for all of them
   if (met_.size() == most) mark_met();
   met_.push_back({from, what});
   const auto to = static_cast<address>(what.to);
@@ -246,9 +246,12 @@ void marker::follower::mark_met() {
   os::clear_all_of(met_);
 }
 
-std::uint64_t marker::follower::follow(std::uint64_t most) {
+std::uint64_t marker::follower::follow(std::uint64_t most, const std::atomic<std::uint32_t>& is_wanted) {
+  constexpr std::uint64_t least = 2;  // so that marking ends, however often somebody waits
+  const std::uint64_t enough = most - std::min(most, least);
   std::uint64_t bytes = 0;
   for (; most != 0; most -= std::min(most, 1 + bytes / bytes_of_an_object)) {
+    if (most <= enough && is_wanted.load(std::memory_order_relaxed) != 0) break;
     if (const rest_of_object large = std::exchange(rest_of_large_, {}); large.object != 0) {
       bytes = follow_rest(large);
       continue;

@@ -23,6 +23,8 @@
 
 namespace tenure::heap {
 
+inline const std::atomic<std::uint32_t> nobody_waits{0};
+
 // One thread at a time, but for what a follower does.
 class marker {
  public:
@@ -50,8 +52,8 @@ class marker {
   void forget_followed();
 
   // Follows the references of so many objects that are marked; a large one counts as several, and may be followed in part only.
-  // Returns whether there are more.
-  bool follow(std::uint64_t most);
+  // Fewer if `is_wanted` is not 0. Returns whether there are more.
+  bool follow(std::uint64_t most, const std::atomic<std::uint32_t>& is_wanted = nobody_waits);
   // Some of the objects that follow() will look at next. Who reads a byte of each before spares it to wait for a disk.
   static constexpr std::size_t most_next = 32;
   [[nodiscard]] std::size_t next(std::span<address, most_next> objects) const;
@@ -126,7 +128,7 @@ class alignas(64) marker::follower {
   follower& operator=(const follower&) = delete;
 
   // As marker::follow(), of its own objects. Returns how many of `most` are left: its objects are at an end then.
-  std::uint64_t follow(std::uint64_t most);
+  std::uint64_t follow(std::uint64_t most, const std::atomic<std::uint32_t>& is_wanted = nobody_waits);
   [[nodiscard]] bool has_grey() const { return !grey_.empty() || rest_of_large_.object != 0; }
   // Objects that another one had.
   void take_over(std::span<const address> objects);

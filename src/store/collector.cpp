@@ -300,7 +300,7 @@ void collector::mark(cycle& in, const collection_options& how) {
         (void)*reinterpret_cast<const volatile std::byte*>(object);
       const gate_lock gate = lock_gate(0);
       if (crew && is_quiet()) crew->follow(most_together, at_gate_);
-      more = in.marks->follow(slice);
+      more = in.marks->follow(slice, at_gate_);
       coming = in.marks->next(next);
     }
   };

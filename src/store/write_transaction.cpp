@@ -58,6 +58,12 @@ ticket store_state::commit() {
   return finish(access_after::released);
 }
 
+#ifdef TENURE_SMALL_GEOMETRY
+constexpr std::size_t few_changes = 2;
+#else
+constexpr std::size_t few_changes = 64;
+#endif
+
 // What a commit has on its way to the log.
 struct store_state::ending {
   explicit ending(store_state& from) : of(from), work(*from.databases, from.tx, from.hidden) {}
@@ -84,7 +90,8 @@ void store_state::ending::begin() {
   }
   gate = of.collection.pass_gate();
   if (gate) of.collection.note_overwritten(of.tx, changes);
-  of.collection.let_mark(gate);
+  // Where little has changed, the next slice of marking takes longer than what could go on beside it.
+  if (changes.size() > few_changes) of.collection.let_mark(gate);
   work.trace(changes);
   take_gate();
   work.describe();

@@ -10,8 +10,10 @@
 
 #include <tenure/error.hpp>
 
+#include "log/log_files.hpp"
 #include "os/process.hpp"
 #include "records/log_reader.hpp"
+#include "replay/backup_note.hpp"
 #include "segments/segment.hpp"
 
 namespace tenure::tools {
@@ -43,6 +45,20 @@ bool named_segment::is(const segment_name& name, const std::string& log) const {
   return name.raw &&
          os::absolute_path(name.path.starts_with('/') ? name.path : log.substr(0, log.rfind('/') + 1) + name.path) ==
              path;
+}
+
+std::optional<lsn> named_segment::is_copied_through(os::disk& disk, const identity& log) const {
+  if (raw || log_id == identity{}) return 0;
+  if (log_id == log) return applied;
+  for (const std::string& where : {path.substr(0, path.rfind('/')), log_path}) try {
+      const std::string backup = find_backup(disk, where);
+      const backup_note note = read_backup_note(disk, backup);
+      if (note.log_id != log || note.own_id != log_id) continue;
+      require_untouched(log_files::open_unlocked(disk, backup)->status(), backup, note);
+      return note.to;
+    } catch (const error&) {  // no backup, or one that is not what it was
+    }
+  return std::nullopt;
 }
 
 bool wanted_changes::in_pages(const std::vector<std::uint64_t>& pages) const {
@@ -83,6 +99,7 @@ bool history::walk_archive(const wanted_changes& which, const group_visitor& vis
     begin_ = at_ = archive.begin();
     started_ = true;
   }
+  unknown_file_ = archive.unknown_files().empty() ? "" : archive.unknown_files().front();
   for (const archive_gap& gap : archive.gaps())
     if (gap.from >= at_) note_gap(gap.from, gap.to, gap.reason);
   for (const auto& frame : archive.frames()) {
@@ -111,6 +128,9 @@ bool history::walk_log(const group_visitor& visit, bool& behind) {
   }
   const manifest& status = log->status();
   complete_ = begin_ == status.first;
+  if (!complete_ && !unknown_file_.empty() &&
+      std::ranges::none_of(gaps_, [&](const archive_gap& gap) { return gap.reason == unknown_file_; }))
+    note_gap(status.first, begin_, unknown_file_);
   if (log->status().head > at_) {
     behind = true;
     return true;

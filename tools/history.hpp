@@ -34,6 +34,9 @@ struct named_segment {
   static named_segment look_at(os::disk& disk, const std::string& path, bool may_be_raw);
   // Whether records of the log at `log` mean it by this name.
   [[nodiscard]] bool is(const rvm::segment_name& name, const std::string& log) const;
+  // What the file surely has was logged before, in this log; 0: nothing. {}: it is the file of another log, and no backup that
+  // nobody has changed.
+  [[nodiscard]] std::optional<rvm::lsn> is_copied_through(os::disk& disk, const rvm::identity& log) const;
 };
 
 // What is wanted of a history; the default is all of it.
@@ -69,7 +72,7 @@ class history {
 
   os::disk& disk_;
   progress_line* progress_;
-  std::string log_path_, archive_path_, damage_at_end_;
+  std::string log_path_, archive_path_, damage_at_end_, unknown_file_;
   rvm::lsn begin_ = 0, at_ = 0;
   bool started_ = false, complete_ = false;
   std::vector<rvm::archive_gap> gaps_;

@@ -409,6 +409,7 @@ class replayed_segment {
         now_(named_segment::look_at(disk, segment_path, !where.log.empty())),
         source_(base.empty() ? now_ : named_segment::look_at(disk, base, now_.raw)),
         of_itself_(base.empty()),
+        source_has_(source_.is_copied_through(disk, now_.log_id)),
         made_(os::absolute_path(output)),
         past_(disk, log_of(disk, where, now_), where.archive, where.progress),
         // A raw segment may end within a page.
@@ -416,6 +417,8 @@ class replayed_segment {
         // First a copy of what there is, then the changes: what gets into the file meanwhile is in the log before.
         from_(disk.open(source_.path, os::access::read_only)),
         to_(make(disk)) {
+    if (source_.log_id != identity{} && source_.id != now_.id)
+      throw error(errc::wrong_log, source_.path + ": is no copy of " + now_.path + ", but another segment");
     copy();
     read_changes();
     for (const archive_gap& gap : past_.gaps())
@@ -425,13 +428,12 @@ class replayed_segment {
     put_values();
     to_.finish_writes();
     begins_later_ = taken_.may_be_before(past_);
-    is_too_old_ = source_.log_id == now_.log_id && source_.applied != 0 &&
-                  source_.applied < std::min(past_.begin(), now_.applied);
+    is_too_old_ = copied_through() != 0 && copied_through() < std::min(past_.begin(), now_.applied);
   }
 
   // Whether all of it is known to be what it was then.
   [[nodiscard]] bool is_exact() const {
-    return (is_complete_ || unknown_ == 0) && !begins_later_ && !is_too_old_ && missing_.empty();
+    return (is_complete_ || unknown_ == 0) && !begins_later_ && !is_too_old_ && source_has_ && missing_.empty();
   }
   [[nodiscard]] json report() const {
     return {{"output", made_},
@@ -441,6 +443,7 @@ class replayed_segment {
             {"unknown_bytes", is_complete_ ? 0 : unknown_},
             {"begins_later", begins_later_},
             {"base_too_old", is_too_old_},
+            {"base_unknown", !source_has_},
             {"missing", gaps_json(missing_)}};
   }
   void print(std::FILE* out) const {
@@ -453,7 +456,11 @@ class replayed_segment {
     if (is_too_old_)
       fmt::print(
           out, "UNKNOWN  what was committed between LSN {} and {}: {} may not have it, and the history begins later\n",
-          source_.applied, past_.begin(), source_.path);
+          copied_through(), past_.begin(), source_.path);
+    if (!source_has_)
+      fmt::print(out,
+                 "UNKNOWN  of which moment {} is: it is used with another log, and no backup that nobody has changed\n",
+                 source_.path);
     if (!is_complete_ && unknown_ != 0)
       fmt::print(
           out,
@@ -488,7 +495,7 @@ class replayed_segment {
   }
 
   // What the copy surely has lies before.
-  [[nodiscard]] lsn copied_through() const { return source_.log_id == now_.log_id ? source_.applied : 0; }
+  [[nodiscard]] lsn copied_through() const { return source_has_.value_or(0); }
   // Whether it may have a change: what there is now has all.
   [[nodiscard]] bool is_copied(lsn at) const { return of_itself_ || at < copied_through(); }
 
@@ -568,6 +575,7 @@ class replayed_segment {
   const moment end_;
   const named_segment now_, source_;
   const bool of_itself_;
+  const std::optional<lsn> source_has_;
   const std::string made_;
   history past_;
   const std::uint64_t whole_;

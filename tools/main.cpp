@@ -67,6 +67,7 @@ std::string with_advice(const error& e) {
 }  // namespace
 
 int main(int argc, char** argv) try {
+  os::survive_large_files();
   const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   tools::command_line app("Looks at stores, at the logs and segments of recoverable memory, and at their history.",
                           "tenure");

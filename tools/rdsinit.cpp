@@ -6,10 +6,12 @@
 #include <fmt/format.h>
 
 #include "command_line.hpp"
+#include "os/process.hpp"
 #include "output.hpp"
 #include "rds_init.hpp"
 
 int main(int argc, char** argv) {
+  tenure::os::survive_large_files();
   tenure::tools::command_line app("Makes a segment with a recoverable heap and a static region. See rdsinit(1).",
                                   "rdsinit");
   tenure::tools::rds_init_arguments arguments;

@@ -10,10 +10,12 @@
 #include "command_line.hpp"
 #include "log_command.hpp"
 #include "log_shell.hpp"
+#include "os/process.hpp"
 #include "output.hpp"
 
 int main(int argc, char** argv) {
   using namespace tenure;
+  os::survive_large_files();
   tools::command_line app("Makes, shows and recovers logs. Reads commands from the standard input. See rvmutl(1).",
                           "rvmutl");
   std::string log;

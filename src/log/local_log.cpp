@@ -159,10 +159,20 @@ void local_log::change_files(const guard& lock, F&& f) {
 
 void local_log::reclaim(const guard& lock) {
   change_files(lock, [&] {
-    if (files_->may_reclaim(head_))
-      files_->reclaim(std::min<lsn>(head_, held_from(disk_, path_)), std::max<std::uint64_t>(size_, kept_),
-                      next_status(lock, head_));
+    if (!files_->may_reclaim(head_)) return;
+    const lsn needed = std::min<lsn>(head_, held_from(disk_, path_));
+    (void)replace_long(needed);
+    files_->reclaim(needed, usual_size(), next_status(lock, head_));
   });
+}
+
+bool local_log::replace_long(lsn needed) {
+  try {
+    return files_->replace_long(needed, usual_size());
+  } catch (const error& e) {
+    if (e.code() == errc::outcome_unknown) throw;
+    return false;  // there is no space for another file, and the long one is used again
+  }
 }
 
 void local_log::note_use() {
@@ -171,6 +181,10 @@ void local_log::note_use() {
   if (!status_is_stale_) return;
   write_status(lock, head_);
   reclaim(lock);
+  if (head_ != tail_ || held_from(disk_, path_) < tail_) return;
+  change_files(lock, [&] {
+    if (replace_long(files_->end())) files_->rewind(tail_, usual_size(), next_status(lock, head_));
+  });
 }
 
 bool local_log::append(lsn seen, std::span<const os::const_bytes> blocks) {
@@ -247,7 +261,8 @@ void local_log::rewind() {
     write_status(lock, tail_);
     head_ = tail_.load();
     if (held_from(disk_, path_) < tail_) return;  // looked for when the manifest has the head: see log_hold::take
-    files_->rewind(tail_);
+    (void)replace_long(files_->end());
+    files_->rewind(tail_, usual_size(), next_status(lock, head_));
   });
 }
 

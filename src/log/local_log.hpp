@@ -93,6 +93,9 @@ class local_log final : public durable_log {
   void change_files(const guard&, F&& f);
   // Moves freed files to the end of the chain.
   void reclaim(const guard&);
+  [[nodiscard]] std::uint64_t usual_size() const { return std::max<std::uint64_t>(size_, kept_); }
+  // See log_files. If there is no space for other files, the long ones are used again.
+  bool replace_long(lsn needed);
   void note_space(const guard&);
 
   os::disk& disk_;

@@ -327,17 +327,27 @@ void log_files::extend(std::uint64_t capacity, manifest status) {
                                      " files, and may not have more: what keeps it from freeing them has to end");
   // Few files, of similar lengths: a file is used again when all of it is free. Beyond its usual size the log grows by
   // a quarter at least, however little is asked for: it may go on for as long as somebody holds it.
-  const std::uint64_t has = length(), least = file_length(status.size, second_log_file, block_);
-  std::uint64_t wanted = std::clamp(has / 2, least, std::max(status.size / 4, least));
+  const std::uint64_t has = length();
+  std::uint64_t wanted = next_length(has, status.size);
   if (capacity > status.size) wanted = std::max(wanted, capacity / 4);
   const std::uint64_t most = capacity > status.size ? status.max_size : status.size;
   assert(capacity > has && capacity <= most);
+  add_file(std::min(wanted, most - has), std::move(status));
+}
+
+// Up to its usual size the log grows by this.
+std::uint64_t log_files::next_length(std::uint64_t has, std::uint64_t size) const {
+  const std::uint64_t least = file_length(size, second_log_file, block_);
+  return std::clamp(has / 2, least, std::max(size / 4, least));
+}
+
+void log_files::add_file(std::uint64_t length, manifest status) {
   log_file_header header{};
   header.log_id = log_id_;
   header.sequence = next_sequence();
   header.block_size = block_;
   header.base = end();
-  header.length = round_up(std::min(wanted, most - has), block_);
+  header.length = round_up(length, block_);
   header.number = free_number(status, 1);
   const auto next = std::make_shared<chain>(*now());
   next->reserve(next->size() + 1);
@@ -353,6 +363,26 @@ void log_files::extend(std::uint64_t capacity, manifest status) {
   }
   next->push_back({made->base(), made->end(), made});
   set(next);
+}
+
+bool log_files::replace_long(lsn needed, std::uint64_t keep) {
+  std::uint64_t others = 0;
+  bool is_long = false;
+  const auto count = [&](const link& l, bool is_free) {
+    if (is_free && l.file->length() > keep)
+      is_long = true;
+    else
+      others += l.file->length();
+  };
+  for (const link& l : *now()) count(l, l.end <= needed);
+  for (const auto& file : spare_) count({0, 0, file}, true);
+  if (!is_long) return false;
+  while (others < keep && status().files.size() < most_log_files) {
+    const std::uint64_t more = round_up(std::min(next_length(others, keep), keep - others), block_);
+    add_file(more, status());
+    others += more;
+  }
+  return true;
 }
 
 bool log_files::may_reclaim(lsn needed) const {
@@ -410,20 +440,32 @@ void log_files::reclaim(lsn needed, std::uint64_t keep, manifest status) {
 
 // If a crash leaves only some of them changed, those have the highest sequence numbers, and the others are found to be
 // spare.
-void log_files::rewind(lsn at) {
-  std::vector<std::shared_ptr<log_file>> files = all_files();
+void log_files::rewind(lsn at, std::uint64_t keep, manifest status) {
+  std::vector<std::shared_ptr<log_file>> files = all_files(), dropped;
   const auto none = std::make_shared<chain>(), next = std::make_shared<chain>();
   next->reserve(files.size());
-  std::uint64_t sequence = next_sequence();
+  dropped.reserve(files.size());
+  std::uint64_t sequence = next_sequence(), left = length();
+  for (const auto& file : files)
+    if (file->length() > keep && left - file->length() >= keep) {
+      left -= file->length();
+      std::erase_if(status.files, [&](const log_file_entry& listed) { return listed.number == file->number(); });
+      dropped.push_back(file);
+    }
   spare_.swap(files);
   set(none);
   for (const auto& file : spare_) {
+    if (std::ranges::find(dropped, file) != dropped.end()) continue;
     file->rebase(at, sequence++);
     next->push_back({file->base(), file->end(), file});
     at = file->end();
   }
-  spare_.clear();
+  spare_.swap(dropped);
   set(next);
+  if (spare_.empty()) return;
+  manifest_.write(status);
+  for (const auto& file : spare_) remove(file->path());
+  spare_.clear();
 }
 
 void log_files::cut(lsn end, manifest status) {

@@ -74,12 +74,16 @@ class log_files final : public readable_log {
   void extend(std::uint64_t capacity, manifest status);
   // Whether reclaim() would do anything.
   [[nodiscard]] bool may_reclaim(lsn needed) const;
+  // Makes files for free ones that alone are longer than `keep`, if less would be left without them: reclaim() removes those then.
+  // Returns whether there are such. If a file cannot be made, nothing else has changed.
+  bool replace_long(lsn needed, std::uint64_t keep);
   // Files that only have bytes before `needed` are moved to the end of the chain, durably. They are removed instead
   // while at least `keep` bytes are left; then `status` is written, without them. std::bad_alloc: nothing has changed, or files are
   // left for the next time.
   void reclaim(lsn needed, std::uint64_t keep, manifest status);
-  // Makes all files have bytes from `at` on, durably. The manifest says that the log is empty, and ends there.
-  void rewind(lsn at);
+  // Makes all files have bytes from `at` on, durably. The manifest says that the log is empty, and ends there. Files longer than `keep`
+  // are removed instead while so many bytes are left; then `status` is written, without them.
+  void rewind(lsn at, std::uint64_t keep, manifest status);
   // Replaces all files by copies of them in which everything from `end` on is zeros. `status` is written, with the new
   // files in it: a crash leaves either the old ones or the new ones.
   void cut(lsn end, manifest status);
@@ -106,6 +110,9 @@ class log_files final : public readable_log {
   [[nodiscard]] std::uint64_t next_sequence() const;
   // The first number from `from` on that no file has which is needed.
   [[nodiscard]] std::uint32_t free_number(const manifest& status, std::uint32_t from) const;
+  [[nodiscard]] std::uint64_t next_length(std::uint64_t has, std::uint64_t size) const;
+  // At the end of the chain. `status` is written, with the file in it.
+  void add_file(std::uint64_t length, manifest status);
   void remove(const std::string& file) noexcept;
 
   os::disk& disk_;

@@ -12,9 +12,16 @@ std::string mark_of(const std::string& log_path) { return log_path + ".unfinishe
 }  // namespace
 
 void mark_unfinished(os::disk& disk, const std::string& log_path) {
-  const auto file = disk.create(mark_of(log_path), 0600);
+  const std::string mark = mark_of(log_path), directory = log_path.substr(0, log_path.rfind('/'));
+  const auto file = disk.create(mark, 0600);
+  // It was empty when it was looked at. What is there now is of somebody else, who may have finished meanwhile.
+  if (disk.names_in(directory).size() != 1) {
+    disk.remove(mark);
+    throw error(std::make_error_code(std::errc::file_exists),
+                directory + ": something else was put into this directory meanwhile; give another one");
+  }
   file->sync();
-  disk.sync_directory_of(mark_of(log_path));
+  disk.sync_directory_of(mark);
 }
 
 void mark_finished(os::disk& disk, const std::string& log_path) {

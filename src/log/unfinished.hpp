@@ -11,7 +11,7 @@
 
 namespace tenure::rvm {
 
-// Durable on return. The directory is empty before.
+// Durable on return. The directory is empty before; if it is not, throws std::errc::file_exists, and everything stays.
 void mark_unfinished(os::disk& disk, const std::string& log_path);
 // When the log is there. If a crash comes before, nobody looks at the file any more.
 void mark_finished(os::disk& disk, const std::string& log_path);

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstddef>
 #include <ctime>
 #include <filesystem>
@@ -92,6 +93,8 @@ std::string absolute_path(const std::string& path) {
   }
   return result.string();
 }
+
+void survive_large_files() noexcept { ::signal(SIGXFSZ, SIG_IGN); }
 
 std::string program_name() { return ::program_invocation_short_name; }
 

@@ -24,6 +24,9 @@ int around_forks(void (*before)(), void (*after)()) noexcept;
 // From the kernel's generator.
 void random_bytes(std::span<std::byte> into);
 
+// A write beyond the limit on the size of files (RLIMIT_FSIZE) is an error like others from now on, and does not end the process.
+void survive_large_files() noexcept;
+
 // The file name by which the program was started, without its directory.
 [[nodiscard]] std::string program_name();
 

@@ -17,11 +17,15 @@ std::string part_path(const std::string& archive, std::uint64_t part) {
   return archive + "." + std::to_string(part % archive_parts);
 }
 
-bool is_valid(const part_header& header) noexcept {
-  return header.magic == archive_magic && header.version == archive_version && header.endian == endian_mark &&
-         (header.incompatible & ~feature_changes) == 0 && header.part != 0 &&
+static bool has_checksum(const part_header& header) noexcept {
+  return header.magic == archive_magic && header.endian == endian_mark && header.part != 0 &&
          header.checksum == header_checksum(header, offsetof(part_header, checksum));
 }
+static bool is_known(const part_header& header) noexcept {
+  return header.version == archive_version && (header.incompatible & ~feature_changes) == 0;
+}
+bool is_valid(const part_header& header) noexcept { return has_checksum(header) && is_known(header); }
+bool is_of_later_version(const part_header& header) noexcept { return has_checksum(header) && !is_known(header); }
 bool is_valid(const frame_header& header, std::uint64_t part, std::uint64_t offset) noexcept {
   return header.magic == frame_magic && header.part == part && header.offset == offset &&
          header.checksum == crc32c(std::as_bytes(std::span{&header, 1}).subspan(8)) && header.from < header.to &&

@@ -81,6 +81,7 @@ template <class T>
 [[nodiscard]] std::string part_path(const std::string& archive, std::uint64_t part);
 // Whether the header is whole and has this version.
 [[nodiscard]] bool is_valid(const part_header& header) noexcept;
+[[nodiscard]] bool is_of_later_version(const part_header& header) noexcept;
 [[nodiscard]] bool is_valid(const frame_header& header, std::uint64_t part, std::uint64_t offset) noexcept;
 
 }  // namespace tenure::rvm

@@ -1,10 +1,9 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 #include "records/archive_reader.hpp"
 
-#include <zstd.h>
-
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include <tenure/error.hpp>
@@ -23,64 +22,39 @@ std::uint64_t length_of(const frame_header& frame) {
 
 archive_reader::archive_reader(os::disk& disk, std::string path, const identity& log_id)
     : path_(std::move(path)), log_id_(log_id) {
-  std::vector<std::string> damaged_files;
   for (std::uint64_t slot = 0; slot < archive_parts; ++slot) {
-    const std::string file_path = part_path(path_, slot);
-    if (!disk.exists(file_path)) continue;
-    auto file = disk.open(file_path, os::access::read_only);
-    part_header header;
-    if (file->read_at(0, bytes_of(header)) != sizeof header || !is_valid(header) ||
-        header.part % archive_parts != slot) {
-      damaged_files.push_back(file_path + " is damaged: its header is not valid");
-      continue;
-    }
-    if (header.log_id != log_id_) continue;
-    parts_.push_back({file_path, header.part, std::move(file)});
+    std::optional<archive_part> part = archive_part::find(disk, path_, slot, os::access::read_only);
+    if (!part) continue;
+    if (!part->damage().empty())
+      unknown_files_.push_back(part->damage());
+    else if (part->is_of(log_id_))
+      parts_.push_back(std::move(*part));
   }
-  std::ranges::sort(parts_, {}, &part::number);
+  std::ranges::sort(parts_, {}, &archive_part::number);
   for (std::size_t in = 0; in < parts_.size(); ++in) find_frames(in);
   std::ranges::stable_sort(frames_, {}, [](const frame& f) { return std::pair(f.header.from, f.header.part); });
   // If a crash tears a stretch, the next part gets it again, from the same LSN. The last one counts.
   frames_.erase(frames_.begin(), std::unique(frames_.rbegin(), frames_.rend(), [](const frame& a, const frame& b) {
                                    return a.header.from == b.header.from;
                                  }).base());
-  find_gaps(damaged_files);
-}
-
-bool archive_reader::find_header(const part& in, std::uint64_t& at, frame_header& header) const {
-  if (in.file->read_at(at, bytes_of(header)) == sizeof header && is_valid(header, in.number, at)) return true;
-  // Damage: looks for the next header. Its checksum, and the place that it names, prove that it is one.
-  std::vector<std::byte> window(std::size_t{1} << 20);
-  for (;;) {
-    const std::size_t length = in.file->read_at(at, window);
-    std::size_t i = 0;
-    for (; i + sizeof header <= length; i += 8) {
-      std::memcpy(&header, window.data() + i, sizeof header);
-      if (header.magic == frame_magic && is_valid(header, in.number, at + i)) {
-        at += i;
-        return true;
-      }
-    }
-    if (i == 0) return false;
-    at += i;
-  }
+  find_gaps();
 }
 
 void archive_reader::find_frames(std::size_t in) {
-  const part& of = parts_[in];
-  const std::uint64_t size = of.file->size();
+  const archive_part& of = parts_[in];
+  const std::uint64_t size = of.file().size();
   lsn last = 0;
   frame_header header;
   for (std::uint64_t at = sizeof(part_header); at < size; at += length_of(header)) {
     std::uint64_t found = at;
-    const bool is_there = find_header(of, found, header);
+    const bool is_there = of.find_frame(found, header);
     if (!is_there || found != at)
-      damage_.push_back({of.number, last, of.path + " is damaged at offset " + std::to_string(at)});
+      damage_.push_back({of.number(), last, of.path() + " is damaged at offset " + std::to_string(at)});
     if (!is_there) return;
     at = found;
     if (at + length_of(header) > size) {
       damage_.push_back(
-          {of.number, last, of.path + " ends in the middle of a frame, at offset " + std::to_string(size)});
+          {of.number(), last, of.path() + " ends in the middle of a frame, at offset " + std::to_string(size)});
       return;
     }
     frames_.push_back({header, in});
@@ -88,7 +62,7 @@ void archive_reader::find_frames(std::size_t in) {
   }
 }
 
-void archive_reader::find_gaps(const std::vector<std::string>& damaged_files) {
+void archive_reader::find_gaps() {
   lsn to = begin();
   for (std::size_t i = 0; i < frames_.size(); to = std::max(to, frames_[i++].header.to)) {
     const frame_header& next = frames_[i].header;
@@ -98,8 +72,8 @@ void archive_reader::find_gaps(const std::vector<std::string>& damaged_files) {
     for (std::uint64_t missing = before + 1; reason.empty() && missing < next.part; ++missing) {
       reason = part_path(path_, missing);
       const auto damaged =
-          std::ranges::find_if(damaged_files, [&](const std::string& text) { return text.starts_with(reason + " "); });
-      if (damaged != damaged_files.end())
+          std::ranges::find_if(unknown_files_, [&](const std::string& text) { return text.starts_with(reason + " "); });
+      if (damaged != unknown_files_.end())
         reason = *damaged;
       else
         reason += " is missing";
@@ -116,25 +90,24 @@ std::string archive_reader::damage_after(lsn at, std::uint64_t first_part, std::
 }
 
 std::string archive_reader::damage_at_end() const {
-  return frames_.empty() ? std::string() : damage_after(end(), frames_.back().header.part, ~std::uint64_t{0});
+  const std::string found =
+      frames_.empty() ? std::string() : damage_after(end(), frames_.back().header.part, ~std::uint64_t{0});
+  return found.empty() && !unknown_files_.empty() ? unknown_files_.front() : found;
 }
 
 void archive_reader::damaged(const frame& of, const std::string& why) const {
-  throw error(errc::damaged, parts_[of.part].path + " is damaged: the frame at offset " +
+  throw error(errc::damaged, parts_[of.part].path() + " is damaged: the frame at offset " +
                                  std::to_string(of.header.offset) + ", which has the log from LSN " +
                                  std::to_string(of.header.from) + " to " + std::to_string(of.header.to) + ", " + why);
 }
 
 std::vector<std::byte> archive_reader::content(const frame& of, std::uint64_t offset, std::size_t length,
                                                std::uint32_t checksum, std::size_t plain_length) const {
-  std::vector<std::byte> stored(length);
-  if (parts_[of.part].file->read_at(of.header.offset + sizeof of.header + offset, stored) != length)
-    damaged(of, "is cut off");
-  if (crc32c(stored) != checksum) damaged(of, "does not match its checksum");
-  std::vector<std::byte> plain(plain_length);
-  const std::size_t got = ZSTD_decompress(plain.data(), plain_length, stored.data(), length);
-  if (ZSTD_isError(got) != 0 || got != plain_length) damaged(of, "cannot be decompressed");
-  return plain;
+  const char* why = nullptr;
+  auto plain =
+      parts_[of.part].content(of.header.offset + sizeof of.header + offset, length, checksum, plain_length, why);
+  if (!plain) damaged(of, why);
+  return std::move(*plain);
 }
 
 std::vector<indexed_pages> archive_reader::index(const frame& of) const {
@@ -171,7 +144,7 @@ bool archive_reader::read(const frame& of, lsn from,
                                                of.header.stretch_checksum, of.header.stretch_plain);
   for (lsn at = of.header.from; at < of.header.to;) {
     const auto rest = os::const_bytes(plain).subspan(at - of.header.from);
-    const std::string place = "the group at LSN " + std::to_string(at) + " in " + parts_[of.part].path;
+    const std::string place = "the group at LSN " + std::to_string(at) + " in " + parts_[of.part].path();
     group_header header;
     if (!read_group_header(rest, {short_log_id(log_id_), at, of.header.block_size}, header) ||
         padded_length(header, of.header.block_size) > rest.size() || !group_intact(rest, header))

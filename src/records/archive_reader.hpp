@@ -13,7 +13,7 @@
 #include <tenure/error.hpp>
 #include <tenure/rvm/log_options.hpp>
 
-#include "records/archive_format.hpp"
+#include "records/archive_part.hpp"
 #include "records/group.hpp"
 
 namespace tenure::rvm {
@@ -46,6 +46,8 @@ class archive_reader {
   // What was found behind the last frame; "": nothing. A torn frame there is left by a crash; its stretch is still in
   // the log.
   [[nodiscard]] std::string damage_at_end() const;
+  // Files where parts belong of which nobody can say what they have or had; what each of them is.
+  [[nodiscard]] const std::vector<std::string>& unknown_files() const { return unknown_files_; }
   [[nodiscard]] bool empty() const { return frames_.empty(); }
   [[nodiscard]] lsn begin() const { return frames_.empty() ? 0 : frames_.front().header.from; }
   [[nodiscard]] lsn end() const { return frames_.empty() ? 0 : frames_.back().header.to; }
@@ -57,15 +59,8 @@ class archive_reader {
   bool read(const frame& of, lsn from, const std::function<bool(const group_view&, os::const_bytes)>& visit) const;
 
  private:
-  struct part {
-    std::string path;
-    std::uint64_t number;
-    std::unique_ptr<os::file> file;
-  };
   void find_frames(std::size_t in);
-  // Moves `at` on to the first valid header at or after it; returns false if there is none.
-  bool find_header(const part& in, std::uint64_t& at, frame_header& header) const;
-  void find_gaps(const std::vector<std::string>& damaged_files);
+  void find_gaps();
   [[nodiscard]] std::string damage_after(lsn at, std::uint64_t first_part, std::uint64_t last_part) const;
   // A part of the frame's content, decompressed.
   [[nodiscard]] std::vector<std::byte> content(const frame& of, std::uint64_t offset, std::size_t length,
@@ -74,9 +69,10 @@ class archive_reader {
 
   std::string path_;
   identity log_id_;
-  std::vector<part> parts_;
+  std::vector<archive_part> parts_;
   std::vector<frame> frames_;
   std::vector<archive_gap> gaps_;
+  std::vector<std::string> unknown_files_;
   struct damage {
     std::uint64_t part;
     lsn behind;  // where the last frame before the damage ends; 0: the damage is at the part's beginning

@@ -13,6 +13,7 @@
 #include "log/invariant.hpp"
 #include "log/new_file.hpp"
 #include "os/process.hpp"
+#include "records/archive_part.hpp"
 #include "records/group.hpp"
 #include "records/log_reader.hpp"
 
@@ -100,19 +101,21 @@ void archive_writer::find_end() {
   std::uint64_t newest = 0;       // of this log
   bool may_have_changes = false;  // as the header of that part says
   for (std::uint64_t slot = 0; slot < archive_parts; ++slot) {
-    const std::string path = part_path(path_, slot);
-    if (!disk_.exists(path)) continue;
-    part_header header;
-    const auto file = disk_.open(path, os::access::read_only);
-    if (file->read_at(0, bytes_of(header)) != sizeof header || !is_valid(header)) continue;
-    if (header.read_only_compatible != 0)
-      throw error(errc::wrong_version, path +
+    const std::optional<archive_part> part = archive_part::find(disk_, path_, slot, os::access::read_only);
+    if (!part) continue;
+    // Nothing is known of it, and a new part would take its place [rvm.archive.append-only].
+    if (!part->damage().empty())
+      throw error(errc::damaged,
+                  part->damage() +
+                      "; it is not written over: move it away, or give another path for the archive, and open again");
+    if (part->header() && part->header()->read_only_compatible != 0)
+      throw error(errc::wrong_version, part->path() +
                                            ": the archive was continued by a later version of this library, and this "
                                            "one must not write to it; give another path for the archive");
-    part_ = std::max(part_, header.part);
-    if (header.log_id != log_id_ || header.part <= newest) continue;
-    newest = header.part;
-    may_have_changes = (header.incompatible & feature_changes) != 0;
+    part_ = std::max(part_, part->number());
+    if (part->number() <= newest || !part->is_of(log_id_)) continue;
+    newest = part->number();
+    may_have_changes = part->header() && (part->header()->incompatible & feature_changes) != 0;
   }
   if (newest == 0) return;
   auto file = disk_.open(part_path(path_, newest), os::access::read_write);
@@ -133,8 +136,8 @@ void archive_writer::find_end() {
     end_ = last.from;
   else if (at_ == size && newest == part_ && may_have_changes)
     file_ = std::move(file);
-  // Otherwise something torn or damaged is behind the last frame, which is not overwritten, or an earlier version wrote the
-  // part: a new one begins.
+  // Otherwise something torn or damaged is behind the last frame, which is not overwritten, the header is damaged, or an earlier
+  // version wrote the part: a new one begins.
 }
 
 void archive_writer::append(const readable_log& log, lsn from, lsn to) {

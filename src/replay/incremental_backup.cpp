@@ -10,6 +10,7 @@
 
 #include "log/log_files.hpp"
 #include "log/steady_log.hpp"
+#include "log/unfinished.hpp"
 #include "os/process.hpp"
 #include "records/archive_writer.hpp"
 #include "records/log_reader.hpp"
@@ -69,9 +70,16 @@ class backing_up_since {
     require_whole(earlier);
     make_empty_directory(disk_, directory_, "a backup");
     const steady_log held(disk_, from_, "a backup");
+    make_marked(disk_, to_, [&] { back_up(earlier, held.position()); });
+    report_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+    return std::move(report_);
+  }
+
+ private:
+  void back_up(const std::string& earlier, lsn held) {
     find_end(earlier);
     log_stretches all(disk_, log_->id());
-    if (earlier_.to < held.position()) {
+    if (earlier_.to < held) {
       const std::string archive = archive_path(from_, how_.archive);
       (void)all.add_archive(archive, 0);
       if (all.end() > tail_) find_end(earlier);  // it may have got what was committed meanwhile
@@ -81,15 +89,12 @@ class backing_up_since {
                                          ": it is an older copy of the log; take a full backup, and begin another "
                                          "archive");
     }
-    all.add_log(*log_, std::min(held.position(), tail_), tail_);
+    all.add_log(*log_, std::min(held, tail_), tail_);
     copy(all);
     if (how_.verify) verify();
     complete();
-    report_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-    return std::move(report_);
   }
 
- private:
   // What is continued must be good for a restore itself.
   void require_whole(const std::string& earlier) const {
     if (earlier_.is_full()) {

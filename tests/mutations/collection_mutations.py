@@ -83,7 +83,8 @@ COLLECTION_MUTATIONS = [
      OPEN, "what only a transient field refers to is destroyed, if its object was marked first"),
 
     ("what_helpers_have_left_forgotten", "collection/marker.cpp",
-     [("for (follower& each : followers_) most = each.follow(most);", "most = followers_.front().follow(most);"),
+     [("for (follower& each : followers_) most = each.follow(most, is_wanted);",
+       "most = followers_.front().follow(most, is_wanted);"),
       ("std::ranges::any_of(followers_, [](const follower& each) { return each.has_grey(); })",
        "followers_.front().has_grey()")],
      CREW, "what helpers had when they were stopped is not followed, and what it refers to is destroyed"),

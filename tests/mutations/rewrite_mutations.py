@@ -221,7 +221,7 @@ REWRITE_MUTATIONS = [
      [("if (!base_in(f.name).empty() && !names.insert(f.name).second) return f.name;", "if (names.insert(f.name).second) continue;")],
      EVOLVING, "one base gets the values of the other"),
     ("files_are_given_back_that_a_commit_needs", "log/local_log.cpp",
-     [("std::max<std::uint64_t>(size_, kept_)", "size_")],
+     [("files_->reclaim(needed, usual_size(),", "files_->reclaim(needed, size_,")],
      "full_disks.*", "a full disk ends a memory whose commit was accepted"),
     ("undo_knows_what_was_not_saved", "objects/stabilizer.cpp",
      [("const std::size_t saved = saved_.size();", "const std::size_t saved = saved_.size(); writes_.push_back({static_cast<std::byte*>(at), length, saved});")],

@@ -52,6 +52,18 @@ run 2 "$bin/tenure" log status --json nothing
 python3 -c 'import json, sys; e = json.load(sys.stdin)["error"]; assert "nothing" in e["message"] and e["category"]' <out
 says err nothing
 
+# A limit on the size of files is an error.
+for command in tenure rvmutl; do
+  code=0
+  if [[ $command == tenure ]]; then
+    (ulimit -f 8 && exec "$bin/tenure" backup log copy) >out 2>err || code=$?
+  else
+    (ulimit -f 8 && echo "init_log large 1m" | "$bin/rvmutl") >out 2>err || code=$?
+  fi
+  [[ $code == 1 || $code == 2 ]] || fail "$command beyond a limit exited with $code: $(cat out err)"
+  grep -qF 'ulimit -f' out err || fail "$command says nothing of the limit: $(cat out err)"
+done
+
 # Output that is lost is a failure, and does not go elsewhere. 7 is a pipe whose reader has gone.
 mkfifo pipe
 exec 8<>pipe 7>pipe 8<&-
@@ -60,12 +72,12 @@ for arguments in "log status log" "log records --json log" "--help" "--version";
   code=0
   # shellcheck disable=SC2086
   "$bin/tenure" $arguments >/dev/full 2>err || code=$?
-  [[ $code == 2 ]] || fail "tenure $arguments exits with $code when the disk is full"
+  [[ $code == 1 || $code == 2 ]] || fail "tenure $arguments exits with $code when the disk is full"
   says err 'No space left on device'
   code=0
   # shellcheck disable=SC2086
   "$bin/tenure" $arguments >&- 2>err || code=$?
-  [[ $code == 2 ]] || fail "tenure $arguments exits with $code without standard output"
+  [[ $code == 1 || $code == 2 ]] || fail "tenure $arguments exits with $code without standard output"
   for expected in 2 141; do  # without the signal, and with it
     code=0
     # shellcheck disable=SC2086

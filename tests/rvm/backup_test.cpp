@@ -4,6 +4,7 @@
 // write in bulk. What is opened then must be the state after exactly one commit, the one that the backup source_segments.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
@@ -16,6 +17,7 @@
 
 #include "log/log_files.hpp"
 #include "log/log_hold.hpp"
+#include "log/unfinished.hpp"
 #include "replay/backup.hpp"
 #include "sim/disk.hpp"
 #include "support/expect_error.hpp"
@@ -469,6 +471,23 @@ TEST(backup, of_what_a_crash_in_a_bulk_write_has_left) {
     }
   }
   EXPECT_GT(crashes, 40U);
+}
+
+// Two at once, and the first has finished when the second one begins to write.
+TEST(backup, never_takes_away_what_another_one_has_made) {
+  sim::disk disk;
+  memory m(source_log, small_log(&disk));
+  region r = m.map("/d/one", {.create_length = 64 * kib});
+  put(m, r, 0, "text");
+  (void)back_up(disk, source_log, "/backup", {});
+  auto before = disk.names_in("/backup");
+  expect_error(std::errc::file_exists, {"/backup: "}, [&] { mark_unfinished(disk, "/backup/log"); });
+  auto after = disk.names_in("/backup");
+  std::ranges::sort(before);
+  std::ranges::sort(after);
+  EXPECT_EQ(before, after);
+  memory again("/backup/log", small_log(&disk, open_mode::open));
+  EXPECT_EQ(get(again.map("/backup/one"), 0, 4), "text");
 }
 
 TEST(backup, that_is_interrupted_leaves_no_place_for_a_new_log) {

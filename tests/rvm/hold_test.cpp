@@ -109,6 +109,58 @@ TEST_F(hold, keeps_everything_from_its_position_on) {
   EXPECT_FALSE(disk.exists(held_log + ".hold.1"));
 }
 
+// A single long file would be enough for ever.
+TEST_F(hold, leaves_no_log_that_stays_long) {
+  how.tune.truncation_threshold = 0.5;
+  open();
+  const auto grow = [&] {
+    const log_hold held = log_hold::take(disk, held_log, "a test");
+    for (std::uint64_t round = 0; round < 20; ++round) commit(next + 100);
+    ASSERT_GT(m->stats().log_size, 10 * how.log.size);
+  };
+  const auto expect_usual = [&] {
+    EXPECT_LE(m->stats().log_size, 2 * how.log.size);
+    EXPECT_EQ(r.at<std::uint64_t>(0), next - 1);
+  };
+  grow();
+  while (m->stats().log_size > 2 * how.log.size && next < 20'000) {
+    commit(next + 100);
+    m->truncate();
+  }
+  expect_usual();
+  // The next process does not wait until the long file is full.
+  grow();
+  r = {};
+  m->close();
+  ASSERT_GT(log_files::open_unlocked(disk, held_log)->length(), 4 * how.log.size);
+  for (std::uint64_t at = 1;; ++at) {
+    SCOPED_TRACE(at);
+    const auto on = disk.crash(1, sim::policy::keep_all);
+    on->crash_at(at);
+    bool is_over = false;
+    try {
+      memory again(held_log, small_log(on.get(), open_mode::open));
+      region of = again.map("/d/seg");
+      again.transact([&](transaction& tx) { tx.modify(of.at<std::uint64_t>(8), std::uint64_t{7}); });
+      EXPECT_LE(again.stats().log_size, 2 * how.log.size);
+      of = {};
+      again.close();
+      is_over = true;
+    } catch (const sim::power_failure&) {
+    }
+    for (const auto policy : {sim::policy::random, sim::policy::drop_all, sim::policy::keep_all}) {
+      const auto left = on->crash(at, policy);
+      memory after(held_log, small_log(left.get(), open_mode::open));
+      region of = after.map("/d/seg");
+      EXPECT_EQ(of.at<std::uint64_t>(0), next - 1);
+      after.transact([&](transaction& tx) { tx.modify(of.at<std::uint64_t>(8), std::uint64_t{9}); });
+      of = {};
+      after.close();
+    }
+    if (is_over) break;
+  }
+}
+
 TEST_F(hold, lets_go_of_what_it_moves_over) {
   open();
   log_hold held = log_hold::take(disk, held_log, "a replica");

@@ -14,6 +14,7 @@
 #include "progress_line.hpp"
 #include "segments/segment.hpp"
 #include "sim/disk.hpp"
+#include "support/expect_error.hpp"
 #include "support/small_memory.hpp"
 #include "tools/shown.hpp"
 
@@ -161,6 +162,40 @@ TEST_F(bulk_history, older_copies_may_be_newer_than_the_moment) {
   const shown found = replay(then, "/d/then", "/d/newer");
   EXPECT_EQ(found.exit_code, exit_ok) << found.text;
   EXPECT_EQ(bytes_of("/d/then", 8, 19), "one" + std::string(5, '\0') + "old" + std::string(8, '\0'));
+}
+
+// A backup has a log of its own, and its note says which moment it has.
+TEST_F(bulk_history, backups_may_be_newer_than_the_moment) {
+  open(true);
+  change(8, "one");
+  const lsn then = changes("/d/seg:8+3")[0]["lsn"];
+  change(16, "new");
+  (void)memory_->backup("/backup");
+  change(8, "end");
+  const shown found = replay(then, "/d/then", "/backup/seg");
+  EXPECT_EQ(found.exit_code, exit_ok) << found.text;
+  EXPECT_EQ(bytes_of("/d/then", 8, 11), "one" + std::string(8, '\0'));
+  {  // nobody knows what it has now
+    memory other("/backup/log", small_log(&disk_, open_mode::open));
+    region changed = other.map("/backup/seg");
+    put(other, changed, 24, "other");
+  }
+  const shown unknown = replay(then, "/d/unknown", "/backup/seg");
+  EXPECT_EQ(unknown.exit_code, exit_damaged) << unknown.text;
+  EXPECT_EQ(unknown.parsed()["base_unknown"], true);
+}
+
+TEST_F(bulk_history, other_segments_are_no_older_copies) {
+  open(true);
+  change(8, "one");
+  const lsn then = changes("/d/seg:8+3")[0]["lsn"];
+  {
+    memory other("/other/log", small_log(&disk_));
+    region of = other.map("/other/seg", {.create_length = 64 * kib});
+    put(other, of, 0, "other");
+  }
+  expect_error(errc::wrong_log, {"/other/seg", "/d/seg", "another segment"},
+               [&] { (void)replay(then, "/d/then", "/other/seg"); });
 }
 
 // Segments that were used before the log was made are not made of zeros.

@@ -328,7 +328,7 @@ TEST_F(damaged_archive, at_any_byte_of_a_frame_loses_that_frame_only) {
   EXPECT_EQ(gap_text(tell(disk_)), "");
 }
 
-TEST_F(damaged_archive, without_a_part_or_with_a_damaged_header_loses_that_part_only) {
+TEST_F(damaged_archive, without_a_part_or_with_an_unknown_one_loses_that_part_only) {
   lsn from = 0, to = 0;
   for (const auto& frame : frames_)
     if (frame.header.part == 2) {
@@ -343,10 +343,67 @@ TEST_F(damaged_archive, without_a_part_or_with_a_damaged_header_loses_that_part_
     EXPECT_NE(all.gaps[0].reason.find(reason), std::string::npos) << all.gaps[0].reason;
     EXPECT_EQ(all.labels.back(), std::to_string(last_));
   };
+  disk_.open("/d/log.archive.2", os::access::read_write)->resize(sizeof(part_header));
   flip("/d/log.archive.2", 100);
-  expect("/d/log.archive.2 is damaged: its header is not valid");
+  expect("/d/log.archive.2 is damaged: its header is not valid, and no frame is in it");
   disk_.remove("/d/log.archive.2");
   expect("/d/log.archive.2 is missing");
+}
+
+TEST_F(damaged_archive, in_the_header_of_a_part_loses_nothing) {
+  const std::uint64_t parts = frames_.back().header.part;
+  for (std::uint64_t part = 1; part <= parts; ++part)
+    for (const std::uint64_t at : {0, 9, 20, 32, 100, 3500, 4093}) {
+      flip(part_path("/d/log.archive", part), at);
+      expect_counted(tell(disk_), 1, last_);
+      flip(part_path("/d/log.archive", part), at);
+    }
+  flip(part_path("/d/log.archive", parts), 3500);
+  {
+    memory m("/d/log", archived(disk_, mib));
+    counting user(m);
+    user.commit(last_ + 1);
+  }
+  expect_counted(tell(disk_), 1, last_ + 1);
+}
+
+TEST_F(damaged_archive, with_an_unknown_part_at_either_end_says_so_and_is_not_written_over) {
+  const std::uint64_t parts = frames_.back().header.part;
+  for (const std::uint64_t part : {std::uint64_t{1}, parts}) {
+    const std::string path = part_path("/d/log.archive", part);
+    const auto file = disk_.open(path, os::access::read_write);
+    std::vector<std::byte> before(file->size());
+    file->read_at(0, before);
+    file->write_at(0, std::vector<std::byte>(before.size(), std::byte{7}));
+    const told all = tell(disk_);
+    ASSERT_EQ(all.gaps.size(), 1u) << gap_text(all);
+    EXPECT_NE(all.gaps[0].reason.find(path + " is damaged: its header is not valid"), std::string::npos)
+        << all.gaps[0].reason;
+    try {
+      const memory m("/d/log", archived(disk_, mib));
+      ADD_FAILURE() << "written over";
+    } catch (const error& e) {
+      EXPECT_NE(std::string(e.what()).find(path), std::string::npos) << e.what();
+      EXPECT_NE(std::string(e.what()).find("move it away"), std::string::npos) << e.what();
+    }
+    file->write_at(0, before);
+  }
+  expect_counted(tell(disk_), 1, last_);
+}
+
+TEST_F(damaged_archive, whose_parts_changed_places_is_not_written_over) {
+  disk_.rename("/d/log.archive.1", "/d/x");
+  disk_.rename("/d/log.archive.2", "/d/log.archive.1");
+  disk_.rename("/d/x", "/d/log.archive.2");
+  EXPECT_NE(gap_text(tell(disk_)), "");
+  try {
+    const memory m("/d/log", archived(disk_, mib));
+    ADD_FAILURE() << "written over";
+  } catch (const error& e) {
+    EXPECT_NE(std::string(e.what()).find("is part 2 of the archive, and belongs to /d/log.archive.2"),
+              std::string::npos)
+        << e.what();
+  }
 }
 
 TEST_F(damaged_archive, that_is_cut_off_says_where) {

@@ -75,7 +75,8 @@ struct restore_options {
 // Makes a log with its segments in `directory`, which is made, or is empty: from a full backup (its directory), and from what
 // was committed afterwards, up to a point. It is closed, as the original was after the transaction that the report names, and
 // opens like any other log. It has an identity of its own: archives and backups of the original are not those of the new log,
-// even if nothing is lacking. The backups and the original are not changed. If it fails, nothing in the directory opens.
+// even if nothing is lacking. The backups and the original are not changed. If it fails, what is in the
+// directory is removed; what cannot be removed does not open, unless it is whole.
 // What is prepared at the end of `log`, if that is the point, is in doubt in the new log, too (transaction::prepare).
 //
 // Throws errc::no_history if LSNs are missing between the parts, or the point lies behind all of them; errc::bad_option for a

@@ -51,9 +51,11 @@ void output::finish() {
 void output::discard() { ::__fpurge(file()); }
 
 void report_error(const std::exception& what, const char* command, bool as_json, output& out, std::FILE* messages) {
+  const char* const text =
+      dynamic_cast<const std::bad_alloc*>(&what) != nullptr ? "there is not enough memory" : what.what();
   if (as_json && !out.has_begun()) {
     out.discard();
-    nlohmann::ordered_json j{{"message", what.what()}};
+    nlohmann::ordered_json j{{"message", text}};
     if (const auto* const known = dynamic_cast<const std::system_error*>(&what)) {
       j["code"] = known->code().value();
       j["category"] = known->code().category().name();
@@ -64,7 +66,7 @@ void report_error(const std::exception& what, const char* command, bool as_json,
     out.finish();
   } catch (const error&) {  // it is the error, or comes second
   }
-  fmt::print(messages, "{}: {}\n", command, what.what());
+  fmt::print(messages, "{}: {}\n", command, text);
 }
 
 }  // namespace tenure::tools

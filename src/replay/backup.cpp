@@ -42,8 +42,9 @@ class backing_up {
 
   backup_report run() {
     const auto began = std::chrono::steady_clock::now();
-    make_empty_directory(disk_, directory_, "a backup");
+    require_empty_directory(disk_, directory_, "a backup");
     const steady_log held(disk_, from_, "a backup");
+    make_empty_directory(disk_, directory_, "a backup");
     log_id_ = manifest_file::open_unlocked(disk_, from_).current().log_id;
     if (require_whole_) require_whole_();
     try {

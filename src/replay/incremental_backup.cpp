@@ -68,8 +68,9 @@ class backing_up_since {
     const std::string earlier = find_backup(disk_, os::absolute_path(how_.since));
     earlier_ = read_backup_note(disk_, earlier);
     require_whole(earlier);
-    make_empty_directory(disk_, directory_, "a backup");
+    require_empty_directory(disk_, directory_, "a backup");
     const steady_log held(disk_, from_, "a backup");
+    make_empty_directory(disk_, directory_, "a backup");
     make_marked(disk_, to_, [&] { back_up(earlier, held.position()); });
     report_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     return std::move(report_);

@@ -180,9 +180,10 @@ MUTATIONS = BARRIER_MUTATIONS + CACHE_MUTATIONS + COLLECTION_MUTATIONS + CONTAIN
      [("while (!copy_up_to_date()) {", "copy_up_to_date(); if (false) {")],
      "backup.*", "a backup has changes of a later moment than the commit that it names"),
     ("increment_without_hold", "replay/incremental_backup.cpp",
-     [('const steady_log held(disk_, from_, "a backup"); make_marked(',
+     [('const steady_log held(disk_, from_, "a backup"); '
+       'make_empty_directory(disk_, directory_, "a backup"); make_marked(disk_, to_, [&] { back_up(earlier,',
        'struct { lsn at; lsn position() const { return at; } } held{steady_log(disk_, from_, "a backup").position()}; '
-       'make_marked(')],
+       'make_empty_directory(disk_, directory_, "a backup"); make_marked(disk_, to_, [&] { back_up(earlier,')],
      "incremental_backup.*", "the log is used again while it is copied"),
     ("increment_noted_first", "replay/incremental_backup.cpp",
      [("copy(all); if (how_.verify) verify(); complete();", "complete(); copy(all); if (how_.verify) verify();")],

@@ -64,6 +64,12 @@ for command in tenure rvmutl; do
   grep -qF 'ulimit -f' out err || fail "$command says nothing of the limit: $(cat out err)"
 done
 
+# What cannot be copied leaves nothing.
+for since in "" "--since copy"; do
+  run 2 "$bin/tenure" backup nothing new $since
+  [[ -z $(find . -name 'new*' -o -name 'nothing*') ]] || fail "a backup of nothing leaves $(ls)"
+done
+
 # Output that is lost is a failure, and does not go elsewhere. 7 is a pipe whose reader has gone.
 mkfifo pipe
 exec 8<>pipe 7>pipe 8<&-

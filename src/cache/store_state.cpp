@@ -149,7 +149,10 @@ void store_state::close() {
                 directory_ + ": has open transactions, or objects that are pinned; end them before it is closed");
   closed_ = true;
   remove_open(*this);
-  for (const auto& d : databases_) d->stored.segment().close();
+  try {
+    for (const auto& d : databases_) d->stored.segment().close();
+  } catch (const error&) {  // what the memory has against it, it says once more, and lets go of its files
+  }
   memory_->close();
 }
 

@@ -195,6 +195,7 @@ class aligned_memory {
   if (t.operations == nullptr || t.operations->construct == nullptr)
     return {std::vector<std::byte>(t.size), {}, nullptr};
   const aligned_memory memory(t.size, t.alignment);
+  const detail::prototype_memory of_containers;  // a plan is made before a store is there
   std::memset(memory.get(), 0, t.size);
   t.operations->construct(memory.get());
   value_conversion::image made{{memory.get(), memory.get() + t.size}, {}, nullptr};

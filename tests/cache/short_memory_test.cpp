@@ -132,7 +132,7 @@ TEST_F(cache_in_short_memory, evictions_wait) {
   options.object_bytes = 400 << 10;
   options.pool_pages = 64;
   options.transactions = cache::concurrency::object_locks;
-  std::uint64_t failed = 0, evictions = 0;
+  std::uint64_t failed = 0, evictions = 0, reopened = 0;
   for (long long allocations = 0, in_a_row = 0; in_a_row < 3; ++allocations) {
     SCOPED_TRACE("allocation " + std::to_string(allocations));
     cache::store opened_here(path, options);
@@ -151,6 +151,15 @@ TEST_F(cache_in_short_memory, evictions_wait) {
     } catch (const error& e) {
       EXPECT_EQ(e.code(), errc::outcome_unknown);
       is_done = false;
+      succeeding = -1;
+      if (tx.is_open()) tx.abort();
+      EXPECT_THROW(opened_here.close(), error);
+      cache::store again(path, options);  // as the error says
+      again.close();
+      in_a_row = 0;
+      ++failed;
+      ++reopened;
+      continue;
     }
     succeeding = -1;
     in_a_row = failing == 0 ? 0 : in_a_row + 1;
@@ -162,6 +171,7 @@ TEST_F(cache_in_short_memory, evictions_wait) {
   }
   EXPECT_GT(evictions, 0U);
   EXPECT_GT(failed, 3U);
+  EXPECT_GT(reopened, 0U);
 }
 
 // Nobody is kept out, and the cache can be closed.

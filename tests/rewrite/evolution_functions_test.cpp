@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <tenure/evolve.hpp>
+#include <tenure/string.hpp>
 #include <tenure/tenure.hpp>
 #include <tenure/vector.hpp>
 
@@ -37,11 +38,18 @@ struct part {
   place nested;
   std::int32_t words[2];
 };
+struct note {
+  std::int32_t x;
+};
 }  // namespace was
 
 namespace some_fields {  // the function makes one of them
 struct place {
   std::int32_t x;
+};
+struct note {
+  std::int32_t x = 0;
+  tenure::string text{"a text that does not fit into the string itself, and needs memory"};
 };
 struct part {
   std::int32_t area = 0;
@@ -120,6 +128,14 @@ TEST(evolving_with_functions, what_they_may_have_forgotten_is_refused) {
         << name;
   EXPECT_EQ(problems.size(), 7u);
   for (const std::string& each : problems) EXPECT_NE(each.find("since(0).removed("), std::string::npos) << each;
+}
+
+TEST(evolving, is_planned_without_a_store_where_defaults_need_memory) {
+  ASSERT_EQ(current_store(), nullptr);
+  std::vector<std::string> problems;
+  const type& is = stored_as<some_fields::note>();
+  (void)types::evolution({&is}).plan(stored_as<was::note>(), is, problems);
+  EXPECT_EQ(problems, std::vector<std::string>());
 }
 
 // Else an older program would take away what a newer one has added.

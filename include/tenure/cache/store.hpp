@@ -75,7 +75,8 @@ class store {
   ~store();
   store(store&&) noexcept;
   store& operator=(store&&) noexcept;
-  // Throws errc::transactions_open, and changes nothing, while transactions are open or objects are pinned.
+  // Throws errc::transactions_open, and changes nothing, while transactions are open or objects are pinned. After every other failure
+  // the store is closed, and its files are released.
   void close();
 
   // Waits for other transactions to end. Throws errc::bad_transaction if this thread has a transaction of the store already, and

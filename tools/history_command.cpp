@@ -407,7 +407,7 @@ class replayed_segment {
       : where_(where),
         end_(moment::parse(until)),
         now_(named_segment::look_at(disk, segment_path, !where.log.empty())),
-        source_(base.empty() ? now_ : named_segment::look_at(disk, base, now_.raw)),
+        source_(base.empty() ? now_ : older_copy(disk, base, now_)),
         of_itself_(base.empty()),
         source_has_(source_.is_copied_through(disk, now_.log_id)),
         made_(os::absolute_path(output)),
@@ -417,8 +417,6 @@ class replayed_segment {
         // First a copy of what there is, then the changes: what gets into the file meanwhile is in the log before.
         from_(disk.open(source_.path, os::access::read_only)),
         to_(make(disk)) {
-    if (source_.log_id != identity{} && source_.id != now_.id)
-      throw error(errc::wrong_log, source_.path + ": is no copy of " + now_.path + ", but another segment");
     copy();
     read_changes();
     for (const archive_gap& gap : past_.gaps())
@@ -471,6 +469,13 @@ class replayed_segment {
   }
 
  private:
+  static named_segment older_copy(os::disk& disk, const std::string& base, const named_segment& of) {
+    named_segment found = named_segment::look_at(disk, base, of.raw);
+    if (found.log_id != identity{} && found.id != of.id)
+      throw error(errc::wrong_log, found.path + ": is no copy of " + of.path + ", but another segment");
+    return found;
+  }
+
   segment make(os::disk& disk) const {
     if (now_.raw)
       disk.create(made_, 0600)->resize(now_.length);

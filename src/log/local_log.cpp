@@ -181,7 +181,7 @@ void local_log::note_use() {
   if (!status_is_stale_) return;
   write_status(lock, head_);
   reclaim(lock);
-  if (head_ != tail_ || held_from(disk_, path_) < tail_) return;
+  if (length_ <= usual_size() || head_ != tail_ || held_from(disk_, path_) < tail_) return;
   change_files(lock, [&] {
     if (replace_long(files_->end())) files_->rewind(tail_, usual_size(), next_status(lock, head_));
   });

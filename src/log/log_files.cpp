@@ -460,6 +460,7 @@ void log_files::rewind(lsn at, std::uint64_t keep, manifest status) {
     next->push_back({file->base(), file->end(), file});
     at = file->end();
   }
+  assert(!next->empty());
   spare_.swap(dropped);
   set(next);
   if (spare_.empty()) return;

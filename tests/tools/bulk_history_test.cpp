@@ -196,6 +196,7 @@ TEST_F(bulk_history, other_segments_are_no_older_copies) {
   }
   expect_error(errc::wrong_log, {"/other/seg", "/d/seg", "another segment"},
                [&] { (void)replay(then, "/d/then", "/other/seg"); });
+  EXPECT_FALSE(disk_.exists("/d/then"));
 }
 
 // Segments that were used before the log was made are not made of zeros.

@@ -149,11 +149,7 @@ void store_state::close() {
                 directory_ + ": has open transactions, or objects that are pinned; end them before it is closed");
   closed_ = true;
   remove_open(*this);
-  try {
-    for (const auto& d : databases_) d->stored.segment().close();
-  } catch (const error&) {  // what the memory has against it, it says once more, and lets go of its files
-  }
-  memory_->close();
+  memory_->close();  // and the segments with it
 }
 
 open_database& store_state::database(std::string_view name) {

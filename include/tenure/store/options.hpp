@@ -34,9 +34,8 @@ struct store_tuning {
   std::uint64_t least_hole = 128;           // bytes between two objects that are worth filling
   std::uint64_t most_blocks = 64;           // taken at once for small objects; at least 1
   std::uint64_t old_blocks_at_once = 1024;  // of earlier processes, examined when blocks are needed; at least 1
-  std::uint64_t marked_at_once =
-      32;               // objects that a collection looks at together, or fewer if a commit waits; at least 1
-  bool headed = false;  // a new database's first zone is as in one that was upgraded; for tests
+  std::uint64_t marked_at_once = 32;  // objects that a collection looks at together if no commit waits; at least 1
+  bool headed = false;                // a new database's first zone is as in one that was upgraded; for tests
 };
 
 // Whether a commit that destroys objects looks for references to them in all persistent objects.

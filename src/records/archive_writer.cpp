@@ -76,6 +76,11 @@ class index_maker {
   std::map<segment_name, std::vector<std::uint64_t>, by_path> pages_;
 };
 
+error written_elsewhere(const os::file& part) {
+  return {errc::in_use, part.path() + ": " + part.lock_holders("memory") +
+                            " writes to this archive; give each log a path of its own for its archive"};
+}
+
 }  // namespace
 
 archive_writer::archive_writer(os::disk& disk, const archive_options& how, const readable_log& log, counters& count,
@@ -108,6 +113,8 @@ void archive_writer::find_end() {
       throw error(errc::damaged,
                   part->damage() +
                       "; it is not written over: move it away, or give another path for the archive, and open again");
+    // Whoever writes a part has it locked [rvm.archive.one-log].
+    if (!part->file().try_lock(os::lock_kind::shared)) throw written_elsewhere(part->file());
     if (part->header() && part->header()->read_only_compatible != 0)
       throw error(errc::wrong_version, part->path() +
                                            ": the archive was continued by a later version of this library, and this "
@@ -119,6 +126,7 @@ void archive_writer::find_end() {
   }
   if (newest == 0) return;
   auto file = disk_.open(part_path(path_, newest), os::access::read_write);
+  if (!file->try_lock(os::lock_kind::exclusive)) throw written_elsewhere(*file);
   const std::uint64_t size = file->size();
   frame_header frame, last{};
   for (at_ = sizeof(part_header); at_ < size;
@@ -250,6 +258,11 @@ void archive_writer::write_to_new_part(stretch& what) {
   what.header.offset = sizeof header;
   what.header.checksum = crc32c(const_bytes_of(what.header).subspan(8));
   const os::const_bytes parts[] = {const_bytes_of(header), const_bytes_of(what.header), what.content};
+  // Another log may have begun this part since the archive was opened [rvm.archive.one-log].
+  if (const auto there = archive_part::find(disk_, path_, header.part % archive_parts, os::access::read_only);
+      there && (!there->damage().empty() || there->number() >= header.part))
+    throw there->damage().empty() ? written_elsewhere(there->file())
+                                  : error(errc::damaged, there->damage() + "; it is not written over: move it away");
   // The part gets its name when it is whole. In that moment the oldest part is gone.
   new_file making(disk_, part_path(path_, header.part), 0600);
   making.file().write_all_at(0, parts);

@@ -4,7 +4,9 @@
 // [rvm.archive.before-head]. What is in the archive, tests/tools/history_test.cpp looks at.
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
+#include <string>
 
 #include "log/log_files.hpp"
 #include "records/archive_reader.hpp"
@@ -86,6 +88,57 @@ TEST(archive, has_what_is_in_it_only_once_after_a_failed_truncation) {
     transactions += frame.header.transactions;
   }
   EXPECT_EQ(transactions, 3u);
+}
+
+// --- [rvm.archive.one-log] -------------------------------------------------------------------------------------------
+
+options archived_together(sim::disk& disk) {
+  options how = archived(disk);
+  how.archive->path = "/d/together";
+  return how;
+}
+
+void expect_in_use(const std::function<void()>& what, const std::string& part) {
+  try {
+    what();
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const error& e) {
+    EXPECT_EQ(e.code(), errc::in_use) << e.what();
+    EXPECT_NE(std::string(e.what()).find(part), std::string::npos) << e.what();
+  }
+}
+
+TEST(archive, is_not_opened_while_another_log_writes_to_it) {
+  sim::disk disk(512);
+  const options how = archived_together(disk);
+  {
+    memory first("/d/log", how);
+    region r = first.map("/d/seg", {.create_length = 64 * kib});
+    put(first, r, 0, "one");
+    first.truncate();
+    expect_in_use([&] { memory("/d/other", how); }, "/d/together.1");
+  }
+  memory second("/d/other", how);
+  region r = second.map("/d/seg2", {.create_length = 64 * kib});
+  put(second, r, 0, "two");
+  second.truncate();
+  EXPECT_TRUE(disk.exists("/d/together.1") && disk.exists("/d/together.2"));
+  expect_in_use([&] { memory("/d/log", how); }, "/d/together.2");
+}
+
+TEST(archive, has_no_part_that_takes_the_place_of_another_logs) {
+  sim::disk disk(512);
+  const options how = archived_together(disk);
+  memory first("/d/log", how), second("/d/other", how);
+  region r = first.map("/d/seg", {.create_length = 64 * kib}), other = second.map("/d/seg2", {.create_length = 64 * kib});
+  put(first, r, 0, "one");
+  first.truncate();
+  put(second, other, 0, "two");
+  expect_in_use([&] { second.truncate(); }, "/d/together.1");
+  const auto log = log_files::open_unlocked(disk, "/d/log");
+  const archive_reader archive(disk, "/d/together", log->status().log_id);
+  EXPECT_EQ(archive.frames().size(), 1u);
+  EXPECT_EQ(archive.end(), log->status().head);
 }
 
 }  // namespace

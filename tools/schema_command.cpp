@@ -36,7 +36,7 @@ struct found_schema {
   std::set<std::string> without_objects;  // of types in a store
   std::map<std::string, types::evolution::told> told;
   std::unique_ptr<surveyed_store> store;
-  std::unique_ptr<std::deque<type>> read;
+  std::unique_ptr<std::deque<type>> read, of_values;
 };
 
 template <class Kind, std::size_t N>
@@ -80,7 +80,21 @@ type_field field_in(const nlohmann::json& j, const std::map<std::string, const t
   return f;
 }
 
-type_changes changes_in(const nlohmann::json& j) {
+// The value of a field that was added. Schemas of earlier versions have none.
+void read_value(const nlohmann::json& in, const std::string& field, detail::field_change& to, std::deque<type>& types) {
+  const auto found = std::ranges::find_if(in, [&](const auto& each) { return each.at("field") == field; });
+  if (found == in.end()) return;
+  for (const auto& byte : found->at("bytes")) to.value.push_back(std::byte{byte.template get<std::uint8_t>()});
+  type& of = types.emplace_back();
+  of.name = found->at("type");
+  of.size = to.value.size();
+  type_field& value = of.fields.emplace_back();
+  value.scalar = scalar_kind_named(found->value("scalar", "none"));
+  value.size = of.size;
+  to.value_type = &of;
+}
+
+type_changes changes_in(const nlohmann::json& j, std::deque<type>& types) {
   using kind = detail::field_change::kind;
   type_changes made;
   for (const auto& name : j.value("was_named", nlohmann::json::array())) made.old_names.push_back(name);
@@ -89,7 +103,12 @@ type_changes changes_in(const nlohmann::json& j) {
     for (const auto& pair : v.at("renamed")) since.fields.push_back({kind::renamed, pair.at(0), pair.at(1)});
     for (const auto& [what, list] :
          {std::pair{kind::removed, "removed"}, {kind::added, "added"}, {kind::narrowed, "narrowed"}})
-      for (const auto& field : v.at(list)) since.fields.push_back({what, field});
+      for (const auto& field : v.at(list)) {
+        since.fields.push_back({what, field});
+        if (what == kind::added)
+          read_value(v.value("values", nlohmann::json::array()), field, since.fields.back(), types);
+      }
+    since.has_second_function = v.value("converted_twice", false);
     if (v.at("converted"))
       since.convert = [](void (*)(), const old_object&, void*, conversion&) {};  // it is not called
   }
@@ -102,6 +121,7 @@ found_schema read_schema(const std::string& path) {
     throw error(std::make_error_code(std::errc::no_such_file_or_directory), path + ": there is no such schema");
   found_schema found;
   found.read = std::make_unique<std::deque<type>>();
+  found.of_values = std::make_unique<std::deque<type>>();
   try {
     const nlohmann::json all = nlohmann::json::parse(file);
     if (all.at("tenure_schema") != 1) throw std::invalid_argument("it is of another version");
@@ -117,7 +137,7 @@ found_schema read_schema(const std::string& path) {
       t.tolerates_stale = j.value("tolerates_stale", false);
       by_name[t.name] = &t;
       found.types.push_back(&t);
-      found.told[t.name] = {j.value("has_default", false), changes_in(j)};
+      found.told[t.name] = {j.value("has_default", false), changes_in(j, *found.of_values)};
     }
     std::size_t n = 0;
     for (const auto& j : all.at("types")) {

@@ -7,6 +7,9 @@
 #include <set>
 #include <utility>
 
+#include "types/declared_changes.hpp"
+#include "types/field_path.hpp"
+
 namespace tenure {
 
 detail::version_changes& type_changes::since(std::uint32_t version) {
@@ -22,152 +25,6 @@ using detail::field_change;
 using detail::version_changes;
 
 constexpr std::uint64_t word = sizeof(void*);
-
-[[nodiscard]] bool leads_into(std::string_view path, std::string_view of) {
-  return path.size() > of.size() && path.starts_with(of) && path[of.size()] == '.';
-}
-
-// What a class has declared, from the version of the stored one on.
-class declared_changes {
- public:
-  declared_changes(const evolution& of, const type& stored, const type& program) {
-    const type_changes* const declared = of.changes_of(program);
-    if (declared == nullptr) return;
-    for (const version_changes& v : declared->versions)
-      if (v.since >= stored.version) versions_.push_back(&v);
-  }
-
-  struct source {
-    std::string path;                     // in the stored class; empty: it has none
-    const field_change* added = nullptr;  // or it is new
-  };
-  // Of a field of the program's class: backwards through the versions.
-  [[nodiscard]] source source_of(std::string path) const {
-    for (auto v = versions_.rbegin(); v != versions_.rend(); ++v) {
-      for (const field_change& change : (*v)->fields)
-        if (change.what == field_change::kind::added && change.field == path) return {path, &change};
-      const std::string before = renamed(**v, path, &field_change::to, &field_change::field);
-      // A field of the same name is a new one if the old one was removed, or has another name now.
-      const bool is_gone = removes(**v, path) || renamed(**v, path, &field_change::field, &field_change::to) != path;
-      if (before == path && is_gone) return {};
-      path = before;
-    }
-    return {path};
-  }
-  // Whether a stored field, or what it is in, was declared to be gone.
-  [[nodiscard]] bool is_removed(std::string path) const {
-    for (const version_changes* v : versions_) {
-      if (removes(*v, path)) return true;
-      path = renamed(*v, path, &field_change::field, &field_change::to);
-    }
-    return false;
-  }
-  // The name that a stored field itself was given, not what it is in; empty: none.
-  [[nodiscard]] std::string new_name(std::string path) const {
-    bool is_renamed = false;
-    for (const version_changes* v : versions_) {
-      is_renamed = is_renamed || std::ranges::any_of(v->fields, [&](const field_change& change) {
-                     return change.what == field_change::kind::renamed && change.field == path;
-                   });
-      path = renamed(*v, path, &field_change::field, &field_change::to);
-    }
-    return is_renamed ? path : std::string();
-  }
-  // Of a field that was given a name: whether a function of a later version may use it.
-  [[nodiscard]] bool has_function_after_renaming(std::string path) const {
-    bool has_function = false;
-    for (const version_changes* v : versions_) {
-      has_function = has_function || v->convert != nullptr;
-      const std::string now = renamed(*v, path, &field_change::field, &field_change::to);
-      if (now != path) has_function = false;
-      path = now;
-    }
-    return has_function;
-  }
-  // Whether some declaration says what became of a part of a stored field, under the name that it had then.
-  [[nodiscard]] bool takes_apart(std::string path) const {
-    for (const version_changes* v : versions_) {
-      for (const field_change& change : v->fields)
-        if (change.what != field_change::kind::added && change.what != field_change::kind::narrowed &&
-            leads_into(change.field, path))
-          return true;
-      path = renamed(*v, path, &field_change::field, &field_change::to);
-    }
-    return false;
-  }
-  // Under the name that the field had after each version.
-  [[nodiscard]] bool is_narrowed(std::string path) const {
-    for (auto v = versions_.rbegin(); v != versions_.rend(); ++v) {
-      for (const field_change& change : (*v)->fields)
-        if (change.what == field_change::kind::narrowed && change.field == path) return true;
-      path = renamed(**v, path, &field_change::to, &field_change::field);
-    }
-    return false;
-  }
-  // Whether some declaration leads into a new field, under the name that it had after each version.
-  [[nodiscard]] bool leads_to_parts_of(std::string path) const {
-    for (auto v = versions_.rbegin(); v != versions_.rend(); ++v) {
-      for (const field_change& change : (*v)->fields)
-        if (leads_into(change.what == field_change::kind::renamed ? change.to : change.field, path)) return true;
-      path = renamed(**v, path, &field_change::to, &field_change::field);
-    }
-    return false;
-  }
-  [[nodiscard]] std::vector<const version_changes*> functions() const {
-    std::vector<const version_changes*> found;
-    std::ranges::copy_if(versions_, std::back_inserter(found),
-                         [](const version_changes* v) { return v->convert != nullptr; });
-    return found;
-  }
-
- private:
-  [[nodiscard]] static bool removes(const version_changes& in, std::string_view path) {
-    return std::ranges::any_of(in.fields, [&](const field_change& change) {
-      return change.what == field_change::kind::removed && (path == change.field || leads_into(path, change.field));
-    });
-  }
-  // All renamings of a version hold at once, so that names can be exchanged. The longest name that fits decides.
-  [[nodiscard]] static std::string renamed(const version_changes& in, const std::string& path,
-                                           std::string field_change::*from, std::string field_change::*to) {
-    const field_change* best = nullptr;
-    for (const field_change& change : in.fields) {
-      if (change.what != field_change::kind::renamed) continue;
-      const std::string& name = change.*from;
-      const bool fits = path == name || leads_into(path, name) || (name.ends_with("::") && path.starts_with(name));
-      if (fits && (best == nullptr || name.size() > (best->*from).size())) best = &change;
-    }
-    return best == nullptr ? path : best->*to + path.substr((best->*from).size());
-  }
-
-  std::vector<const version_changes*> versions_;
-};
-
-// A field, found by its path through nested classes.
-struct found_field {
-  const type_field* field = nullptr;
-  std::uint64_t offset = 0;              // of the class that has the field
-  std::vector<field_guard> guards = {};  // of the classes around it; offsets from the whole value
-  std::string path = {};                 // as the stored class has it
-};
-
-// `renamed`: names of bases in names of fields are those that the program has.
-[[nodiscard]] found_field find_field(const type& in, std::string_view path, const evolution* renamed = nullptr) {
-  for (const type_field& f : in.fields) {
-    if (f.kind == field_kind::vtable || f.name.empty()) continue;
-    const bool is_of_base = renamed != nullptr && f.name.find("::") != std::string::npos;
-    const std::string name = is_of_base ? renamed->renamed_member(f.name) : f.name;
-    if (name == path) return {&f, 0, {}, f.name};
-    if (!leads_into(path, name) || f.kind != field_kind::nested || f.count != 1) continue;
-    found_field inner = find_field(f.of(), path.substr(name.size() + 1), renamed);
-    if (inner.field == nullptr) continue;
-    inner.path = f.name + "." + inner.path;
-    inner.offset += f.offset;
-    for (field_guard& g : inner.guards) g.offset += f.offset;
-    if (f.only_if) inner.guards.push_back(*f.only_if);
-    return inner;
-  }
-  return {};
-}
 
 [[nodiscard]] const type_field* nth_unnamed(const type& in, field_kind kind, std::size_t n) {
   for (const type_field& f : in.fields)
@@ -247,7 +104,8 @@ class planning {
               std::to_string(stored.version));
       return;
     }
-    const declared_changes changes(of_, stored, program);
+    const declared_changes changes(of_.changes_of(program), stored.version);
+    for (const std::string& mistake : changes.mistakes(program)) say(path, mistake);
     for (const version_changes* v : changes.functions()) made_.functions.push_back({guard_, v, &stored, from, to});
     scope in{path, &stored, from, &changes, {}, !changes.functions().empty()};
     // What the default constructor makes; of a nested value, that of the class around it does, if there surely is one.
@@ -336,24 +194,12 @@ class planning {
 
   void put_value(const scope& in, const std::string& name, const field_change& added, const type_field& f,
                  std::uint64_t to) {
-    if (!added.value_type) return;  // of a program that does not run here
-    const type& of = added.value_type();
-    const number_type has =
-        number_of(of.fields.size() == 1 ? of.fields[0].scalar : scalar_kind::none, of.size, of.name);
-    const number_type wanted = number_of(f.scalar, f.size / f.count, f.type_name);
-    std::vector<std::byte> bytes(f.size);
-    if (f.kind == field_kind::data && is_number(has) && is_number(wanted)) {
-      bool fits = true;
-      for (std::uint64_t n = 0; n < f.count; ++n)
-        fits &= convert_number(has, added.value.data(), wanted, bytes.data() + n * wanted.size);
-      if (!fits) return say(in.path, "field `" + name + "`: the value that was declared for it does not fit");
-    } else if (f.count == 1 && f.kind == field_kind::nested && f.of().name == of.name && f.size == of.size) {
-      bytes = added.value;
-    } else {
-      return say(in.path,
-                 "field `" + name + "` is a " + f.type_name + ", and the value that was declared for it a " + of.name);
-    }
-    fill(to, {std::move(bytes), {}, nullptr});
+    std::string problem;
+    value_conversion::image made{bytes_of_added(added, f, problem), {}, nullptr};
+    if (!problem.empty())
+      say(in.path, "field `" + name + "`" + problem);
+    else if (added.value_type)  // not of a program that does not run here, and has not told it
+      fill(to, std::move(made));
   }
   // Where a value is, its vtable pointers are not zero: so whoever sets them knows it from a slot without one.
   void mark_vtables(const type& program, std::uint64_t to) {

@@ -98,6 +98,22 @@ void write_field(json& to, const type_field& f) {
   to.close('}');
 }
 
+// Of fields that were added.
+void write_values(json& to, const detail::version_changes& in) {
+  to.key("values").open('[');
+  for (const detail::field_change& f : in.fields) {
+    if (!f.value_type) continue;
+    const type& of = f.value_type();
+    to.open('{').key("field").value(f.field).key("type").value(of.name);
+    if (of.fields.size() == 1 && of.fields[0].scalar != scalar_kind::none)
+      to.key("scalar").value(name_of(of.fields[0].scalar));
+    to.key("bytes").open('[');
+    for (const std::byte b : f.value) to.value(std::to_integer<std::uint64_t>(b));
+    to.close(']').close('}');
+  }
+  to.close(']');
+}
+
 void write_changes(json& to, const type_changes& changes) {
   using kind = detail::field_change::kind;
   constexpr std::array<std::pair<kind, const char*>, 3> lists{
@@ -116,7 +132,10 @@ void write_changes(json& to, const type_changes& changes) {
         if (f.what == what) to.value(f.field);
       to.close(']');
     }
-    to.key("converted").value(v.convert != nullptr).close('}');
+    write_values(to, v);
+    to.key("converted").value(v.convert != nullptr);
+    if (v.has_second_function) to.key("converted_twice").value(true);
+    to.close('}');
   }
   to.close(']');
 }

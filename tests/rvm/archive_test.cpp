@@ -130,7 +130,8 @@ TEST(archive, has_no_part_that_takes_the_place_of_another_logs) {
   sim::disk disk(512);
   const options how = archived_together(disk);
   memory first("/d/log", how), second("/d/other", how);
-  region r = first.map("/d/seg", {.create_length = 64 * kib}), other = second.map("/d/seg2", {.create_length = 64 * kib});
+  region r = first.map("/d/seg", {.create_length = 64 * kib}),
+         other = second.map("/d/seg2", {.create_length = 64 * kib});
   put(first, r, 0, "one");
   first.truncate();
   put(second, other, 0, "two");

@@ -4,8 +4,10 @@
 #include "rewrite_command.hpp"
 
 #include <fstream>
+#include <utility>
 
 #include <tenure/allocator.hpp>
+#include <tenure/evolve.hpp>
 #include <tenure/finalization_queue.hpp>
 #include <tenure/schema.hpp>
 #include <tenure/weak.hpp>
@@ -22,6 +24,10 @@ namespace rewrite_command_types {
 struct linked_part {
   tenure::weak<linked_part> weakly;
 };
+struct grown {
+  int x = 0;
+  signed char small = 0;
+};
 struct weakly_linked {
   tenure::vector<int> numbers;
   tenure::std_vector<int> standard;
@@ -33,6 +39,13 @@ struct weakly_linked {
 };
 
 }  // namespace rewrite_command_types
+template <>
+struct tenure::evolve<rewrite_command_types::grown> {
+  static void describe(tenure::changes<rewrite_command_types::grown>& of) {
+    of.since(0).added("small", 500).added("none", 1).converted(nothing).converted(nothing);
+  }
+  static void nothing(const tenure::old_object&, rewrite_command_types::grown&, tenure::conversion&) {}
+};
 using namespace rewrite_command_types;
 
 namespace tenure::tools {
@@ -203,6 +216,28 @@ TEST_F(rewrite_command, a_schema_is_checked_for_what_conversion_refuses) {
   EXPECT_NE(refused.text.find("holder: has a e, which has changed, and the program does not know holder"),
             std::string::npos)
       << refused.text;
+}
+
+// Whatever opening says of declarations, the check says of the schema.
+TEST_F(rewrite_command, a_schema_has_the_declarations) {
+  register_type<grown>();
+  const std::string program = schema_file(schema());
+  nlohmann::json was = parse_json(schema());
+  const nlohmann::json types = std::exchange(was["types"], nlohmann::json::array());
+  for (nlohmann::json of : types) {
+    if (of["name"] != "rewrite_command_types::grown") continue;
+    of["fields"].erase(1);
+    of["fingerprint"] = 1;
+    of.erase("changes");
+    was["types"].push_back(of);
+  }
+  std::ofstream(dir / "was.json") << was.dump();
+  const shown refused = show([&](std::FILE* out) { return check_schema(dir / "was.json", program, false, out); });
+  EXPECT_EQ(refused.exit_code, exit_damaged);
+  for (const char* const what : {"field `small`: the value that was declared for it does not fit",
+                                 "since(0).added(\"none\", VALUE) is declared, and there is no such field",
+                                 "since(0).converted(...) is declared twice"})
+    EXPECT_TRUE(refused.has(what)) << refused.text;
 }
 
 TEST_F(rewrite_command, schemas_are_compared) {

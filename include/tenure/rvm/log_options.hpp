@@ -45,7 +45,7 @@ enum class copied_files {
 // goes. Commits wait for the archive only where they wait for truncation. While it cannot be written, nothing is truncated:
 // a commit that finds the log full says why (errc::log_stuck).
 struct archive_options {
-  std::string path = {};                            // empty: the log's path and ".archive"; one log at a time writes to it
+  std::string path = {};  // empty: the log's path and ".archive"; one log at a time writes to it
   std::uint64_t max_size = std::uint64_t{1} << 30;  // bytes of all files together, about; at least 1 MiB
 };
 

@@ -133,6 +133,7 @@ struct version_changes {
   std::vector<field_change> fields = {};
   void (*typed)() = nullptr;
   void (*convert)(void (*typed)(), const old_object& was, void* is, conversion& how) = nullptr;
+  bool has_second_function = false;  // a mistake, which is reported when something is converted
 };
 
 }  // namespace detail
@@ -181,11 +182,12 @@ class changes_since {
     of_.fields.push_back({detail::field_change::kind::narrowed, std::string(field)});
     return *this;
   }
-  // A function sets what else must be set. `is` was made by the default constructor, and has the fields that have their
+  // A function, one for a version, sets what else must be set. `is` was made by the default constructor, and has the fields that have their
   // names in both; its pointers are to old objects until the end of the conversion. A field that is gone, and was not renamed, need
   // not be declared then: the function may have used it. One that has its name still, but a type that it cannot be converted to, must
   // be declared removed, if the function makes the new one.
   changes_since& converted(void (*function)(const old_object& was, T& is, conversion& how)) {
+    of_.has_second_function = of_.convert != nullptr;
     of_.typed = reinterpret_cast<void (*)()>(function);
     of_.convert = [](void (*typed)(), const old_object& was, void* is, conversion& how) {
       reinterpret_cast<void (*)(const old_object&, T&, conversion&)>(typed)(was, *static_cast<T*>(is), how);

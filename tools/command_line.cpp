@@ -1,9 +1,12 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 #include "command_line.hpp"
 
+#include <cerrno>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <sstream>
+#include <type_traits>
 
 #include <CLI/CLI.hpp>
 
@@ -44,9 +47,30 @@ command_option& command_option::excludes(const command_option& other) {
   return *this;
 }
 
+namespace {
+
+template <class T>
+constexpr bool has_unsigned = std::is_unsigned_v<T>;
+template <class T>
+constexpr bool has_unsigned<std::vector<T>> = has_unsigned<T>;
+template <class T>
+constexpr bool has_unsigned<std::optional<T>> = has_unsigned<T>;
+
+// CLI11 takes "-1", and what is larger than any number, for the largest number.
+std::string why_no_unsigned(const std::string& text) {
+  if (text.starts_with('-')) return text + " is less than 0";
+  errno = 0;
+  (void)std::strtoull(text.c_str(), nullptr, 0);
+  return errno == ERANGE ? text + " is too large" : "";
+}
+
+}  // namespace
+
 template <class T>
 command_option command::option(const std::string& name, T& into, const std::string& help) const {
-  return command_option(of_->add_option(name, into, help));
+  CLI::Option* const made = of_->add_option(name, into, help);
+  if constexpr (has_unsigned<T>) made->check(CLI::Validator(why_no_unsigned, ""));
+  return command_option(made);
 }
 template command_option command::option(const std::string&, std::string&, const std::string&) const;
 template command_option command::option(const std::string&, std::filesystem::path&, const std::string&) const;

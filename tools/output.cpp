@@ -3,9 +3,11 @@
 
 #include <stdio_ext.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <new>
 #include <string>
+#include <string_view>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -17,6 +19,24 @@
 #include "os/terminal.hpp"
 
 namespace tenure::tools {
+
+namespace {
+
+// Does not stand for itself in a line of text: a terminal would obey it.
+bool is_command(char c) { return (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t') || c == 0x7f; }
+
+// Names and paths may be any bytes.
+std::string without_commands(std::string_view text) {
+  std::string shown;
+  for (const char c : text)
+    if (is_command(c))
+      shown += fmt::format("\\{:03o}", static_cast<unsigned char>(c));
+    else
+      shown += c;
+  return shown;
+}
+
+}  // namespace
 
 output::output(std::FILE* to, progress_line* progress)
     : to_(to),
@@ -32,7 +52,11 @@ ssize_t output::write(void* self, const char* from, std::size_t length) {
   output& out = *static_cast<output*>(self);
   if (out.progress_ != nullptr) out.progress_->hide();
   out.begun_ = true;
-  if (std::fwrite(from, 1, length, out.to_) == length && std::fflush(out.to_) == 0) return static_cast<ssize_t>(length);
+  std::string_view text(from, length);
+  std::string shown;
+  if (std::ranges::any_of(text, is_command)) text = shown = without_commands(text);
+  if (std::fwrite(text.data(), 1, text.size(), out.to_) == text.size() && std::fflush(out.to_) == 0)
+    return static_cast<ssize_t>(length);
   if (out.failure_ == 0) out.failure_ = errno;
   errno = out.failure_;
   return 0;
@@ -66,7 +90,7 @@ void report_error(const std::exception& what, const char* command, bool as_json,
     out.finish();
   } catch (const error&) {  // it is the error, or comes second
   }
-  fmt::print(messages, "{}: {}\n", command, text);
+  fmt::print(messages, "{}: {}\n", command, without_commands(text));
 }
 
 }  // namespace tenure::tools

@@ -13,7 +13,8 @@
 
 namespace tenure::tools {
 
-// Stands in front of another file: knows whether anything has gone there, and what went wrong.
+// Stands in front of another file: knows whether anything has gone there, and what went wrong. Control characters other than
+// line feeds and tabs are shown as in C, "\033".
 class output {
  public:
   // `progress` is hidden before anything goes to `to`, which this object does not close.

@@ -3,8 +3,12 @@
 // What the commands have in common: advice on wrong names, output that fails, errors for programs, and the line of progress.
 #include <tenure/error.hpp>
 
+#include <optional>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
+#include "command_line.hpp"
 #include "command_names.hpp"
 #include "output.hpp"
 #include "progress_line.hpp"
@@ -42,6 +46,32 @@ TEST(command_names, what_is_similar_is_offered) {
             "there is no command \"log xyz\"; there are: log status, log records, log cut; --help says what they do");
 }
 
+// What the line says is wrong; empty: nothing.
+std::string mistake_in(std::vector<std::string> words) {
+  command_line line("a program");
+  std::uint64_t limit = 0;
+  std::vector<unsigned> sizes;
+  std::optional<std::uint64_t> moment;
+  line.option("--limit", limit, "a number");
+  line.option("--sizes", sizes, "several").separated_by_commas();
+  line.option("--at", moment, "perhaps a number");
+  words.insert(words.begin(), "program");
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  const auto end = line.parse(static_cast<int>(arguments.size()), arguments.data());
+  return end ? end->text : "";
+}
+
+TEST(numbers, of_options_are_in_their_range) {
+  EXPECT_EQ(mistake_in({"--limit", "18446744073709551615", "--sizes", "0x10,7", "--at", "9"}), "");
+  EXPECT_NE(mistake_in({"--limit", "-5"}).find("-5 is less than 0"), std::string::npos);
+  EXPECT_NE(mistake_in({"--limit=18446744073709551616"}).find("18446744073709551616 is too large"), std::string::npos);
+  EXPECT_NE(mistake_in({"--sizes", "1,-7"}).find("-7 is less than 0"), std::string::npos);
+  EXPECT_NE(mistake_in({"--sizes", "4294967296"}), "");
+  EXPECT_NE(mistake_in({"--at", "-1"}).find("-1 is less than 0"), std::string::npos);
+  EXPECT_NE(mistake_in({"--limit", "many"}), "");
+}
+
 TEST(output, goes_to_the_file) {
   const shown text = show([](std::FILE* to) {
     output out(to);
@@ -53,6 +83,18 @@ TEST(output, goes_to_the_file) {
     return 0;
   });
   EXPECT_EQ(text.text, "some and more");
+}
+
+// Names and types may be any bytes.
+TEST(output, does_not_command_a_terminal) {
+  const shown text = show([](std::FILE* to) {
+    output out(to);
+    std::fputs("a\ttype \x1b[2Jof \x7f\r\n\xc3\xa4\n", out.file());
+    out.finish();
+    report_error(std::runtime_error("no \x1b"), "tenure", false, out, to);
+    return 0;
+  });
+  EXPECT_EQ(text.text, "a\ttype \\033[2Jof \\177\\015\n\xc3\xa4\ntenure: no \\033\n");
 }
 
 TEST(output, that_fails_is_an_error) {

@@ -34,8 +34,7 @@ class converting {
     if (how_.functions.empty()) return;
     conversion means(further_);
     for (const auto& f : how_.functions)
-      if (how_.holds(f, from_))
-        f.function->convert(f.function->typed, {*f.was, from_ + f.from, 1, further_}, to_ + f.to, means);
+      if (how_.holds(f, from_)) call(f, means);
   }
 
  private:
@@ -52,9 +51,19 @@ class converting {
       std::memcpy(at + word, &value, sizeof value);
     }
   }
+  void call(const types::value_conversion::called& f, conversion& means) {
+    try {
+      f.function->convert(f.function->typed, {*f.was, from_ + f.from, 1, further_}, to_ + f.to, means);
+    } catch (const error& e) {  // what it asked of its arguments is not there
+      if (e.code() != errc::schema_mismatch) throw;
+      throw error(errc::schema_mismatch, "the function for " + object() + ": " + e.what());
+    }
+  }
+  [[nodiscard]] std::string object() const {
+    return "a " + how_.from->name + " at " + os::hexadecimal(further_.stored_at(from_));
+  }
   [[noreturn]] void refuse(const std::string& path) const {
-    throw error(errc::schema_mismatch, "a " + how_.from->name + " at " + os::hexadecimal(further_.stored_at(from_)) +
-                                           " has a value in `" + path +
+    throw error(errc::schema_mismatch, object() + " has a value in `" + path +
                                            "` that does not fit; nothing was changed; `tenure dump` shows it");
   }
 

@@ -527,7 +527,12 @@ class rewriter {
 
 rewrite_report rewrite(const database_set& store, const new_store& as, const rewrite_options& how,
                        const types::evolution* plan) {
-  return rewriter(store, as, how, plan).run();
+  try {
+    return rewriter(store, as, how, plan).run();
+  } catch (const error& e) {
+    if (e.code() != errc::schema_mismatch) throw;
+    throw error(errc::schema_mismatch, store.directory() + ": " + e.what());
+  }
 }
 
 }  // namespace tenure::rewriting

@@ -35,6 +35,12 @@ namespace {
   return std::ranges::any_of(beginnings, [&](const char* begin) { return name.starts_with(begin); });
 }
 
+// Nodes, which no program names.
+[[nodiscard]] bool is_part_of_container(std::string_view name) {
+  constexpr std::array beginnings{"tenure::detail::", "tenure::cache::detail::", "std::_", "std::__detail::"};
+  return std::ranges::any_of(beginnings, [&](const char* begin) { return name.starts_with(begin); });
+}
+
 // Whether a value of the type starts with one of that name, on some level.
 [[nodiscard]] bool starts_with(const type& of, std::string_view name) {
   return std::ranges::any_of(of.fields, [&](const type_field& f) {
@@ -259,7 +265,9 @@ std::vector<std::pair<std::string, std::string>> evolution::unknown_with_changes
       is_complete = false;  // others may have this one
       names.insert(t->name);
       found.emplace_back(t->name, t->name + ": has a " + part + ", which has changed, and the program does not know " +
-                                      t->name + ": register it (tenure::register_type)");
+                                      t->name + ": register " +
+                                      (is_part_of_container(t->name) ? "the container that has it" : "it") +
+                                      " (tenure::register_type)");
     }
   }
   return found;

@@ -17,6 +17,7 @@
 #include "rewrite/conversion_memory.hpp"
 #include "rewrite/converted_values.hpp"
 #include "store/store_state.hpp"
+#include "support/expect_error.hpp"
 #include "support/renamed_type.hpp"
 #include "support/test_store.hpp"
 #include "types/evolution.hpp"
@@ -92,6 +93,7 @@ struct evolve<evolving_functions::all_fields::part> {
       is.area = was.get<int>("size") * was.get<int>("size");
       is.size = static_cast<std::int16_t>(was.get<int>("size") / 1000);
       is.ratio = static_cast<float>(was.get<double>("ratio"));
+      (void)was.get<signed char>("words[1]");
       is.nested = was.get<long>("nested.x") + was.get<wchar_t>("letter");
     });
     of.since(0).narrowed("count").removed("size").removed("ratio").removed("nested");
@@ -185,6 +187,10 @@ TEST_F(evolving_by_functions, make_what_is_declared_to_be_gone) {
   EXPECT_EQ(is.nested, 5 + value.letter);
   value.count = 70'000;
   EXPECT_THROW(rewriting::convert(how, std::as_bytes(std::span(&value, 1)), into, further), error);
+  value.count = 7;
+  value.words[1] = 500;
+  support::expect_error(errc::schema_mismatch, {"the function for a ", "part at 0x", "part.words[1]", "does not fit"},
+                        [&] { rewriting::convert(how, std::as_bytes(std::span(&value, 1)), into, further); });
 }
 
 TEST_F(evolving_by_functions, follow_elements_that_are_pointers) {

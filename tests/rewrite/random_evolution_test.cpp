@@ -342,7 +342,8 @@ TEST_F(drawn_stores, become_what_a_straightforward_converter_says) {
     if (is_refused || all.has_misfit) {
       EXPECT_FALSE(tame && !is_refused);
       ++met["refused"];
-      support::expect_error(errc::schema_mismatch, {}, [&] { convert(dir / "was", dir / "is", plan, order); });
+      const std::string was = dir / "was";
+      support::expect_error(errc::schema_mismatch, {was.c_str()}, [&] { convert(was, dir / "is", plan, order); });
       continue;
     }
     convert(dir / "was", dir / "is", plan, order);

@@ -80,7 +80,8 @@ stage_asan() {
   other+='|reachability\.(memory_of|a_large)|crashing\.with_transactions_of_several|history\.stays|garbage_queue\.what'
   other+='|exhaustive\.with_a_t|log_damage\.left_overs|transient_memory\.beside|batch\.(gives|bound)|maps\.of_millions'
   other+='|resting_pages\.finds|reachability\.large|changing_at_every_step\.(the_types|what_(was|a_d|an))'
-  other+='|small\.all/store_random\..*/(growing_runs|hot)|short_memory_of_a_store\.truncations'
+  other+='|small\.all/store_random\..*/(growing_runs|hot|choose|private_copies)|short_memory_of_a_store\.truncations'
+  other+='|log_files_in_turn|crashing\.with_bulk|cache_making_space\.(nothing|the_last)|redo\.newest|collecting_a_store\.space'
   other=$(without "$other")
   run_tests asan -E "$other"
 }

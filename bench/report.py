@@ -4,6 +4,9 @@
 
 Usage: bench/report.py build/bench.jsonl...
 
+Of a case that is in several files, the last one's lines hold. So what was measured again replaces what is published:
+bench/report.py bench/results/results.jsonl build/bench.jsonl.
+
 What each case means is in docs/benchmarks.md; nothing here knows a figure.
 """
 import argparse
@@ -353,10 +356,31 @@ def savings(lines, out):
     out += ["", *(f"{l['contender']}: {l['what']}." for l in lines if l["metric"] == "transactions")]
 
 
+def last_of_each_case(files):
+    """The lines that hold, in the order of the first file that has their case."""
+    found = {}
+    for path in files:
+        of_file = collections.defaultdict(list)
+        for one in path.read_text().splitlines():
+            line = json.loads(one)
+            of_file[line["bench"], line["case"]].append(one)
+        found.update(of_file)
+    return "".join(one + "\n" for lines in found.values() for one in lines)
+
+
+def days(cases):
+    """When the programs were run: "2026-11-22: list, rvm"."""
+    of = collections.defaultdict(dict)  # in order
+    for lines in cases:
+        for line in lines:
+            of[line["date"]][line["bench"]] = True
+    return "; ".join(f"{day}: {', '.join(of[day])}" for day in sorted(of))
+
+
 def main():
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("results", type=pathlib.Path, nargs="+")
-    text = "".join(path.read_text() for path in arguments.parse_args().results)
+    text = last_of_each_case(arguments.parse_args().results)
     cases = collections.defaultdict(list)
     sweeps, tables_2, of_objects = [], [], {}
     for one in text.splitlines():
@@ -381,6 +405,7 @@ def main():
         "",
         f"Kernel {any_line['kernel']}, file system {any_line['file_system']}, transparent huge pages "
         f"{any_line['huge_pages']}{'; quick run' if any_line.get('quick') else ''}.",
+        f"Measured on {days([*cases.values(), sweeps, tables_2])}.",
     ]
     for bench in ("oo1", "oo7"):
         of_objects[bench] = {case: lines for (name, case), lines in cases.items() if name == bench}

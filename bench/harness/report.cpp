@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ctime>
 #include <fstream>
 #include <stdexcept>
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 namespace tenure::bench {
@@ -53,6 +55,7 @@ std::string range(const summary& of) { return fmt::format("[{} .. {}]", number(o
 void json_lines::add(const result& line) const {
   if (path.empty()) return;
   nlohmann::json object = line.extra;
+  object["date"] = fmt::format("{:%Y-%m-%d}", fmt::gmtime(std::time(nullptr)));
   object["bench"] = line.bench;
   object["contender"] = line.contender;
   object["case"] = line.case_name;

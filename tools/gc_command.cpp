@@ -21,6 +21,7 @@
 #include "history_command.hpp"
 #include "json_text.hpp"
 #include "log_command.hpp"
+#include "object_values.hpp"
 #include "os/process.hpp"
 #include "progress_line.hpp"
 
@@ -52,7 +53,7 @@ json transaction_json(const std::optional<known_transaction>& it) {
 std::string transaction_text(const known_transaction& it) {
   if (it.number == 0) return "the begin of the history";
   return fmt::format("transaction {} of {}{}", it.id, os::utc_text(it.time),
-                     it.label.empty() ? "" : fmt::format(", \"{}\"", it.label));
+                     it.label.empty() ? "" : ", " + quoted(it.label));
 }
 
 json past_json(const garbage_past& found, const history& past) {

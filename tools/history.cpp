@@ -40,11 +40,21 @@ named_segment named_segment::look_at(os::disk& disk, const std::string& path, bo
   return found;
 }
 
+namespace {
+
+// A path as records have it: relative to the log's directory, if it is below it.
+std::string absolute_name(const std::string& path, const std::string& log) {
+  return os::absolute_path(path.starts_with('/') ? path : log.substr(0, log.rfind('/') + 1) + path);
+}
+
+}  // namespace
+
 bool named_segment::is(const segment_name& name, const std::string& log) const {
-  if (!raw) return !name.raw && name.id == id;
-  return name.raw &&
-         os::absolute_path(name.path.starts_with('/') ? name.path : log.substr(0, log.rfind('/') + 1) + name.path) ==
-             path;
+  return raw ? name.raw && absolute_name(name.path, log) == path : !name.raw && name.id == id;
+}
+
+bool named_segment::is_namesake_of(const segment_name& name, const std::string& log) const {
+  return !is(name, log) && absolute_name(name.path, log) == path;
 }
 
 std::optional<lsn> named_segment::is_copied_through(os::disk& disk, const identity& log) const {
@@ -94,6 +104,9 @@ void history::walk(const wanted_changes& which, const group_visitor& visit) {
 bool history::walk_archive(const wanted_changes& which, const group_visitor& visit) {
   const identity id = log_files::open_unlocked(disk_, log_path_)->status().log_id;
   const archive_reader archive(disk_, archive_path_, id);
+  // What a log in use writes meanwhile has other LSNs.
+  if (const auto log = log_files::open_unlocked(disk_, log_path_); archive.end() > log->status().head)
+    archive.require_same_past(*log, log->status().head, log->end());
   damage_at_end_ = archive.damage_at_end();
   if (!started_ && !archive.empty()) {
     begin_ = at_ = archive.begin();
@@ -107,8 +120,10 @@ bool history::walk_archive(const wanted_changes& which, const group_visitor& vis
     try {
       bool wanted = which.segment == nullptr;
       if (!wanted)
-        for (const indexed_pages& in : archive.index(frame))
+        for (const indexed_pages& in : archive.index(frame)) {
           wanted = wanted || (which.segment->is(in.segment, log_path_) && which.in_pages(in.pages));
+          has_namesake_ = has_namesake_ || which.segment->is_namesake_of(in.segment, log_path_);
+        }
       if (wanted && !archive.read(frame, at_, visit)) return false;
     } catch (const error& e) {
       if (e.code() != errc::damaged) throw;

@@ -34,6 +34,8 @@ struct named_segment {
   static named_segment look_at(os::disk& disk, const std::string& path, bool may_be_raw);
   // Whether records of the log at `log` mean it by this name.
   [[nodiscard]] bool is(const rvm::segment_name& name, const std::string& log) const;
+  // Whether this is another segment of the same name.
+  [[nodiscard]] bool is_namesake_of(const rvm::segment_name& name, const std::string& log) const;
   // What the file surely has was logged before, in this log; 0: nothing. {}: it is the file of another log, and no backup that
   // nobody has changed.
   [[nodiscard]] std::optional<rvm::lsn> is_copied_through(os::disk& disk, const rvm::identity& log) const;
@@ -60,6 +62,8 @@ class history {
   [[nodiscard]] bool is_complete() const { return complete_ && gaps_.empty(); }  // from the log's first record on
   [[nodiscard]] rvm::lsn begin() const { return begin_; }
   [[nodiscard]] const std::vector<rvm::archive_gap>& gaps() const { return gaps_; }
+  // Whether another segment had the wanted one's name.
+  [[nodiscard]] bool has_namesake() const { return has_namesake_; }
   [[nodiscard]] const std::string& log_path() const { return log_path_; }
 
  private:
@@ -74,7 +78,7 @@ class history {
   progress_line* progress_;
   std::string log_path_, archive_path_, damage_at_end_, unknown_file_;
   rvm::lsn begin_ = 0, at_ = 0;
-  bool started_ = false, complete_ = false;
+  bool started_ = false, complete_ = false, has_namesake_ = false;
   std::vector<rvm::archive_gap> gaps_;
 };
 

@@ -252,7 +252,7 @@ class record_printer {
   void print_text(const group_view& group, const transaction_view& tx, lsn at,
                   const std::vector<const range_view*>& ranges, const std::vector<const bulk_run_view*>& runs) const {
     fmt::print(out_, "LSN {}  transaction {}  {}  {}{}\n", at, tx.id, os::utc_text(tx.time),
-               kind_and_pieces_of(group, tx), tx.label.empty() ? "" : fmt::format("  \"{}\"", tx.label));
+               kind_and_pieces_of(group, tx), tx.label.empty() ? "" : "  " + quoted(std::string(tx.label)));
     for (const bulk_run_view* run : runs)
       fmt::print(out_, "    {}  offset {}  length {}  written in bulk\n", group.segments()[run->segment].path,
                  run->offset, run->length());

@@ -67,6 +67,7 @@ std::string with_advice(const error& e) {
 }  // namespace
 
 int main(int argc, char** argv) try {
+  os::keep_standard_streams_apart();
   os::survive_large_files();
   const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   tools::command_line app("Looks at stores, at the logs and segments of recoverable memory, and at their history.",
@@ -409,6 +410,6 @@ int main(int argc, char** argv) try {
   }
   return tools::exit_failed;
 } catch (const std::exception& e) {
-  fmt::print(stderr, "tenure: {}\n", e.what());
+  tools::say(stderr, "tenure", e.what());
   return tools::exit_failed;
 }

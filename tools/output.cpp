@@ -74,6 +74,12 @@ void output::finish() {
 
 void output::discard() { ::__fpurge(file()); }
 
+void say(std::FILE* messages, const char* command, const char* text) {
+  // If nobody can be told, the exit status says it.
+  const std::string line = std::string(command) + ": " + without_commands(text) + "\n";
+  (void)!std::fwrite(line.data(), 1, line.size(), messages);
+}
+
 void report_error(const std::exception& what, const char* command, bool as_json, output& out, std::FILE* messages) {
   const char* const text =
       dynamic_cast<const std::bad_alloc*>(&what) != nullptr ? "there is not enough memory" : what.what();
@@ -90,7 +96,7 @@ void report_error(const std::exception& what, const char* command, bool as_json,
     out.finish();
   } catch (const error&) {  // it is the error, or comes second
   }
-  fmt::print(messages, "{}: {}\n", command, without_commands(text));
+  say(messages, command, text);
 }
 
 }  // namespace tenure::tools

@@ -39,6 +39,9 @@ class output {
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
 };
 
+// A line for people: "COMMAND: TEXT".
+void say(std::FILE* messages, const char* command, const char* text);
+
 // Says on `messages` what went wrong, in a line that begins with the command's name; and as JSON, {"error": ...}, on `out`, if a
 // program expects JSON there and nothing else has begun.
 void report_error(const std::exception& what, const char* command, bool as_json, output& out, std::FILE* messages);

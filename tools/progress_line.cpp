@@ -59,12 +59,12 @@ void progress_line::hide() {
   if (!std::exchange(shown_, false)) return;
   // What prints a little at a time would make it flicker.
   next_ = next_tick_ = now_() + first_wait;
-  fmt::print(to_, "\r\x1b[K");
+  (void)std::fputs("\r\x1b[K", to_);
   std::fflush(to_);
 }
 
 void progress_line::print(const std::string& line) {
-  fmt::print(to_, "\r{}\x1b[K", line);
+  (void)std::fputs(("\r" + line + "\x1b[K").c_str(), to_);
   std::fflush(to_);
   shown_ = true;
 }

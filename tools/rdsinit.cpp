@@ -3,14 +3,13 @@
 // The rdsinit command.
 #include <exception>
 
-#include <fmt/format.h>
-
 #include "command_line.hpp"
 #include "os/process.hpp"
 #include "output.hpp"
 #include "rds_init.hpp"
 
 int main(int argc, char** argv) {
+  tenure::os::keep_standard_streams_apart();
   tenure::os::survive_large_files();
   tenure::tools::command_line app("Makes a segment with a recoverable heap and a static region. See rdsinit(1).",
                                   "rdsinit");
@@ -29,7 +28,7 @@ int main(int argc, char** argv) {
     out.finish();
     return code;
   } catch (const std::exception& e) {
-    fmt::print(stderr, "rdsinit: {}\n", e.what());
+    tenure::tools::say(stderr, "rdsinit", e.what());
     return 1;
   }
 }

@@ -15,6 +15,7 @@
 #include "log_command.hpp"
 #include "object_values.hpp"
 #include "objects/verifier.hpp"
+#include "output.hpp"
 #include "progress_line.hpp"
 #include "store_survey.hpp"
 
@@ -70,11 +71,11 @@ int rewrite_store(const wanted_rewrite& what, bool as_json, std::FILE* out, prog
   const std::string& made = what.to.empty() ? what.path : what.to;
   const rewrite_report report = what.to.empty() ? compact(what.path, how) : clone(what.path, what.to, how);
   if (report.accesses_cut_short)
-    fmt::print(
-        stderr,
-        "tenure: {}: the recording was cut short, because the kernel allowed no more mappings (vm.max_map_count); "
-        "objects that were used later lie behind the others\n",
-        what.accesses);
+    say(stderr, "tenure",
+        (what.accesses +
+         ": the recording was cut short, because the kernel allowed no more mappings (vm.max_map_count); "
+         "objects that were used later lie behind the others")
+            .c_str());
   std::vector<std::string> wrong;
   if (what.check) wrong = heap::verify(surveyed_store(made, how.on_progress).set(), heap::verified_by::reader);
   if (progress != nullptr) progress->hide();

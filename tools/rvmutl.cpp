@@ -5,8 +5,6 @@
 #include <exception>
 #include <string>
 
-#include <fmt/format.h>
-
 #include "command_line.hpp"
 #include "log_command.hpp"
 #include "log_shell.hpp"
@@ -15,6 +13,7 @@
 
 int main(int argc, char** argv) {
   using namespace tenure;
+  os::keep_standard_streams_apart();
   os::survive_large_files();
   tools::command_line app("Makes, shows and recovers logs. Reads commands from the standard input. See rvmutl(1).",
                           "rvmutl");
@@ -30,7 +29,7 @@ int main(int argc, char** argv) {
     out.finish();
     return code;
   } catch (const std::exception& e) {
-    fmt::print(stderr, "rvmutl: {}\n", e.what());
+    tenure::tools::say(stderr, "rvmutl", e.what());
     return tools::exit_failed;
   }
 }

@@ -15,6 +15,7 @@
 #include "object_values.hpp"
 #include "objects/object_text.hpp"
 #include "objects/verifier.hpp"
+#include "output.hpp"
 #include "progress_line.hpp"
 #include "store_survey.hpp"
 
@@ -327,7 +328,8 @@ int dump_objects(const std::string& directory, const dump_selection& which, dump
   // Who lets a program read it does not see the end.
   if (more && form != dump_form::text && notes != nullptr) {
     std::fflush(out);
-    fmt::print(notes, "tenure: the first {} objects are shown, and there are more; --limit N shows others\n", shown);
+    say(notes, "tenure",
+        fmt::format("the first {} objects are shown, and there are more; --limit N shows others", shown).c_str());
   }
   return exit_ok;
 }

@@ -1,8 +1,10 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 #include "os/process.hpp"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
@@ -95,6 +97,11 @@ std::string absolute_path(const std::string& path) {
 }
 
 void survive_large_files() noexcept { ::signal(SIGXFSZ, SIG_IGN); }
+
+void keep_standard_streams_apart() noexcept {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(stream, F_GETFD) < 0 && ::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0) return;
+}
 
 std::string program_name() { return ::program_invocation_short_name; }
 

@@ -26,6 +26,9 @@ void random_bytes(std::span<std::byte> into);
 
 // A write beyond the limit on the size of files (RLIMIT_FSIZE) is an error like others from now on, and does not end the process.
 void survive_large_files() noexcept;
+// A standard stream with which the process was started closed stays useless. Else the next file that is opened would be it, and
+// get what is printed.
+void keep_standard_streams_apart() noexcept;
 
 // The file name by which the program was started, without its directory.
 [[nodiscard]] std::string program_name();

@@ -158,4 +158,28 @@ bool archive_reader::read(const frame& of, lsn from,
   return true;
 }
 
+void archive_reader::require_same_past(const readable_log& log, lsn from, lsn to) const {
+  for (const frame& each : frames_) {
+    if (each.header.to <= from || each.header.from >= to) continue;
+    try {
+      (void)read(each, from, [&](const group_view& group, os::const_bytes) {
+        const group_header& archived = group.header();
+        if (archived.lsn >= to) return false;
+        std::vector<std::byte> block(log.block());
+        log.read(archived.lsn, block);
+        group_header found;
+        if (!read_group_header(block, {short_log_id(log_id_), archived.lsn, log.block()}, found)) return false;
+        if (found.checksum == archived.checksum) return true;
+        throw error(
+            errc::wrong_log,
+            parts_[each.part].path() + ": from LSN " + std::to_string(archived.lsn) + " on, the log " + log.path() +
+                " has gone on otherwise: an older copy of the log was put back, and used without this archive; move "
+                "the archive away, or give another path for it");
+      });
+    } catch (const error& e) {
+      if (e.code() != errc::damaged) throw;
+    }
+  }
+}
+
 }  // namespace tenure::rvm

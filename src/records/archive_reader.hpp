@@ -13,6 +13,7 @@
 #include <tenure/error.hpp>
 #include <tenure/rvm/log_options.hpp>
 
+#include "log/durable_log.hpp"
 #include "records/archive_part.hpp"
 #include "records/group.hpp"
 
@@ -57,6 +58,9 @@ class archive_reader {
   // Calls visit(group, its bytes) for each group of the frame that begins at or after `from`, until visit returns
   // false. Returns whether all were visited.
   bool read(const frame& of, lsn from, const std::function<bool(const group_view&, os::const_bytes)>& visit) const;
+  // Compares what both have of [from, to), group by group. Throws errc::wrong_log, with the LSN, if the log has gone on otherwise:
+  // a copy of it was put back, and used without the archive [rvm.archive.one-past]. What is damaged is passed over.
+  void require_same_past(const readable_log& log, lsn from, lsn to) const;
 
  private:
   void find_frames(std::size_t in);

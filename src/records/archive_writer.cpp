@@ -14,6 +14,7 @@
 #include "log/new_file.hpp"
 #include "os/process.hpp"
 #include "records/archive_part.hpp"
+#include "records/archive_reader.hpp"
 #include "records/group.hpp"
 #include "records/log_reader.hpp"
 
@@ -162,6 +163,10 @@ void archive_writer::append(const readable_log& log, lsn from, lsn to) {
 #ifndef NDEBUG
   check();
 #endif
+}
+
+void archive_writer::require_same_past(const readable_log& log, lsn from, lsn to) const {
+  if (end_ > from) archive_reader(disk_, path_, log_id_).require_same_past(log, from, to);
 }
 
 void archive_writer::check() const {

@@ -34,6 +34,8 @@ class archive_writer {
   // Makes the groups of [from, to) durable in the archive, unless they are already. If it throws, they may be durable
   // or not, and the call can be repeated.
   void append(const readable_log& log, lsn from, lsn to);
+  // As archive_reader's.
+  void require_same_past(const readable_log& log, lsn from, lsn to) const;
   // Throws if an invariant does not hold.
   void check() const;
 

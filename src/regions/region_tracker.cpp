@@ -167,11 +167,23 @@ void region_tracker::look_for_unseen_stores(page_number page) const {
       if (barriers_ == write_barriers::checking) cards &= ~finders_.announced_cards(page, word);
       pages_.cards.for_each_run(word, cards, [&](std::size_t from, std::size_t to) {
         if (!unseen)
-          unseen = difference_.first_bytes(std::max(static_cast<std::uint32_t>(from), s.from),
+          unseen = first_recoverable_bytes(page, std::max(static_cast<std::uint32_t>(from), s.from),
                                            std::min(static_cast<std::uint32_t>(to), s.to));
       });
     });
     if (unseen) return report_unseen(page, *unseen);
+  }
+}
+
+// That differ. What a transient object had where there is none any more may differ for ever [rvm.barriers.audit].
+std::optional<stretch> region_tracker::first_recoverable_bytes(page_number page, std::uint32_t from,
+                                                               std::uint32_t to) const {
+  const change_filter* const filter = filter_;
+  for (;;) {
+    const std::optional<stretch> found = difference_.first_bytes(from, to);
+    if (!found || filter == nullptr || !filter->allows_stray_write(pages_.range_of(page).address + found->from))
+      return found;
+    from = static_cast<std::uint32_t>(round_up(found->from + 1, sizeof(void*)));  // an object may begin there
   }
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -124,6 +125,8 @@ class region_tracker final : public os::write_trap, private store_listener {
   [[nodiscard]] bool is_announced(page_number page) const noexcept;
   void report(const std::byte* at, bool trapped) const;
   void look_for_unseen_stores(page_number page) const;
+  [[nodiscard]] std::optional<stretch> first_recoverable_bytes(page_number page, std::uint32_t from,
+                                                               std::uint32_t to) const;
   void add_announced_before();
   void report_unseen(page_number page, const stretch& first) const;
   void restore(page_number page);

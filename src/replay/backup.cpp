@@ -131,10 +131,30 @@ class backing_up {
     return true;
   }
 
+  // Which segment had the name last, as the manifest says: others were removed by the user.
+  [[nodiscard]] const identity& last_named(const segment_name& name) const {
+    const listed_segment* last = nullptr;
+    for (const listed_segment& s : manifest_.segments)
+      if (s.path_text == name.path && (last == nullptr || s.applied > last->applied)) last = &s;
+    return last != nullptr ? last->id : name.id;
+  }
+  // The manifest does not yet list what was made since the log was opened.
+  [[nodiscard]] bool is_in_log(const std::string& path, const identity& id) const {
+    bool found = false;
+    scan_groups(*log_, manifest_.head, tail_, [&](const group_header& header, os::const_bytes bytes) {
+      const group_view group(bytes, header, place_of(*log_, header.lsn));
+      found = std::ranges::any_of(group.segments(),
+                                  [&](const segment_name& s) { return !s.raw && s.path == path && s.id == id; });
+      return !found;
+    });
+    return found;
+  }
+
   // A backup would make one of several moments, or another one's file, look as if all was well.
   void require_right_file(const segment_name& name, const std::string& source, const copied_segment& copied) const {
     const segment_header& h = copied.header();
-    if (h.segment_id != name.id)
+    const bool was_changed = h.log_id != identity{};
+    if (h.segment_id != last_named(name) && was_changed && !is_in_log(name.path, h.segment_id))
       throw error(errc::wrong_log, source + ": is not the file that the log " + from_ + " knows; put that one back");
     const auto listed = std::ranges::find(manifest_.segments, h.segment_id, &listed_segment::id);
     if (listed == manifest_.segments.end()) return;

@@ -49,6 +49,9 @@ void log_stretches::read(const source& in, lsn at, const visitor& visit) {
 }
 
 void log_stretches::walk(lsn from, const visitor& visit) const {
+  for (const source& log : sources_)
+    for (const source& in : sources_)
+      if (log.log != nullptr && in.archive != nullptr) in.archive->require_same_past(*log.log, log.from, log.to);
   lsn at = from;
   bool go_on = true, is_visiting = false;
   while (go_on && at < end_) {

@@ -28,8 +28,8 @@ class log_stretches {
   // Up to where all of them together should have the log; 0: there is none.
   [[nodiscard]] lsn end() const { return end_; }
   // Calls visit(group, its bytes) for each group from LSN `from` to the end, until visit returns false. Throws
-  // errc::no_history where the next group is in none of them, with the LSNs that are missing, and errc::damaged where all
-  // that have it are damaged.
+  // errc::no_history where the next group is in none of them, with the LSNs that are missing, errc::damaged where all that have it
+  // are damaged, and errc::wrong_log if the log has another past than an archive.
   using visitor = std::function<bool(const group_view&, os::const_bytes)>;
   void walk(lsn from, const visitor& visit) const;
 

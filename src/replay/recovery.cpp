@@ -115,6 +115,7 @@ class recovering {
                       ", but the log ends at " + std::to_string(report_.tail) +
                       ": this is an older copy of the log, with another future; move the archive away, "
                       "or give another path for it");
+    how_.archive->require_same_past(log_, status_.head, report_.tail);
     how_.archive->append(log_, status_.head, report_.tail);
   }
 

@@ -242,6 +242,8 @@ class restoring {
   segment* find(const segment_name& name) {
     for (const auto& [path, s] : segments_)
       if (name.raw ? s->is_raw() && path == name.path : !s->is_raw() && s->id() == name.id) return s.get();
+    for (const auto& s : replaced_)
+      if (!name.raw && s->id() == name.id) return s.get();
     return nullptr;
   }
 
@@ -267,6 +269,7 @@ class restoring {
     const noted_segment& like = *find_header(name);
     const std::string target = directory_ + "/" + name.path;
     make_directories(disk_, directory_, name.path);
+    remove_namesake(name, target);
     segment::create_like(disk_, target, like.header, length, made_.permissions);
     auto made = std::make_unique<segment>(disk_, target, name.path, os::access::read_write, false);
     made->note_in_log(own_id_, to_, note_.to);
@@ -279,6 +282,18 @@ class restoring {
     }
     report_.files.push_back(target);
     segments_[name.path] = std::move(made);
+  }
+
+  // The original's user has removed the segment that had the name, and made another one. Of the removed one there may be more to
+  // apply, which nobody will see.
+  void remove_namesake(const segment_name& name, const std::string& target) {
+    const auto known = segments_.find(name.path);
+    if (known == segments_.end()) return;
+    std::erase_if(made_.segments, [&](const listed_segment& s) { return s.id == known->second->id(); });
+    std::erase(report_.files, target);
+    disk_.remove(target);
+    replaced_.push_back(std::move(known->second));
+    segments_.erase(known);
   }
 
   // It is complete when the log has its name.
@@ -322,6 +337,7 @@ class restoring {
   identity own_id_{};                   // of the new log: what is committed there is another history
   std::vector<noted_segment> headers_;  // of segments that were changed after the backup
   std::map<std::string, std::unique_ptr<segment>> segments_;  // by logged path
+  std::vector<std::unique_ptr<segment>> replaced_;            // removed, and others have their names
   std::set<segment*> written_;
   std::optional<prepared_contents> in_doubt_;
   backup_report report_;

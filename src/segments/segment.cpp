@@ -24,8 +24,6 @@ std::uint32_t zeros_checksum() {
   static const std::uint32_t value = crc32c(std::array<std::byte, redo_page>{});
   return value;
 }
-// The table's entry for a page with this checksum [rvm.segment.checksum].
-std::uint32_t stored_checksum(os::const_bytes page) { return crc32c(page) ^ zeros_checksum(); }
 
 std::string hex(const identity& id) {
   static constexpr char digits[] = "0123456789abcdef";
@@ -150,6 +148,9 @@ void note_log(segment_header& h, const identity& log, const std::string& log_pat
 }
 
 }  // namespace
+
+// [rvm.segment.checksum]
+std::uint32_t stored_checksum(os::const_bytes page) { return crc32c(page) ^ zeros_checksum(); }
 
 segment_header read_segment_header(os::disk& disk, const std::string& path) {
   return read_header(*disk.open(path, os::access::read_only), path).header;

@@ -30,6 +30,9 @@ namespace tenure::rvm {
 // The header of a formatted segment. Takes no lock: another process may have the segment open.
 [[nodiscard]] segment_header read_segment_header(os::disk& disk, const std::string& path);
 
+// What the table of checksums has for a page with these bytes.
+[[nodiscard]] std::uint32_t stored_checksum(os::const_bytes page);
+
 // In a raw segment only whole blocks of this length count.
 inline constexpr std::uint64_t raw_block = 512;
 

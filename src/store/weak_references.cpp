@@ -289,7 +289,9 @@ weak_cell* weak_cell_of(const void* object) {
 void* lock(const weak_cell* cell) {
   if (cell == nullptr) return nullptr;
   store_state* const store = store_at(cell);
-  if (store == nullptr) throw error(errc::closed, "a weak reference of a store that is not open");
+  if (store == nullptr)
+    throw error(errc::closed,
+                "a weak reference of a store that is not open as a mapped one; in a cache it cannot be followed");
   const reading_scope reading(*store);
   return store->weak.target_of(*cell);
 }

@@ -1,7 +1,10 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
 // Stores that are opened with barriers: what a commit makes of announced stores, and of unseen ones.
+#include <atomic>
+#include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -10,6 +13,7 @@
 #include <tenure/tenure.hpp>
 
 #include "support/expect_error.hpp"
+#include "support/model.hpp"
 #include "support/test_store.hpp"
 
 using namespace tenure;
@@ -26,8 +30,17 @@ struct chain {
   chain* next = nullptr;
 };
 
+struct weak_node {
+  long id = 0;
+  weak<weak_node> w;
+};
+struct weak_nodes {
+  weak_node* slot[64] = {};
+};
+
 }  // namespace announced_objects
-using announced_objects::chain, announced_objects::measured;
+using announced_objects::chain, announced_objects::measured, announced_objects::weak_node,
+    announced_objects::weak_nodes;
 
 class announced_store_test : public reopened_store {
  protected:
@@ -83,4 +96,33 @@ TEST_F(announced_store_test, checking_names_object_type_and_field) {
     tx.abort();
   }
   EXPECT_EQ(m.values[150], 0);
+}
+
+// What a transient object had, a collection leaves where it was.
+TEST_F(announced_store_test, collections_leave_nothing_that_is_taken_for_unseen) {
+  std::atomic<int> told = 0;
+  how.memory.on_unseen_store = [&](const rvm::unseen_store&) { ++told; };
+  open_with(rvm::write_barriers::announced);
+  weak_nodes& root = s().root<weak_nodes>("nodes");
+  std::atomic<bool> stop = false;
+  std::thread collector([&] {
+    while (!stop) (void)s().collect({.roots = program_roots::handles});
+  });
+  std::mt19937_64 random(11);
+  const auto slot = [&]() -> weak_node*& { return root.slot[random() % 64]; };
+  for (std::size_t n = 0; n < rvm::testing::scaled(30'000) && told == 0; ++n)
+    s().transact(
+        [&] {
+          for (int k = 0; k < 3; ++k) {
+            if (random() % 2 != 0)
+              change(slot()) = s().make<weak_node>();
+            else if (weak_node* const a = slot(), * const b = slot(); a != nullptr && b != nullptr)
+              change(a->w) = weak<weak_node>(b);
+          }
+        },
+        commit_mode::lazy);
+  stop = true;
+  collector.join();
+  EXPECT_EQ(told, 0);
+  how.memory.on_unseen_store = {};
 }

@@ -325,6 +325,69 @@ TEST_F(past, with_a_gap_that_a_copy_bridges) {
   EXPECT_EQ(word_of("/d/earlier", 0), 0x1234U);
 }
 
+TEST_F(past, needs_nothing_of_a_gap_behind_the_moment_and_the_copy) {
+  memory_->close();
+  disk_.install("/d/base", disk_.current_bytes("/d/seg"));
+  options how = small_log(&disk_, open_mode::open);
+  how.background = false;
+  for (const bool archived : {true, false, true}) {
+    if (archived) how.archive.emplace();
+    if (!archived) how.archive.reset();
+    memory_.emplace("/d/log", how);
+    region_ = memory_->map("/d/seg");
+    step(archived ? "archived" : "in the gap", 40, archived ? 5 : 6);
+    memory_->close();
+  }
+  const std::string moment = std::to_string(lsn{history_of("/d/seg:40", true).parsed()["changes"][0]["lsn"]});
+  const shown made = replay(moment, "/d/made", "/d/base");
+  EXPECT_EQ(made.exit_code, exit_ok) << made.text;
+  EXPECT_EQ(word_of("/d/made", 40), 5U);
+  EXPECT_EQ(replay(moment, "/d/alone").exit_code, exit_damaged) << "what there is now has what the gap had";
+}
+
+// Nothing that is damaged gets a new checksum.
+TEST_F(past, of_a_damaged_segment_stays_damaged) {
+  const std::string moment = std::to_string(changes()[1]);
+  memory_->close();
+  disk_.install("/d/base", disk_.current_bytes("/d/seg"));
+  const auto damage = [&](const std::string& path) {
+    const auto file = disk_.open(path, os::access::read_write);
+    const std::byte wrong[] = {std::byte{0xba}, std::byte{0xad}};
+    file->write_at(128 * kib + 3 * page + 5, wrong);
+  };
+  const auto expect_damage = [&](const std::string& made, const std::string& base) {
+    const shown copy = replay(moment, made, base);
+    EXPECT_EQ(copy.exit_code, exit_damaged) << copy.text;
+    EXPECT_EQ(copy.parsed()["damaged_pages"], json{3});
+    EXPECT_EQ(word_of(made, 0), 0x1234U);
+    segment found(disk_, made, made, os::access::read_only, false);
+    EXPECT_EQ(found.verify({}), std::vector<std::uint64_t>{3 * page});
+  };
+  damage("/d/base");
+  expect_damage("/d/of_base", "/d/base");
+  EXPECT_EQ(replay(moment, "/d/whole").exit_code, exit_ok);
+  damage("/d/seg");
+  expect_damage("/d/of_itself", "");
+  disk_.open("/d/base", os::access::read_write)->resize(128 * kib + page);
+  expect_error(errc::segment_too_short, {"/d/base", "was cut off"}, [&] { replay(moment, "/d/cut", "/d/base"); });
+}
+
+TEST_F(past, of_a_segment_with_the_name_of_another_is_not_told_as_its_own) {
+  const std::string moment = std::to_string(changes()[1]);
+  memory_->close();
+  disk_.remove("/d/seg");
+  options how = small_log(&disk_, open_mode::open);
+  how.archive.emplace();
+  memory_.emplace("/d/log", how);
+  region_ = memory_->map("/d/seg", {.create_length = 64 * kib});
+  step("of the second", 0, 9);
+  const shown made = replay(moment, "/d/made");
+  EXPECT_EQ(made.exit_code, exit_damaged) << made.text;
+  EXPECT_TRUE(made.parsed()["name_of_another"]);
+  EXPECT_EQ(replay("2100-01-01 00:00:00", "/d/now").exit_code, exit_ok);
+  EXPECT_EQ(word_of("/d/now", 0), 9U);
+}
+
 TEST_F(past, that_is_damaged_is_shown_as_far_as_it_goes) {
   memory_->close();
   const auto file = disk_.open("/d/log.archive.1", os::access::read_write);

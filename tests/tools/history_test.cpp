@@ -476,6 +476,27 @@ TEST(history, of_an_older_copy_of_the_log_is_not_mixed_with_another_future) {
   expect_error(errc::wrong_log,
                {"/d/log: its archive goes on to LSN", "older copy of the log", "move the archive away"},
                [&] { memory m("/d/log", archived(*backup)); });
+  // [rvm.archive.one-past]: it is used without the archive, and goes beyond its end.
+  options alone = archived(*backup);
+  alone.archive.reset();
+  std::unique_ptr<sim::disk> left;
+  {
+    memory m("/d/log", alone);
+    counting user(m);
+    for (std::uint64_t n = 2; n <= 12; ++n) user.commit(100 + n);
+    left = backup->crash(1, sim::policy::keep_all);  // what is in the log stays there
+  }
+  const auto is_told = [](const std::function<void()>& what) {
+    expect_error(errc::wrong_log, {"/d/log.archive.1: from LSN", "has gone on otherwise", "move the archive away"},
+                 what);
+  };
+  is_told([&] { (void)tell(*left); });
+  is_told([&] { memory m("/d/log", archived(*left)); });
+  for (const std::string& name : left->names_in("/d"))
+    if (name.starts_with("log.archive.")) left->remove("/d/" + name);
+  const told alone_in_the_log = tell(*left);
+  ASSERT_FALSE(alone_in_the_log.labels.empty());
+  EXPECT_EQ(alone_in_the_log.labels.back(), "112");
 }
 
 TEST(history, of_another_log_at_the_same_path_is_passed_over) {

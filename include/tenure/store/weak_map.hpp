@@ -41,12 +41,17 @@ class weak_map {
     if (entries_.size() == entries_.capacity()) purge();
     return entries_.insert_or_assign(detail::hide(key), entry{std::move(made), V()}).first->second.value;
   }
-  // nullptr: there is none.
+  // nullptr: there is none. Throws errc::closed in a cache, where nothing weak can be followed.
   [[nodiscard]] V* find(const K* key) { return const_cast<V*>(std::as_const(*this).find(key)); }
   [[nodiscard]] const V* find(const K* key) const {
     const auto found = entries_.find(detail::hide(key));
+    if (found == entries_.end()) {
+      // In a cache, whose addresses are others, it is not known whether there is one: this throws.
+      if (!entries_.empty()) (void)entries_.begin()->second.key.expired();
+      return nullptr;
+    }
     // Another object may have lain there.
-    return found != entries_.end() && found->second.key.lock() == key ? &found->second.value : nullptr;
+    return found->second.key.lock() == key ? &found->second.value : nullptr;
   }
   [[nodiscard]] bool contains(const K* key) const { return find(key) != nullptr; }
   // Returns whether there was one.

@@ -138,6 +138,12 @@ void moved_references::refuse(const values& all, std::uint64_t offset, address t
                                            field_text(store_, base.object, to - base.object) +
                                            ", and nothing becomes of this field; declare what does, or set the pointer "
                                            "in a function (converted)");
+  // What functions set may be no pointer into the store, which the store itself does not have.
+  if (all.object == 0 || (all.type.how != nullptr && !all.type.how->functions.empty()))
+    throw error(errc::schema_mismatch,
+                from + " refers to " + os::hexadecimal(reinterpret_cast<const void*>(to)) +
+                    ", which is no object: a function (converted) may set pointers to what the store had, as new_of() "
+                    "tells, and to what make() has made; if none has set this one, `tenure verify` says what is wrong");
   throw error(errc::damaged, from + " refers to " + os::hexadecimal(reinterpret_cast<const void*>(to)) +
                                  ", where it cannot; `tenure verify` says what else is wrong");
 }

@@ -159,6 +159,8 @@ class planning {
           plan_parts(in, f.of(), name + ".", source.path + ".", to + f.offset);
       } else if (f.kind == field_kind::nested && f.count == 1 && in.changes->leads_to_parts_of(name)) {
         plan_fields(in, f.of(), name + ".", to + f.offset);
+      } else if (f.only_if && was.field == nullptr) {
+        continue;  // a new alternative of a variant, which no stored value has
       } else if (f.size != 0 && was.field == nullptr && !has_default(program) && prefix.empty()) {
         say(in.path, "field `" + name + "` is new, and " + program.name +
                          " has no default constructor that tells its value: give it one, or declare " +

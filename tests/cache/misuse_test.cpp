@@ -35,6 +35,10 @@ struct crew {
   tenure::vector<std::uint64_t> members;
   std::uint64_t* captain;  // one of them, not the first one
 };
+struct log_book {
+  ref<ship> of;
+  tenure::weak_map<ship, std::uint64_t> notes;
+};
 struct harbour {
   tenure::vector<ref<ship>> ships;
   ref<crew> pilots;
@@ -63,6 +67,24 @@ class cache_misuse : public cached_store {
   }
   ref<ship> at(std::size_t n) { return opened->root<harbour>("harbour")->ships[n]; }
 };
+
+// Nothing weak can be followed in a cache. A weak map does not say that it has nothing.
+TEST_F(cache_misuse, weak_maps_refuse_to_look) {
+  make([](store& s) {
+    auto& book = s.root<log_book>("book");
+    s.transact([&] {
+      auto* const made = s.make<ship>();
+      book.of = made;
+      book.notes[made] = 7;
+    });
+  });
+  open();
+  opened->transact([&] {
+    const auto book = opened->root<log_book>("book");
+    const ship* const kept = book->of.get();
+    expect_error(errc::closed, {"in a cache it cannot be followed"}, [&] { (void)book->notes.contains(kept); });
+  });
+}
 
 // Keys are hashed and ordered by where they are stored, and not by where they are in memory.
 TEST_F(cache_misuse, pointers_are_keys_as_in_a_mapped_store) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -42,6 +43,9 @@ struct part {
 struct note {
   std::int32_t x;
 };
+struct choice {
+  std::variant<std::int32_t, double> of;
+};
 }  // namespace was
 
 namespace some_fields {  // the function makes one of them
@@ -51,6 +55,9 @@ struct place {
 struct note {
   std::int32_t x = 0;
   tenure::string text{"a text that does not fit into the string itself, and needs memory"};
+};
+struct choice {
+  std::variant<std::int32_t, double, place, tenure::string> of;
 };
 struct part {
   std::int32_t area = 0;
@@ -191,6 +198,19 @@ TEST_F(evolving_by_functions, make_what_is_declared_to_be_gone) {
   value.words[1] = 500;
   support::expect_error(errc::schema_mismatch, {"the function for a ", "part at 0x", "part.words[1]", "does not fit"},
                         [&] { rewriting::convert(how, std::as_bytes(std::span(&value, 1)), into, further); });
+}
+
+// No stored value has them.
+TEST_F(evolving_by_functions, are_not_needed_for_alternatives_that_were_appended) {
+  std::vector<std::string> problems;
+  const type& is = stored_as<some_fields::choice>();
+  const types::value_conversion how = types::evolution({&is}).plan(stored_as<was::choice>(), is, problems);
+  EXPECT_EQ(problems, std::vector<std::string>());
+  detail::conversion_memory further{*current_store()->databases};
+  rewriting::value_bytes into;
+  const was::choice value{2.5};
+  rewriting::convert(how, std::as_bytes(std::span(&value, 1)), into, further);
+  EXPECT_EQ(std::get<1>(reinterpret_cast<const some_fields::choice*>(into.data())->of), 2.5);
 }
 
 TEST_F(evolving_by_functions, follow_elements_that_are_pointers) {

@@ -508,7 +508,8 @@ class system_disk final : public disk {
   }
 
   void remove(const std::string& path) override {
-    if (::unlink(path.c_str()) != 0) throw_system_error(errno, "cannot remove " + path);
+    if (::unlink(path.c_str()) == 0 || (errno == EISDIR && ::rmdir(path.c_str()) == 0)) return;
+    throw_system_error(errno, "cannot remove " + path);
   }
 
   void make_directory(const std::string& path) override {

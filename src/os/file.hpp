@@ -125,6 +125,7 @@ class disk {
   // The same, but `to` must not exist (std::errc::file_exists). If several processes try it at once, one of them
   // succeeds.
   virtual void rename_to_new(const std::string& from, const std::string& to) = 0;
+  // A file, or an empty directory.
   virtual void remove(const std::string& path) = 0;
   // Makes a directory, durably. Its parent must exist. Does nothing if the directory exists.
   virtual void make_directory(const std::string& path) = 0;

@@ -302,6 +302,9 @@ TEST(restore, that_fails_or_loses_power_anywhere_leaves_nothing_that_opens) {
     EXPECT_TRUE(found == "fifth" || (found.empty() && !is_done)) << found;
     EXPECT_TRUE(find_holds(*disk, backed_up_log).empty());
     if (is_done) break;
+    if (found.empty()) {
+      EXPECT_EQ(disk->names_in("/r"), std::vector<std::string>());
+    }
     ASSERT_LT(nth, 1000U);
   }
   std::uint64_t opened = 0;

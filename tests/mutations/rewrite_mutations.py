@@ -221,7 +221,7 @@ REWRITE_MUTATIONS = [
      [("if (!base_in(f.name).empty() && !names.insert(f.name).second) return f.name;", "if (names.insert(f.name).second) continue;")],
      EVOLVING, "one base gets the values of the other"),
     ("what_another_one_has_made_is_removed", "log/unfinished.cpp",
-     [("if (disk.names_in(directory).size() != 1) {", "if (false) {")],
+     [("if (disk.names_in(directory).size() != 1) refuse();", "")],
      "backup.*", "of two backups into one directory the one that fails removes the other one"),
     ("long_files_stay", "log/log_files.cpp",
      [("if (!is_long) return false;", "return false;")],

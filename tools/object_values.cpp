@@ -12,6 +12,7 @@
 
 #include "objects/object_text.hpp"
 #include "objects/stored_types.hpp"
+#include "types/utf8.hpp"
 
 namespace tenure::tools {
 
@@ -281,19 +282,9 @@ class decoder {
 
 // The length of the character at `at` if it is a whole one in UTF-8, and none of control; otherwise 0.
 std::size_t printable(const std::string& bytes, std::size_t at) {
-  const auto lead = static_cast<unsigned char>(bytes[at]);
-  if (lead < 0x80) return lead >= 0x20 && lead != 0x7f ? 1 : 0;
-  const std::size_t length = lead >= 0xf0 && lead < 0xf5 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc2 ? 2 : 0;
-  if (lead >= 0xf5 || length == 0 || at + length > bytes.size()) return 0;
-  unsigned code = lead & (0x7fU >> length);
-  for (std::size_t n = 1; n < length; ++n) {
-    const auto next = static_cast<unsigned char>(bytes[at + n]);
-    if ((next & 0xc0U) != 0x80) return 0;
-    code = code << 6 | (next & 0x3fU);
-  }
-  const bool too_long = (length == 3 && code < 0x800) || (length == 4 && code < 0x10000);
-  const bool no_character = (code >= 0xd800 && code < 0xe000) || code > 0x10ffff || code < 0xa0;
-  return too_long || no_character ? 0 : length;
+  const types::utf8_character c = types::first_character(std::string_view(bytes).substr(at));
+  const bool is_control = c.code < 0x20 || (c.code >= 0x7f && c.code < 0xa0);
+  return is_control ? 0 : c.length;
 }
 
 }  // namespace

@@ -34,6 +34,8 @@ bool log_stretches::add_archive(const std::string& path, lsn through) {
 }
 
 void log_stretches::add_log(const readable_log& log, lsn from, lsn to) {
+  for (const source& in : sources_)
+    if (in.archive != nullptr) in.archive->require_same_past(log, from, to);
   end_ = std::max(end_, to);
   sources_.push_back({nullptr, &log, from, to});
 }
@@ -49,9 +51,6 @@ void log_stretches::read(const source& in, lsn at, const visitor& visit) {
 }
 
 void log_stretches::walk(lsn from, const visitor& visit) const {
-  for (const source& log : sources_)
-    for (const source& in : sources_)
-      if (log.log != nullptr && in.archive != nullptr) in.archive->require_same_past(*log.log, log.from, log.to);
   lsn at = from;
   bool go_on = true, is_visiting = false;
   while (go_on && at < end_) {

@@ -22,14 +22,15 @@ class log_stretches {
   // What is added first is read first. `path`: as archive_path(). `through`: it must have the log up to here, or more; 0:
   // whatever it has. Returns whether it has anything of this log.
   bool add_archive(const std::string& path, lsn through);
-  // The groups in [from, to), which nobody changes meanwhile.
+  // The groups in [from, to), which nobody changes meanwhile. Throws errc::wrong_log if an archive that was added before has another past
+  // [rvm.archive.one-past].
   void add_log(const readable_log& log, lsn from, lsn to);
 
   // Up to where all of them together should have the log; 0: there is none.
   [[nodiscard]] lsn end() const { return end_; }
   // Calls visit(group, its bytes) for each group from LSN `from` to the end, until visit returns false. Throws
-  // errc::no_history where the next group is in none of them, with the LSNs that are missing, errc::damaged where all that have it
-  // are damaged, and errc::wrong_log if the log has another past than an archive.
+  // errc::no_history where the next group is in none of them, with the LSNs that are missing, and errc::damaged where all
+  // that have it are damaged.
   using visitor = std::function<bool(const group_view&, os::const_bytes)>;
   void walk(lsn from, const visitor& visit) const;
 

@@ -289,7 +289,7 @@ class restoring {
   void remove_namesake(const segment_name& name, const std::string& target) {
     const auto known = segments_.find(name.path);
     if (known == segments_.end()) return;
-    std::erase_if(made_.segments, [&](const listed_segment& s) { return s.id == known->second->id(); });
+    std::erase_if(made_.segments, [&](const listed_segment& s) { return s.path_text == name.path; });
     std::erase(report_.files, target);
     disk_.remove(target);
     replaced_.push_back(std::move(known->second));

@@ -9,26 +9,12 @@
 #include <tenure/registry.hpp>
 #include <tenure/schema.hpp>
 
+#include "types/utf8.hpp"
+
 namespace tenure {
 
 namespace types {
 namespace {
-
-// Of the first character; 0: it is no UTF-8.
-std::size_t utf8_length(std::string_view text) {
-  const auto lead = static_cast<unsigned char>(text[0]);
-  if (lead < 0x80) return 1;
-  const std::size_t length = lead < 0xc2 || lead >= 0xf5 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
-  if (length == 0 || text.size() < length) return 0;
-  unsigned code = lead & (0x7fU >> length);
-  for (std::size_t n = 1; n < length; ++n) {
-    const auto next = static_cast<unsigned char>(text[n]);
-    if ((next & 0xc0U) != 0x80) return 0;
-    code = code << 6U | (next & 0x3fU);
-  }
-  const bool is_too_long = (length == 3 && code < 0x800) || (length == 4 && code < 0x10000);
-  return is_too_long || (code >= 0xd800 && code < 0xe000) || code > 0x10ffff ? 0 : length;
-}
 
 // Writes one object or list after the other, with commas between.
 class json {
@@ -86,7 +72,7 @@ class json {
     text_ += '"';
     while (!text.empty()) {
       const char c = text.front();
-      const std::size_t length = utf8_length(text);
+      const std::size_t length = first_character(text).length;
       if (const auto byte = static_cast<unsigned char>(c); byte < 0x20) {
         text_ += "\\u00";
         text_ += digits[byte >> 4U];

@@ -25,20 +25,18 @@ struct part {
 struct place {
   std::int32_t y = 0;
 };
+template <bool IsRight>
+struct declared_part {
+  std::int32_t x = 0;
+  std::int8_t small = 0;
+  place where;
+};
 namespace right {
-struct part {
-  std::int32_t x = 0;
-  std::int8_t small = 0;
-  place where;
-};
-}  // namespace right
+using part = declared_part<true>;
+}
 namespace wrong {
-struct part {
-  std::int32_t x = 0;
-  std::int8_t small = 0;
-  place where;
-};
-}  // namespace wrong
+using part = declared_part<false>;
+}
 namespace wrong_before {  // objects of the version before the mistakes are gone
 struct part {
   std::int32_t x = 0;

@@ -89,8 +89,8 @@ class durable_log : public readable_log {
   // when that is free.
   [[nodiscard]] virtual bool keep(std::uint64_t bytes) = 0;
   virtual void let_shrink() noexcept = 0;
-  // Takes more space, unless what it has is enough for this capacity. Returns whether it did. If it throws, nothing has
-  // changed, except after errc::outcome_unknown.
+  // Takes more space, unless what it has is enough for this capacity, and keeps it as keep() does. Returns whether it
+  // took some. If it throws, nothing has changed, except after errc::outcome_unknown.
   virtual bool extend(std::uint64_t capacity) = 0;
 
  protected:

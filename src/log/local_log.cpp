@@ -279,15 +279,18 @@ void local_log::let_shrink() noexcept { kept_ = 0; }
 bool local_log::extend(std::uint64_t capacity) {
   const guard lock(status_mutex_);
   assert(!status_is_stale_);
-  if (length_ >= capacity) return false;
-  try {
-    files_->extend(capacity, next_status(lock, head_));
-  } catch (...) {  // some may be there
+  const bool is_short = length_ < capacity;
+  if (is_short) {
+    try {
+      files_->extend(capacity, next_status(lock, head_));
+    } catch (...) {  // some may be there
+      note_space(lock);
+      throw;
+    }
     note_space(lock);
-    throw;
   }
-  note_space(lock);
-  return true;
+  if (kept_ < capacity) kept_ = capacity;  // or truncation could take it away before it is used
+  return is_short;
 }
 
 void local_log::check() const {

@@ -35,4 +35,7 @@ MEMORY_MUTATIONS = [
     ("truncations_after_a_failure", "replay/truncator.cpp",
      [("if (failure_) throw error(*failure_);", "")],
      "rvm_test failed_truncation.is_the_last_one", "the manifest gets an older head, whose file is used again"),
+    ("growth_given_back_before_use", "log/local_log.cpp",
+     [("if (kept_ < capacity) kept_ = capacity;", "if (kept_ > capacity) kept_ = capacity;")],
+     "rvm_test making_files.keeps_what*", "a log grows again and again for one commit"),
 ]

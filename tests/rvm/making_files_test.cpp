@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "log/local_log.hpp"
 #include "log/new_file.hpp"
 #include "records/format.hpp"
 #include "segments/segment.hpp"
@@ -250,6 +251,25 @@ TEST(making_files, grows_twice_with_a_failure_between) {
   expect_error(std::errc::no_space_on_device, {}, [&] { put(m, r, 0, std::string(900'000, 'y')); });
   put(m, r, 0, std::string(900'000, 'z'));
   EXPECT_EQ(m.stats().log_grown, 2u);
+}
+
+// What has been made for a commit, truncation does not give back before the commit has used it.
+TEST(making_files, keeps_what_a_log_has_grown_by_until_it_is_used) {
+  sim::disk disk;
+  options how = small_log(&disk);
+  how.log = {.size = 64 * kib, .max_size = 4 * mib};
+  { const memory made("/d/log", how); }
+  counters count;
+  local_log log(disk, "/d/log", os::access::read_write, count, copied_files::refuse);
+  const manifest status = log.status();
+  log.start(status.tail, status.tail, status.totals, [](manifest&) {});
+  const std::uint64_t needed = mib;
+  while (log.extend(needed)) log.rewind();
+  log.rewind();
+  EXPECT_GE(log.length(), needed);
+  log.let_shrink();
+  log.rewind();
+  EXPECT_LT(log.length(), needed);
 }
 
 // --- What passes ---

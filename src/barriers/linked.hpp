@@ -9,6 +9,7 @@ void link_shadow() noexcept;
 void link_memory_writers() noexcept;
 void link_string_writers() noexcept;
 void link_text_writers() noexcept;
+void link_wide_writers() noexcept;
 void link_input_writers() noexcept;
 void link_standard_lists() noexcept;
 void link_standard_trees() noexcept;

@@ -29,9 +29,6 @@ constinit next_definition<checked_copy_function> next_memcpy_chk("__memcpy_chk")
     next_mempcpy_chk("__mempcpy_chk");
 constinit next_definition<checked_fill_function> next_memset_chk("__memset_chk");
 
-using wide_copy_function = wchar_t*(wchar_t*, const wchar_t*, std::size_t);
-constinit next_definition<wide_copy_function> next_wmemcpy("wmemcpy"), next_wmemmove("wmemmove");
-constinit next_definition<wchar_t*(wchar_t*, wchar_t, std::size_t)> next_wmemset("wmemset");
 constinit next_definition<void*(void*, const void*, int, std::size_t)> next_memccpy("memccpy");
 constinit next_definition<void(const void*, void*, std::ptrdiff_t)> next_swab("swab");
 
@@ -118,19 +115,6 @@ void __explicit_bzero_chk(void* to, std::size_t length, std::size_t room) { __me
 void swab(const void* from, void* to, std::ptrdiff_t length) {
   if (length > 0) before_store(to, static_cast<std::size_t>(length));
   next_swab(from, to, length);
-}
-
-wchar_t* wmemcpy(wchar_t* to, const wchar_t* from, std::size_t count) {
-  before_store(to, count * sizeof *to);
-  return next_wmemcpy(to, from, count);
-}
-wchar_t* wmemmove(wchar_t* to, const wchar_t* from, std::size_t count) {
-  before_store(to, count * sizeof *to);
-  return next_wmemmove(to, from, count);
-}
-wchar_t* wmemset(wchar_t* to, wchar_t value, std::size_t count) {
-  before_store(to, count * sizeof *to);
-  return next_wmemset(to, value, count);
 }
 
 }  // extern "C"

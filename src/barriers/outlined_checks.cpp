@@ -38,6 +38,7 @@ void tenure_barriers() {
   tenure::barriers::link_memory_writers();
   tenure::barriers::link_string_writers();
   tenure::barriers::link_text_writers();
+  tenure::barriers::link_wide_writers();
   tenure::barriers::link_input_writers();
   tenure::barriers::link_standard_lists();
   tenure::barriers::link_standard_trees();

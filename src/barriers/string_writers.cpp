@@ -7,11 +7,17 @@
 
 #include "barriers/linked.hpp"
 #include "barriers/next_definition.hpp"
+#include "barriers/strings.hpp"
 #include "barriers/watched.hpp"
 
+using tenure::barriers::before_append;
+using tenure::barriers::before_copy;
 using tenure::barriers::before_store;
+using tenure::barriers::length_of;
 using tenure::barriers::may_be_watched;
 using tenure::barriers::next_definition;
+
+extern "C" [[noreturn]] void __chk_fail();
 
 namespace {
 
@@ -29,26 +35,8 @@ constinit next_definition<checked_bounded_copy_function> next_strncpy_chk("__str
     next_stpncpy_chk("__stpncpy_chk"), next_strncat_chk("__strncat_chk");
 constinit next_definition<char*(char*, const char*, char**)> next_strtok_r("strtok_r");
 constinit next_definition<char*(char**, const char*)> next_strsep("strsep");
-constinit next_definition<wchar_t*(wchar_t*, const wchar_t*)> next_wcscpy("wcscpy"), next_wcscat("wcscat");
-constinit next_definition<wchar_t*(wchar_t*, const wchar_t*, std::size_t)> next_wcsncpy("wcsncpy");
 constinit next_definition<std::size_t(char*, std::size_t, const char*, const std::tm*)> next_strftime("strftime");
 
-template <class Character>
-std::size_t length_of(const Character* text, std::size_t most = ~std::size_t{0}) {
-  std::size_t length = 0;
-  while (length < most && text[length] != 0) ++length;
-  return length;
-}
-
-// Lengths are counted only for watched memory.
-template <class Character>
-void before_copy(const Character* to, const Character* from, std::size_t most = ~std::size_t{0}) {
-  if (may_be_watched(to)) before_store(to, (length_of(from, most) + 1) * sizeof *to);
-}
-template <class Character>
-void before_append(const Character* to, const Character* from, std::size_t most = ~std::size_t{0}) {
-  if (may_be_watched(to)) before_copy(to + length_of(to), from, most);
-}
 void before_split(const char* text) {
   if (text != nullptr && may_be_watched(text)) before_store(text, length_of(text) + 1);
 }
@@ -125,6 +113,15 @@ std::size_t strlcat(char* to, const char* from, std::size_t room) {
   const std::size_t length = length_of(to, room);
   return length + (length == room ? length_of(from) : strlcpy(to + length, from, room - length));
 }
+// libc calls __chk_fail() where more room is told than there is.
+std::size_t __strlcpy_chk(char* to, const char* from, std::size_t room, std::size_t known) {
+  if (room > known) __chk_fail();
+  return strlcpy(to, from, room);
+}
+std::size_t __strlcat_chk(char* to, const char* from, std::size_t room, std::size_t known) {
+  if (room > known) __chk_fail();
+  return strlcat(to, from, room);
+}
 
 char* strtok_r(char* text, const char* separators, char** rest) {
   before_split(text != nullptr ? text : *rest);
@@ -137,19 +134,6 @@ char* strsep(char** rest, const char* separators) {
   before_split(*rest);
   before_store(rest, sizeof *rest);
   return next_strsep(rest, separators);
-}
-
-wchar_t* wcscpy(wchar_t* to, const wchar_t* from) {
-  before_copy(to, from);
-  return next_wcscpy(to, from);
-}
-wchar_t* wcscat(wchar_t* to, const wchar_t* from) {
-  before_append(to, from);
-  return next_wcscat(to, from);
-}
-wchar_t* wcsncpy(wchar_t* to, const wchar_t* from, std::size_t length) {
-  before_store(to, length * sizeof *to);
-  return next_wcsncpy(to, from, length);
 }
 
 std::size_t strftime(char* to, std::size_t room, const char* format, const std::tm* time) {

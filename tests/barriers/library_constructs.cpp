@@ -50,6 +50,12 @@ struct file_of_bytes {
   ~file_of_bytes() { std::fclose(file); }
   std::FILE* file = std::tmpfile();
 };
+// A stream of wide characters, which no stream of bytes becomes.
+struct file_of_characters {
+  ~file_of_characters() { std::fclose(file); }
+  file_of_bytes bytes;
+  std::FILE* file = fdopen(dup(fileno(bytes.file)), "r");
+};
 
 }  // namespace
 
@@ -89,6 +95,15 @@ WRITES_TO_ROOM(wmemset_wide, std::wmemset(reinterpret_cast<wchar_t*>(to), L'x', 
 WRITES_TO_ROOM(wmemcpy_wide, std::wmemcpy(reinterpret_cast<wchar_t*>(to), hidden(L"wide words, a few of them"), n))
 WRITES_TO_ROOM(wcscpy_wide, std::wcscpy(reinterpret_cast<wchar_t*>(to), hidden(L"wide words")))
 WRITES_TO_ROOM(wcsncpy_wide, std::wcsncpy(reinterpret_cast<wchar_t*>(to), hidden(L"wide words"), n))
+WRITES_TO_ROOM(wmempcpy_wide, (void)wmempcpy(reinterpret_cast<wchar_t*>(to), hidden(L"wide words, a few of them"), n))
+WRITES_TO_ROOM(wmemmove_wide, std::wmemmove(reinterpret_cast<wchar_t*>(to), hidden(L"wide words, a few of them"), n))
+WRITES_TO_ROOM(wcpcpy_wide, (void)wcpcpy(reinterpret_cast<wchar_t*>(to), hidden(L"wide words")))
+WRITES_TO_ROOM(wcpncpy_wide, (void)wcpncpy(reinterpret_cast<wchar_t*>(to), hidden(L"wide words"), n))
+WRITES_TO_ROOM(wcscat_wide, *reinterpret_cast<wchar_t*>(to) = 0;
+               std::wcscat(reinterpret_cast<wchar_t*>(to), hidden(L"wide")))
+WRITES_TO_ROOM(wcsncat_wide, *reinterpret_cast<wchar_t*>(to) = 0;
+               std::wcsncat(reinterpret_cast<wchar_t*>(to), hidden(L"wide"), 3))
+WRITES_TO_ROOM(swprintf_wide, std::swprintf(reinterpret_cast<wchar_t*>(to), 20, L"%ls", hidden(L"wide words")))
 
 static void print(char* to, const char* format, ...) {
   std::va_list arguments;
@@ -166,6 +181,50 @@ CONSTRUCT(fgets_line) {
   const file_of_bytes from;
   watch();
   if (std::fgets(to, 50, from.file) == nullptr) std::abort();
+}
+CONSTRUCT(fgets_unlocked_line) {
+  char* const to = room();
+  const file_of_bytes from;
+  watch();
+  if (fgets_unlocked(to, 50, from.file) == nullptr) std::abort();
+}
+CONSTRUCT(fgetws_line) {
+  auto* const to = reinterpret_cast<wchar_t*>(room());
+  const file_of_characters from;
+  watch();
+  if (std::fgetws(to, 20, from.file) == nullptr) std::abort();
+}
+CONSTRUCT(getline_line) {
+  char*& line = place<char*>(nullptr);
+  auto& length = place<std::size_t>(std::size_t{0});
+  const file_of_bytes from;
+  watch();
+  if (getline(&line, &length, from.file) != 10 || getdelim(&line, &length, '5', from.file) != 5) std::abort();
+  std::free(line);
+}
+CONSTRUCT(preadv2_from_file) {
+  char* const to = room();
+  const file_of_bytes from;
+  std::fflush(from.file);
+  const iovec part = {to, 20};
+  watch();
+  if (preadv2(fileno(from.file), &part, 1, 5, 0) != 20) std::abort();
+}
+CONSTRUCT(recvmsg_from_socket) {
+  char* const to = room();
+  auto& name = place<sockaddr_storage>();
+  auto& part = place<iovec>(iovec{to, 50});
+  auto& message = place<msghdr>();
+  message.msg_name = &name;
+  message.msg_namelen = sizeof name;
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_DGRAM, 0, ends) != 0 || send(ends[1], "some bytes", 10, 0) != 10) std::abort();
+  watch();
+  if (recvmsg(ends[0], &message, 0) != 10) std::abort();
+  close(ends[0]);
+  close(ends[1]);
 }
 CONSTRUCT(recv_from_socket) {
   char* const to = room();

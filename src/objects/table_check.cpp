@@ -39,6 +39,12 @@ class table_check {
   [[noreturn]] void fail(const std::string& what) const {
     throw error(errc::damaged, of_.file + ": is damaged: " + what + "; restore it from a backup");
   }
+  // A later version has other kinds. The checksums of pages tell damage from it, so a version is what is likely.
+  [[noreturn]] void fail_unknown(const std::string& what) const {
+    throw error(errc::wrong_version, of_.file + ": " + what +
+                                         ", which this version of the library does not know; use a later one, or verify the database if no "
+                                         "later one has written to it");
+  }
 
   // Whether these objects lie in the part of the segment that contains objects.
   template <class T>
@@ -79,9 +85,9 @@ class table_check {
     for (std::uint64_t zone = 0; zone < (of_.map->capacity() + zone_size - 1) / zone_size; ++zone) {
       const zone_kind kind = of_.map->kind_of_zone(zone);
       const std::uint64_t needed = has_blocks(kind) ? bookkeeping_blocks_of(kind) * block_size : 1;  // bytes of it
-      const bool is_known = kind == zone_kind::unused || kind == zone_kind::continued || has_blocks(kind);
-      if (!is_known || (kind != zone_kind::unused && zone * zone_size + needed > of_.region.size()))
-        fail("zone " + std::to_string(zone) + " is of kind " + std::to_string(static_cast<int>(kind)));
+      const std::string what = "zone " + std::to_string(zone) + " is of kind " + std::to_string(static_cast<int>(kind));
+      if (kind != zone_kind::unused && kind != zone_kind::continued && !has_blocks(kind)) fail_unknown(what);
+      if (kind != zone_kind::unused && zone * zone_size + needed > of_.region.size()) fail(what);
     }
   }
 
@@ -114,6 +120,8 @@ class table_check {
     const std::string what = "its type " + std::to_string(n);
     if (!is_inside(types_[n], 1) || !is_kept(types_[n], 1)) fail(what + " does not lie in the database");
     const stored_type& t = *types_[n];
+    if ((t.flags & ~(stored_type_conservative | stored_type_tolerates_stale)) != 0 || t.tail != 0 || t.same_name != 0)
+      fail_unknown(what + " has flags, a repeated tail or another layout");
     require_text(t.name, what);
     require_array(t.fields, t.field_count, t.field_count, what);
     // Larger than the segment, if that was written anew since the last object of the type was there.
@@ -130,7 +138,7 @@ class table_check {
     require_text(f.type_name, what);
     if (f.kind > static_cast<std::uint8_t>(field_kind::conservative) ||
         f.scalar > static_cast<std::uint8_t>(scalar_kind::text))
-      fail(what + " is of unknown kind");
+      fail_unknown(what + " is of another kind");
     const auto kind = static_cast<field_kind>(f.kind);
     // A field without bytes says something about its type, for example which hash function it has.
     const bool has_no_bytes = f.size == 0 && (kind != field_kind::data || f.count != 1);

@@ -298,6 +298,35 @@ TEST_F(store_damage, a_database_without_its_header_is_not_made_anew) {
   EXPECT_TRUE(disk.current_bytes(main.path) == before);
 }
 
+// What no version has had yet is of a later one, and not damage.
+TEST_F(store_damage, what_is_unknown_is_of_another_version) {
+  const file_layout& main = files.front();
+  heap::address type = 0, field = 0;
+  {
+    store_options how = image_options(disk, home);
+    how.mode = rvm::open_mode::read_only;
+    const store_state state(image_path, how);
+    const auto& types = *heap::object_at<const heap::type_table>(state.databases->front().header().types);
+    const auto* const with_fields = std::find_if(types.types + 1, types.types + types.count,
+                                                 [](const heap::stored_type* t) { return t != nullptr && t->field_count != 0; });
+    ASSERT_NE(with_fields, types.types + types.count);
+    type = reinterpret_cast<heap::address>(*with_fields);
+    field = reinterpret_cast<heap::address>((*with_fields)->fields);
+  }
+  const auto refused = [&](heap::address at, auto value) {
+    const auto later = disk.crash(1, sim::policy::keep_all);
+    later->poke(main.path, main.data_offset + (at - main.home), std::as_bytes(std::span(&value, 1)));
+    expect_error(errc::wrong_version, {main.path, "does not know", "later"},
+                 [&] { const store s(image_path, image_options(*later, home)); });
+  };
+  refused(type + offsetof(heap::stored_type, flags), std::uint32_t{4});
+  refused(type + offsetof(heap::stored_type, tail), std::uint64_t{16});
+  refused(type + offsetof(heap::stored_type, same_name), std::uint32_t{2});
+  refused(field + offsetof(heap::stored_field, kind), std::uint8_t{17});
+  refused(field + offsetof(heap::stored_field, scalar), std::uint8_t{99});
+  refused(main.home + heap::zone_kinds_at, std::uint8_t{9});
+}
+
 // Otherwise a writer would make objects where others are.
 TEST_F(store_damage, blocks_in_use_behind_the_last_one_are_refused) {
   const file_layout& main = files.front();

@@ -85,12 +85,12 @@ class durable_log : public readable_log {
   // Makes all space free from the tail on, unless somebody holds some of it. The log is empty, and nobody appends
   // meanwhile.
   virtual void rewind() = 0;
-  // Whether it has this many bytes. Then it keeps them until let_shrink(): otherwise it gives back what it has beyond its usual size
-  // when that is free.
+  // Whether it has this many bytes. From now on, and until let_shrink(), truncation leaves it so many, also of those that
+  // it gets only then: otherwise it gives back what it has beyond its usual size when that is free.
   [[nodiscard]] virtual bool keep(std::uint64_t bytes) = 0;
   virtual void let_shrink() noexcept = 0;
-  // Takes more space, unless what it has is enough for this capacity, and keeps it as keep() does. Returns whether it
-  // took some. If it throws, nothing has changed, except after errc::outcome_unknown.
+  // Takes more space, unless what it has is enough for this capacity. Returns whether it did. If it throws, nothing has
+  // changed, except after errc::outcome_unknown.
   virtual bool extend(std::uint64_t capacity) = 0;
 
  protected:

@@ -269,9 +269,8 @@ void local_log::rewind() {
 bool local_log::keep(std::uint64_t bytes) {
   if (bytes <= size_) return length_ >= bytes;  // its usual size it does not give back
   const guard lock(status_mutex_);
-  if (length_ < bytes) return false;
   if (kept_ < bytes) kept_ = bytes;
-  return true;
+  return length_ >= bytes;
 }
 
 void local_log::let_shrink() noexcept { kept_ = 0; }
@@ -279,18 +278,15 @@ void local_log::let_shrink() noexcept { kept_ = 0; }
 bool local_log::extend(std::uint64_t capacity) {
   const guard lock(status_mutex_);
   assert(!status_is_stale_);
-  const bool is_short = length_ < capacity;
-  if (is_short) {
-    try {
-      files_->extend(capacity, next_status(lock, head_));
-    } catch (...) {  // some may be there
-      note_space(lock);
-      throw;
-    }
+  if (length_ >= capacity) return false;
+  try {
+    files_->extend(capacity, next_status(lock, head_));
+  } catch (...) {  // some may be there
     note_space(lock);
+    throw;
   }
-  if (kept_ < capacity) kept_ = capacity;  // or truncation could take it away before it is used
-  return is_short;
+  note_space(lock);
+  return true;
 }
 
 void local_log::check() const {

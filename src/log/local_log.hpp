@@ -107,7 +107,7 @@ class local_log final : public durable_log {
   std::atomic<lsn> head_{0}, tail_{0};   // the head is stored with the status lock held
   // How far there are files, and the bytes of all files.
   std::atomic<std::uint64_t> end_{0}, length_{0};
-  std::atomic<std::uint64_t> kept_{0};  // what keep() has promised
+  std::atomic<std::uint64_t> kept_{0};  // what keep() was asked for
 
   mutable std::mutex status_mutex_;  // the status lock; guards the manifest, the list of files, and the members below
   status_notes notes_;

@@ -107,6 +107,22 @@ std::vector<new_database> all_like(const database_set& store, const rewrite_opti
   return all;
 }
 
+// A page that fails its checksum would get a right one in the new store [heap.rewrite.damaged].
+void require_sound_pages(const database_set& store) {
+  for (const auto& d : store) {
+    const std::vector<std::uint64_t> damaged = store.memory().verify_segment(d->file);
+    if (damaged.empty()) continue;
+    const os::storage_guard guard;
+    (void)*reinterpret_cast<const volatile std::byte*>(d->region.data() + damaged.front());
+    guard.require_all_read();  // it may be one that cannot be read at all
+    throw error(errc::damaged, d->file + ": " + std::to_string(damaged.size()) +
+                                   (damaged.size() == 1 ? " page is damaged" : " pages are damaged") +
+                                   ", the first at offset " + std::to_string(damaged.front()) +
+                                   "; nothing was written anew; `tenure repair` keeps what is not lost, or restore "
+                                   "the store from a backup");
+  }
+}
+
 // A page that cannot be read would be zeros in the new store [heap.rewrite.unreadable].
 rewrite_report rewrite_readable(const store_state& opened, const new_store& as, const rewrite_options& how,
                                 const types::evolution* plan) {
@@ -121,7 +137,8 @@ rewrite_report rewrite_readable(const store_state& opened, const new_store& as, 
   }
 }
 
-// Writes the store anew in its directory. It was opened for this, and is closed on return. `prepare`: is called first.
+// Writes the store anew in its directory. It was opened for this, and is closed on return. `prepare`: is called first, and sees
+// to damaged pages.
 rewrite_report rewrite_in_place(store_state& opened, const rewrite_options& how, const types::evolution* plan,
                                 const std::function<bool()>& prepare = {}) {
   const auto start = clock::now();
@@ -137,7 +154,10 @@ rewrite_report rewrite_in_place(store_state& opened, const rewrite_options& how,
   as.databases = all_like(*opened.databases, how, nullptr, [](const database_state& d) { return unswitched(d.file); });
   opened.memory->truncate();
   discard_new(disk, files);
-  if (prepare && !prepare()) return {};
+  if (!prepare)
+    require_sound_pages(*opened.databases);
+  else if (!prepare())
+    return {};
   rewrite_report report;
   std::uint64_t sequence = 0;
   try {
@@ -268,6 +288,7 @@ rewrite_report clone(const std::string& store, const std::string& directory, con
     throw error(errc::in_doubt,
                 opened.directory + ": the transaction \"" + prepared->global_id +
                     "\" is prepared, and a clone would be without it; end it first, by `tenure resolve`");
+  require_sound_pages(*opened.databases);
   rvm::make_empty_directory(disk, to, "a clone");
   new_store as{to, to + "/log", {}};
   as.databases = all_like(*opened.databases, how, &*opened.databases,

@@ -36,6 +36,6 @@ MEMORY_MUTATIONS = [
      [("if (failure_) throw error(*failure_);", "")],
      "rvm_test failed_truncation.is_the_last_one", "the manifest gets an older head, whose file is used again"),
     ("growth_given_back_before_use", "log/local_log.cpp",
-     [("if (kept_ < capacity) kept_ = capacity;", "if (kept_ > capacity) kept_ = capacity;")],
+     [("if (kept_ < bytes) kept_ = bytes; return length_ >= bytes;", "if (kept_ < bytes && length_ >= bytes) kept_ = bytes; return length_ >= bytes;")],
      "rvm_test making_files.keeps_what*", "a log grows again and again for one commit"),
 ]

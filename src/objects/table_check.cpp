@@ -41,9 +41,10 @@ class table_check {
   }
   // A later version has other kinds. The checksums of pages tell damage from it, so a version is what is likely.
   [[noreturn]] void fail_unknown(const std::string& what) const {
-    throw error(errc::wrong_version, of_.file + ": " + what +
-                                         ", which this version of the library does not know; use a later one, or verify the database if no "
-                                         "later one has written to it");
+    throw error(errc::wrong_version,
+                of_.file + ": " + what +
+                    ", which this version of the library does not know; use a later one, or verify the database if no "
+                    "later one has written to it");
   }
 
   // Whether these objects lie in the part of the segment that contains objects.

@@ -307,8 +307,9 @@ TEST_F(store_damage, what_is_unknown_is_of_another_version) {
     how.mode = rvm::open_mode::read_only;
     const store_state state(image_path, how);
     const auto& types = *heap::object_at<const heap::type_table>(state.databases->front().header().types);
-    const auto* const with_fields = std::find_if(types.types + 1, types.types + types.count,
-                                                 [](const heap::stored_type* t) { return t != nullptr && t->field_count != 0; });
+    const auto* const with_fields =
+        std::find_if(types.types + 1, types.types + types.count,
+                     [](const heap::stored_type* t) { return t != nullptr && t->field_count != 0; });
     ASSERT_NE(with_fields, types.types + types.count);
     type = reinterpret_cast<heap::address>(*with_fields);
     field = reinterpret_cast<heap::address>((*with_fields)->fields);

@@ -624,7 +624,8 @@ TEST_F(repairing_in_place, a_damaged_page_is_not_written_anew) {
         const std::string text = e.what();
         EXPECT_TRUE(e.code() == errc::damaged || e.code() == errc::wrong_version) << text;
         EXPECT_NE(text.find(file), std::string::npos) << text;
-        refused += text.find("page is damaged, the first at offset " + std::to_string(number * page)) != std::string::npos;
+        refused +=
+            text.find("page is damaged, the first at offset " + std::to_string(number * page)) != std::string::npos;
       }
     EXPECT_FALSE(disk->exists("/clone"));
     EXPECT_TRUE(disk->current_bytes(file) == before);

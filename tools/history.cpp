@@ -105,8 +105,11 @@ bool history::walk_archive(const wanted_changes& which, const group_visitor& vis
   const identity id = log_files::open_unlocked(disk_, log_path_)->status().log_id;
   const archive_reader archive(disk_, archive_path_, id);
   // What a log in use writes meanwhile has other LSNs.
-  if (const auto log = log_files::open_unlocked(disk_, log_path_); archive.end() > log->status().head)
-    archive.require_same_past(*log, log->status().head, log->end());
+  if (const auto log = log_files::open_unlocked(disk_, log_path_); archive.end() > log->status().head) {
+    const manifest& status = log->status();
+    if (status.clean != 0) archive.require_not_ahead(*log, status.tail);
+    archive.require_same_past(*log, status.head, log->end());
+  }
   damage_at_end_ = archive.damage_at_end();
   if (!started_ && !archive.empty()) {
     begin_ = at_ = archive.begin();

@@ -158,6 +158,15 @@ bool archive_reader::read(const frame& of, lsn from,
   return true;
 }
 
+void archive_reader::require_not_ahead(const readable_log& log, lsn tail) const {
+  if (end() <= tail) return;
+  throw error(errc::wrong_log,
+              path_ + ": goes on to LSN " + std::to_string(end()) + ", but the log " + log.path() + " ends at " +
+                  std::to_string(tail) +
+                  ": this is an older copy of the log, with another future; move the archive away, or give another "
+                  "path for it");
+}
+
 void archive_reader::require_same_past(const readable_log& log, lsn from, lsn to) const {
   for (const frame& each : frames_) {
     if (each.header.to <= from || each.header.from >= to) continue;

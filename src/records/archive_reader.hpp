@@ -61,6 +61,9 @@ class archive_reader {
   // Compares what both have of [from, to), group by group. Throws errc::wrong_log, with the LSN, if the log has gone on otherwise:
   // a copy of it was put back, and used without the archive [rvm.archive.one-past]. What is damaged is passed over.
   void require_same_past(const readable_log& log, lsn from, lsn to) const;
+  // Throws errc::wrong_log if a log that ends at `tail`, having been closed cleanly there, is an older copy of the archive's
+  // [rvm.archive.one-past].
+  void require_not_ahead(const readable_log& log, lsn tail) const;
 
  private:
   void find_frames(std::size_t in);

@@ -90,7 +90,7 @@ class backing_up_since {
                                          ": it is an older copy of the log; take a full backup, and begin another "
                                          "archive");
     }
-    all.add_log(*log_, std::min(held, tail_), tail_);
+    all.add_log(*log_, std::min(held, tail_), tail_, false);  // it was looked at above
     copy(all);
     if (how_.verify) verify();
     complete();
@@ -175,7 +175,8 @@ class backing_up_since {
   }
 
   void note(const segment_name& name) {
-    if (segments_.contains(name.path)) return;
+    const auto [first, last] = segments_.equal_range(name.path);
+    if (std::any_of(first, last, [&](const auto& known) { return name.raw || known.second.id == name.id; })) return;
     if (name.path.starts_with('/'))
       throw error(errc::bad_option, name.path + ": this segment is not in the directory of " + from_ +
                                         ", or below it; a backup has only what is there");
@@ -237,7 +238,8 @@ class backing_up_since {
   backup_note earlier_;
   std::unique_ptr<log_files> log_;
   lsn tail_ = 0;
-  std::map<std::string, segment_name> segments_;  // that are changed, by logged path
+  // That are changed, by logged path. One that was removed and made again is another segment.
+  std::multimap<std::string, segment_name> segments_;
 };
 
 }  // namespace

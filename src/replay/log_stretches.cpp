@@ -33,9 +33,12 @@ bool log_stretches::add_archive(const std::string& path, lsn through) {
   return true;
 }
 
-void log_stretches::add_log(const readable_log& log, lsn from, lsn to) {
-  for (const source& in : sources_)
-    if (in.archive != nullptr) in.archive->require_same_past(log, from, to);
+void log_stretches::add_log(const readable_log& log, lsn from, lsn to, bool is_clean) {
+  for (const source& in : sources_) {
+    if (in.archive == nullptr) continue;
+    if (is_clean) in.archive->require_not_ahead(log, to);
+    in.archive->require_same_past(log, from, to);
+  }
   end_ = std::max(end_, to);
   sources_.push_back({nullptr, &log, from, to});
 }

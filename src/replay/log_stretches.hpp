@@ -22,9 +22,9 @@ class log_stretches {
   // What is added first is read first. `path`: as archive_path(). `through`: it must have the log up to here, or more; 0:
   // whatever it has. Returns whether it has anything of this log.
   bool add_archive(const std::string& path, lsn through);
-  // The groups in [from, to), which nobody changes meanwhile. Throws errc::wrong_log if an archive that was added before has another past
-  // [rvm.archive.one-past].
-  void add_log(const readable_log& log, lsn from, lsn to);
+  // The groups in [from, to), which nobody changes meanwhile. `is_clean`: it was closed there. Throws errc::wrong_log if an
+  // archive that was added before has another past, or goes on where the log was closed [rvm.archive.one-past].
+  void add_log(const readable_log& log, lsn from, lsn to, bool is_clean);
 
   // Up to where all of them together should have the log; 0: there is none.
   [[nodiscard]] lsn end() const { return end_; }

@@ -113,6 +113,7 @@ class restoring {
       if (note.log_id != note_.log_id) throw error(errc::wrong_log, at + ": is a backup of another log than " + from_);
       (void)all_.add_archive(archive_path(at, {}), note.to);
       headers_.insert(headers_.end(), note.segments.begin(), note.segments.end());
+      backed_up_to_ = std::max(backed_up_to_, note.to);
     }
     if (!how_.log.empty()) {
       original_.emplace(disk_, os::absolute_path(how_.log));
@@ -125,7 +126,10 @@ class restoring {
       if (!all_.add_archive(path, 0) && !how_.archive.empty() && is_needed)
         throw error(errc::wrong_log, path + ": no archive of the log is there that " + from_ + " is a backup of");
     }
-    if (original_) all_.add_log(original_->files(), original_->from(), original_->to());
+    // The archive may have got what was committed meanwhile.
+    if (original_ && all_.end() > original_->to()) original_.emplace(disk_, os::absolute_path(how_.log));
+    if (original_)
+      all_.add_log(original_->files(), original_->from(), original_->to(), original_->files().status().clean != 0);
   }
 
   restore_plan make_plan() {
@@ -144,6 +148,11 @@ class restoring {
     for (const noted_segment& s : note_.segments)
       if (s.raw ? name.raw && s.path == name.path : s.header.segment_id == name.id) return;
     if (!name.raw && find_header(name) != nullptr) return;
+    // The backup that has its first change would have its header, if it had still been there.
+    if (!name.raw && first < backed_up_to_) {
+      if (gone_.insert(name.id).second) report_.gone.push_back(name.path);
+      return;
+    }
     if (name.raw)
       throw error(
           errc::segment_missing,
@@ -255,7 +264,7 @@ class restoring {
         ends[range.segment] = std::max(ends[range.segment], range.offset + range.value.size());
     for (std::size_t n = 0; n < ends.size(); ++n) {
       const segment_name& name = group.segments()[n];
-      if (ends[n] == 0 || name.raw) continue;
+      if (ends[n] == 0 || name.raw || gone_.contains(name.id)) continue;
       const std::uint64_t needed =
           round_up(std::max(ends[n], group.lengths()[n]), std::max<std::uint64_t>(os::page_size(), redo_page));
       if (segment* const in = find(name); in == nullptr)
@@ -336,6 +345,8 @@ class restoring {
   manifest made_{};                     // like which the new log is made
   identity own_id_{};                   // of the new log: what is committed there is another history
   std::vector<noted_segment> headers_;  // of segments that were changed after the backup
+  lsn backed_up_to_ = 0;                // by incremental backups
+  std::set<identity> gone_;             // made after the full backup, and removed before the next one
   std::map<std::string, std::unique_ptr<segment>> segments_;  // by logged path
   std::vector<std::unique_ptr<segment>> replaced_;            // removed, and others have their names
   std::set<segment*> written_;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include <tenure/rvm/backup.hpp>
 
@@ -61,6 +62,55 @@ TEST_F(segment_made_again, is_restored_in_place_of_the_removed_one) {
   disk.install("/d/seg", removed);
   memory m("/d/log", small_log(&disk, open_mode::open));
   expect_error(errc::wrong_log, {"/d/seg", "is not the file that the log"}, [&] { (void)m.backup("/other"); });
+}
+
+// An incremental backup that has changes of both.
+TEST_F(segment_made_again, is_restored_from_a_backup_of_both) {
+  commit("first ", [](memory& m) { (void)m.backup("/full"); });
+  commit("changed", [](memory&) {});
+  disk.remove("/d/seg");
+  commit("second", [](memory& m) { (void)m.backup("/since", {.since = "/full"}); });
+  (void)restore("/full", "/copy", {.increments = {"/since"}, .disk = &disk});
+  EXPECT_EQ(restored("/copy"), "second");
+}
+
+// It was not there when the full backup was made, and is not any more.
+TEST_F(segment_made_again, is_left_out_if_it_was_removed_again) {
+  commit("first ", [](memory& m) { (void)m.backup("/full"); });
+  commit("second", [&](memory& m) {
+    region r = m.map("/d/other", {.create_length = 16 * kib});
+    put(m, r, 0, "of no use");
+  });
+  disk.remove("/d/other");
+  commit("third ", [](memory& m) { (void)m.backup("/since", {.since = "/full"}); });
+  const backup_report made = restore("/full", "/copy", {.increments = {"/since"}, .disk = &disk});
+  EXPECT_EQ(made.gone, std::vector<std::string>{"other"});
+  EXPECT_EQ(restored("/copy"), "third ");
+  EXPECT_FALSE(disk.exists("/copy/other"));
+  // Of the log alone nobody knows that it was removed on purpose.
+  expect_error(errc::segment_missing, {"other", "nothing says how"},
+               [&] { (void)restore("/full", "/of_log", {.log = "/d/log", .disk = &disk}); });
+}
+
+// An older copy of the log was put back, and used without the archive, which had gone on [rvm.archive.one-past].
+TEST_F(segment_made_again, or_whose_log_is_an_older_copy_is_not_restored_from_the_archive) {
+  commit("first ", [](memory& m) { (void)m.backup("/full"); });
+  const auto log = disk.current_bytes("/d/log"), file = disk.current_bytes("/d/log.1"),
+             segment = disk.current_bytes("/d/seg");
+  for (int n = 0; n < 3; ++n) commit("second", [](memory&) {});
+  disk.install("/d/log", log);
+  disk.install("/d/log.1", file);
+  disk.install("/d/seg", segment);
+  {
+    memory m("/d/log", small_log(&disk));
+    region r = m.map("/d/seg");
+    put(m, r, 0, "other ");
+    m.close();
+  }
+  expect_error(errc::wrong_log, {"/d/log.archive", "older copy"},
+               [&] { (void)restore("/full", "/copy", {.log = "/d/log", .disk = &disk}); });
+  (void)restore("/full", "/of_archive", {.archive = "/d/log.archive", .disk = &disk});
+  EXPECT_EQ(restored("/of_archive"), "second");
 }
 
 }  // namespace

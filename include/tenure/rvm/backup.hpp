@@ -44,6 +44,9 @@ struct backup_report {
   // By a restore: transactions up to the point that are not in it, because they were made durable together with later
   // ones, of which some left nothing in the log.
   std::uint64_t left_out = 0;
+  // By a restore: segments that are not in it, because they were made after the full backup, and removed before the incremental one
+  // that has their changes.
+  std::vector<std::string> gone = {};
   double seconds = 0;
 };
 

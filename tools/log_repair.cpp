@@ -368,6 +368,11 @@ int renew_log(os::disk& disk, const std::string& path, const std::vector<std::st
     kept = put_away(disk, path, old != nullptr ? &old->status() : nullptr);
     old.reset();
     made = log_files::create(disk, path, log_options{}, {});
+    if (!kept.empty()) {
+      for (const log_file_entry& file : made->status().files)
+        disk.take_owner_of(log_file_path(disk, path, file.number), kept);
+      disk.take_owner_of(path, kept);
+    }
     manifest status = made->status();
     status.first = 0;  // it has a past, though nobody knows it
     made->write_status(status);

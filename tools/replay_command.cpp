@@ -40,17 +40,14 @@ class replayed_segment {
         whole_(now_.raw ? round_up(now_.length, redo_page) : round_down(now_.length, redo_page)),
         // First a copy of what there is, then the changes: what gets into the file meanwhile is in the log before.
         from_(disk.open(source_.path, os::access::read_only)),
-        to_(make(disk)),
-        head_(log_files::open_unlocked(disk, past_.log_path())->status().head) {
-    copy();
-    read_changes();
-    for (const archive_gap& gap : past_.gaps())
-      if (gap.to > bridged_ && !is_behind(gap)) missing_.push_back(gap);
-    // Where the history is complete, what has no earlier value was zero, if the segment was made under this log.
-    is_complete_ = past_.is_complete() && !bulk_unknown_ && !has_earlier();
-    put_values();
-    keep_damage();
-    to_.finish_writes();
+        head_(log_files::open_unlocked(disk, past_.log_path())->status().head),
+        to_(make(disk)) {
+    try {
+      fill();
+    } catch (...) {  // it would open as a whole segment
+      disk.remove(made_);
+      throw;
+    }
     begins_later_ = taken_.may_be_before(past_);
     is_too_old_ = copied_through() != 0 && copied_through() < std::min(past_.begin(), now_.applied);
   }
@@ -111,6 +108,18 @@ class replayed_segment {
     if (found.log_id != identity{} && found.id != of.id)
       throw error(errc::wrong_log, found.path + ": is no copy of " + of.path + ", but another segment");
     return found;
+  }
+
+  void fill() {
+    copy();
+    read_changes();
+    for (const archive_gap& gap : past_.gaps())
+      if (gap.to > bridged_ && !is_behind(gap)) missing_.push_back(gap);
+    // Where the history is complete, what has no earlier value was zero, if the segment was made under this log.
+    is_complete_ = past_.is_complete() && !bulk_unknown_ && !has_earlier();
+    put_values();
+    keep_damage();
+    to_.finish_writes();
   }
 
   segment make(os::disk& disk) const {
@@ -278,6 +287,7 @@ class replayed_segment {
   history past_;
   const std::uint64_t whole_;
   const std::unique_ptr<os::file> from_;
+  const lsn head_;  // of the log, before the copy was made
   segment to_;
   prefix taken_{end_};
   known_bytes before_, after_;  // what was written up to the moment, and behind it
@@ -286,7 +296,6 @@ class replayed_segment {
   lsn bridged_ = 0;                   // of the last gap that the copy has bridged, the end
   std::vector<archive_gap> missing_;  // that it has not
   lsn first_behind_ = 0;              // the first record that is not taken
-  lsn head_ = 0;                      // of the log, before the copy was made
   std::set<std::uint64_t> unsound_;   // pages of the copy's source that do not match their checksums
   std::set<std::uint64_t> half_written_;
   std::uint64_t checksum_block_ = 0;  // the one that was read last

@@ -95,7 +95,7 @@ rvm_return_t rvm_initialize(const char* rvm_version, rvm_options_t* options) {
   return guarded([&] {
     library& l = the_library();
     const std::scoped_lock lock(l.mutex);
-    if (current_phase == phase::over) return RVM_EINIT;
+    if (current_phase == phase::over || l.is_of_a_parent()) return RVM_EINIT;
     if (current_phase == phase::running) return RVM_SUCCESS;
     if (rvm_version == nullptr || std::strcmp(rvm_version, RVM_VERSION) != 0) return RVM_EVERSION_SKEW;
     if (options != nullptr) {
@@ -109,6 +109,7 @@ rvm_return_t rvm_initialize(const char* rvm_version, rvm_options_t* options) {
       }
       if (const auto bad = l.set_options(*options); bad != RVM_SUCCESS) return bad;
     }
+    l.fork_generation = os::fork_generation();
     current_phase.store(phase::running, std::memory_order_release);
     return RVM_SUCCESS;
   });
@@ -118,7 +119,7 @@ rvm_return_t rvm_terminate() {
   return guarded([&] {
     library& l = the_library();
     const std::scoped_lock lock(l.mutex);
-    if (current_phase == phase::before) return RVM_EINIT;
+    if (current_phase == phase::before || l.is_of_a_parent()) return RVM_EINIT;
     if (current_phase == phase::over) return RVM_SUCCESS;
     rvm_return_t result = RVM_SUCCESS;
     if (log() != nullptr) {

@@ -16,6 +16,7 @@
 #include <rvm/rvm.h>
 
 #include "os/file.hpp"
+#include "os/process.hpp"
 
 namespace tenure::classic {
 
@@ -39,9 +40,14 @@ struct library {
   std::mutex mutex;       // guards the fields below, and changes of the two atomics
   rvm_options_t options;  // its log_dev, tid_array are nullptr
   std::list<mapped_region> regions;
+  std::uint32_t fork_generation = 0;  // of the process that has called rvm_initialize
   os::disk* disk = &os::real_disk();  // tests put a simulated one here before they begin
 
   library();
+  // Whether this is the child of a fork of a process that has the library in use.
+  [[nodiscard]] bool is_of_a_parent() const {
+    return current_phase != phase::before && fork_generation != os::fork_generation();
+  }
   // Checks and stores options, and opens the log if they name one.
   rvm_return_t set_options(const rvm_options_t& wanted);
   // The region that contains the address. The mutex must be held.

@@ -353,6 +353,7 @@ void log_files::add_file(std::uint64_t length, manifest status) {
   next->reserve(next->size() + 1);
   std::shared_ptr<log_file> made =
       log_file::create(disk_, log_file_path(disk_, path_, header.number), header, status.permissions, {});
+  disk_.take_owner_of(log_file_path(disk_, path_, header.number), path_);
   status.files.push_back(made->entry());
   try {
     manifest_.write(status);
@@ -485,6 +486,7 @@ void log_files::cut(lsn end, manifest status) {
     header.length = l.file->length();
     std::shared_ptr<log_file> made =
         log_file::create(disk_, log_file_path(disk_, path_, number), header, status.permissions, {});
+    disk_.take_owner_of(log_file_path(disk_, path_, number), path_);
     for (lsn at = l.base; at < std::min(l.end, end);) {
       const auto part = os::bytes(buffer).first(
           static_cast<std::size_t>(std::min<std::uint64_t>(buffer.size(), std::min(l.end, end) - at)));

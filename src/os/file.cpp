@@ -512,6 +512,18 @@ class system_disk final : public disk {
     throw_system_error(errno, "cannot remove " + path);
   }
 
+  void take_owner_of(const std::string& path, const std::string& other) override {
+    struct stat wanted {
+    }, found{};
+    if (::stat(other.c_str(), &wanted) != 0 || ::stat(path.c_str(), &found) != 0) return;
+    // Only a privileged process may give a file to another owner. A file of another group gets no more permissions for it.
+    bool is_owned = found.st_uid == wanted.st_uid && found.st_gid == wanted.st_gid;
+    if (!is_owned) is_owned = ::chown(path.c_str(), wanted.st_uid, wanted.st_gid) == 0;
+    const mode_t mode = wanted.st_mode & (is_owned ? 07777 : 0700);
+    if ((found.st_mode & 07777) != mode && ::chmod(path.c_str(), mode) != 0)
+      throw_system_error(errno, "cannot give " + path + " the permissions of " + other);
+  }
+
   void make_directory(const std::string& path) override {
     if (::mkdir(path.c_str(), 0700) == 0) return sync_directory_of(path);
     if (const int code = errno; code != EEXIST) throw_system_error(code, "cannot make the directory " + path);

@@ -131,6 +131,8 @@ class disk {
   virtual void make_directory(const std::string& path) = 0;
   // What is in a directory, in no order; nothing if there is no such directory.
   [[nodiscard]] virtual std::vector<std::string> names_in(const std::string& directory) = 0;
+  // Gives a file the owner, the group and the permissions of another one, if that is there, as far as this process may.
+  virtual void take_owner_of(const std::string& /*path*/, const std::string& /*other*/) {}
   // Makes creations, renames and removals durable in the directory of the file `path`. If `path` is a link, that is the
   // directory of its target, too.
   virtual void sync_directory_of(const std::string& path) = 0;

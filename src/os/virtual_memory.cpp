@@ -212,9 +212,10 @@ void* map_at(void* at, std::size_t length, int protection, int flags, int descri
     if (code == EEXIST) throw_taken(at, length, name, "the address is taken");
     const std::string what = "cannot map " + name + " (" + range_text(at, length) + ")";
     if (code == ENOMEM)
-      throw_system_error(code, what,
-                         "the limit may be the address space (ulimit -v), the number of mappings "
-                         "(vm.max_map_count) or overcommitment (vm.overcommit_memory)");
+      throw_system_error(
+          code, what,
+          "the limit may be the address space (ulimit -v), private memory (ulimit -d), the number of mappings "
+          "(vm.max_map_count) or overcommitment (vm.overcommit_memory)");
     if (at != nullptr && code == EPERM)
       throw_system_error(code, what, "choose another address (ThreadSanitizer allows few)");
     throw_system_error(code, what);
@@ -232,9 +233,10 @@ void map_over(void* at, std::size_t length, int protection, int flags, int descr
               const std::string& name) {
   if (::mmap(at, length, protection, flags | MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, descriptor,
              static_cast<off_t>(offset)) == MAP_FAILED)
-    throw_system_error(errno, "cannot map " + name + " (" + range_text(at, length) + ")",
-                       "the limit may be the number of mappings (vm.max_map_count) or overcommitment "
-                       "(vm.overcommit_memory)");
+    throw_system_error(
+        errno, "cannot map " + name + " (" + range_text(at, length) + ")",
+        "the limit may be the number of mappings (vm.max_map_count), private memory (ulimit -d) or overcommitment "
+        "(vm.overcommit_memory)");
 }
 
 void* map_anonymous(void* at, std::size_t length) {

@@ -311,8 +311,14 @@ void log_writer::write(batch& b) {
   space_.make_room(prepared ? length + (length - *prepared) + block : length);
   // The segment notes that this log may have changes for it before the first of them can be in the log
   // [rvm.segment.in-log].
-  for (segment* s : b.segments())
-    if (!s->is_noted_in_log()) s->note_in_log(log_.id(), log_.path(), log_.window().tail);
+  for (segment* s : b.segments()) try {
+      if (!s->is_noted_in_log()) s->note_in_log(log_.id(), log_.path(), log_.window().tail);
+    } catch (const error& e) {  // a failed sync is never repeated here either
+      throw error(errc::outcome_unknown,
+                  std::string("a segment could not be made ready for the log, so the last commits are not durable; "
+                              "close this memory and open it again: ") +
+                      e.what());
+    }
 
   const log_window window = log_.window();
   const lsn at = window.tail;

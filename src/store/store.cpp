@@ -114,6 +114,7 @@ store_state::store_state(const std::string& in, const store_options& options, ty
   rvm::new_segment first{main, {}};
   if (!exists) {
     first.how = database_state::segment_for(nullptr, main, how.create);
+    first.how.permissions = how.memory.log.permissions;
     how.memory.first_member = &first;
     if (unfinished) remove_unfinished(disk, log, main);
     disk.make_directory(directory);
@@ -266,6 +267,7 @@ database_state& store_state::create_database(std::string_view name, const databa
     drop_database(file);
   }
   memory->create_segment(file, database_state::segment_for(&*databases, file, options));
+  disk.take_owner_of(file, memory->log_path());
   std::unique_ptr<database_state> mapped;
   try {
     mapped = std::make_unique<database_state>(*databases, std::string(name), file);

@@ -153,10 +153,16 @@ class planning {
       found_field was = find_field(*in.stored, source.path);
       if (was.field == nullptr && !source.path.empty()) was = find_field(*in.stored, source.path, &of_);
       if (was.field != nullptr && was.field->kind != field_kind::transient) {
+        const bool is_taken_apart = f.kind == field_kind::nested && f.count == 1 &&
+                                    (in.changes->leads_to_parts_of(name) || in.changes->takes_apart(source.path));
+        if (is_taken_apart && has_same_named_parts(*was.field, f)) {
+          plan_fields(in, f.of(), name + ".", to + f.offset);
+          add_whole(was, in.from, f, to + f.offset);
+          continue;
+        }
         in.used.insert(was.path);
         plan_field(in, name, was, in.from, f, to + f.offset);
-        if (f.kind == field_kind::nested && f.count == 1 && in.changes->leads_to_parts_of(name))
-          plan_parts(in, f.of(), name + ".", source.path + ".", to + f.offset);
+        if (is_taken_apart) plan_parts(in, f.of(), name + ".", source.path + ".", to + f.offset);
       } else if (f.kind == field_kind::nested && f.count == 1 && in.changes->leads_to_parts_of(name)) {
         plan_fields(in, f.of(), name + ".", to + f.offset);
       } else if (f.only_if && was.field == nullptr) {
@@ -172,7 +178,23 @@ class planning {
     }
   }
 
-  // Of a nested value that was there before: what the class around it says of its parts.
+  // A nested value of a class that is as it was, of whose parts the class around it says something: each part is looked for by
+  // its name.
+  [[nodiscard]] static bool has_same_named_parts(const type_field& was, const type_field& is) {
+    return was.kind == field_kind::nested && was.count == 1 && !evolution::differ(was.of(), is.of()) &&
+           std::ranges::none_of(is.of().fields,
+                                [](const type_field& f) { return f.kind == field_kind::vtable || f.name.empty(); });
+  }
+  // Pointers to it lead to where it is now.
+  void add_whole(const found_field& found, std::uint64_t base, const type_field& is, std::uint64_t to) {
+    const value_conversion::guarded saved = guard_;
+    const std::uint64_t in_class = base + found.offset;
+    push_guards(found, base, in_class);
+    add_part(in_class + found.field->offset, found.field->size, to, is.type_name, false, true);
+    guard_ = saved;
+  }
+
+  // Of another nested value that was there before: what the class around it says of its parts.
   void plan_parts(scope& in, const type& program, const std::string& prefix, const std::string& before,
                   std::uint64_t to) {
     for (const type_field& f : program.fields) {
@@ -181,7 +203,7 @@ class planning {
       const declared_changes::source source = in.changes->source_of(name);
       if (source.added != nullptr) {
         put_value(in, name, *source.added, f, to + f.offset);
-      } else if (!source.path.empty() && !source.path.starts_with(before)) {
+      } else if (!source.path.empty() && source.path != before + f.name) {
         const found_field was = find_field(*in.stored, source.path);
         if (was.field == nullptr || was.field->kind == field_kind::transient) continue;
         in.used.insert(was.path);
@@ -239,7 +261,8 @@ class planning {
     const auto copy = [&] {
       if (count != 0 && each_was != 0) made_.copies.push_back({guard_, from, to, count * each_was});
     };
-    const std::string title = "field `" + name + "` was " + was.type_name + ", is " + is.type_name;
+    const std::string title = "field `" + name + "` was " + was.type_name + ", is " + is.type_name +
+                              of_.renaming_hint(was.type_name, is.type_name);
     const std::string advice =
         ": make it in a function (converted), and declare " + declaration(in, "removed(\"" + name + "\")");
     // Which elements lay beside each other is not stored.
@@ -269,7 +292,7 @@ class planning {
     }
     const bool is_copied = !made_.copies.empty() && made_.copies.back().from == from && made_.copies.back().to == to;
     const bool is_class = is.kind == field_kind::nested;
-    add_part(from, was.size, to, is.type_name, is_copied, is_class);
+    add_part(from, is_copied ? count * each_was : was.size, to, is.type_name, is_copied, is_class);
     if (!is_copied && was.count != 1)
       for (std::uint64_t n = 0; n < count; ++n)
         add_part(from + n * each_was, each_was, to + n * each_is, is.type_name, false, is_class);

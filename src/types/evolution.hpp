@@ -101,6 +101,9 @@ struct value_conversion {
   // Where a pointer leads that led to the offset of the old value. `pointee`: its declared type; empty if unknown.
   [[nodiscard]] std::optional<std::uint64_t> moved_offset(const std::byte* old, std::uint64_t offset,
                                                           std::string_view pointee) const;
+
+ private:
+  [[nodiscard]] bool is_no_longer(const kept_part& part, std::string_view pointee, std::uint64_t offset) const;
 };
 
 // What becomes of the types of a store.
@@ -134,6 +137,9 @@ class evolution {
   [[nodiscard]] bool has_changed_as_base(const type& stored, const std::string& base) const;
   // The name that a stored name has in the program, if classes in it were renamed.
   [[nodiscard]] std::string renamed(std::string_view stored) const;
+
+  // Where two names differ by one class only, which the program lacks under the old name: what would say that it is the same one. Else "".
+  [[nodiscard]] std::string renaming_hint(std::string_view stored, std::string_view program) const;
 
   // Plans the conversion. What cannot be done is added to `problems`, one sentence each.
   [[nodiscard]] value_conversion plan(const type& stored, const type& program,

@@ -49,6 +49,15 @@ namespace {
   });
 }
 
+// Whether a value of a class of that name starts there, on some level.
+[[nodiscard]] bool has_class_at(const type& of, std::uint64_t offset, std::string_view name) {
+  return std::ranges::any_of(of.fields, [&](const type_field& f) {
+    if (f.kind != field_kind::nested || !f.of || offset < f.offset || offset >= f.offset + f.size) return false;
+    const std::uint64_t inside = (offset - f.offset) % (f.size / f.count);
+    return (inside == 0 && f.of().name == name) || has_class_at(f.of(), inside, name);
+  });
+}
+
 }  // namespace
 
 std::optional<std::uint64_t> value_conversion::moved_offset(const std::byte* old, std::uint64_t offset,
@@ -87,8 +96,35 @@ std::optional<std::uint64_t> value_conversion::moved_offset(const std::byte* old
   if (const auto vtable = vtables.find(offset); vtable != vtables.end()) return vtable->second;
   // A pointer to something else than the first field is one to the whole.
   if (offset == 0 && !starts_with(*from, pointee) && !is_link) return 0;
-  if (best == nullptr) return std::nullopt;
+  if (best == nullptr || is_no_longer(*best, pointee, offset)) return std::nullopt;
   return best->to + (offset - best->from);
+}
+
+// Whether a pointer of this type cannot lead to what has become of what it led to: a number of another type, or a field of a class
+// that was taken apart.
+bool value_conversion::is_no_longer(const kept_part& part, std::string_view pointee, std::uint64_t offset) const {
+  if (pointee.ends_with(" const")) pointee.remove_suffix(std::string_view(" const").size());
+  if (pointee.empty() || pointee == "void" || part.is_class || part.type_name == pointee) return false;
+  return !part.is_copied || has_class_at(*from, offset, pointee);
+}
+
+std::string evolution::renaming_hint(std::string_view stored, std::string_view program) const {
+  const std::string_view shorter = stored.size() < program.size() ? stored : program;
+  std::size_t first = static_cast<std::size_t>(std::ranges::mismatch(stored, program).in1 - stored.begin());
+  while (first > 0 && is_in_name(shorter[first - 1])) --first;
+  const auto name_at = [&](std::string_view in) {
+    std::size_t end = first;
+    while (end < in.size() && is_in_name(in[end])) ++end;
+    return std::string(in.substr(first, end - first));
+  };
+  const std::string was = name_at(stored), is = name_at(program);
+  if (was.empty() || is.empty() || program_type_named(is) == nullptr || program_type_named(was) != nullptr) return "";
+  std::string renamed_one(stored);
+  for (std::size_t at = 0; (at = renamed_one.find(was, at)) != std::string::npos; at += is.size())
+    renamed_one.replace(at, was.size(), is);
+  if (renamed_one != program) return "";
+  return " (if " + is + " is what " + was + " was, declare was_named(\"" + was + "\") in evolve<" + is +
+         ">, and nothing else is needed)";
 }
 
 evolution::evolution(const std::vector<const type*>& program, std::map<std::string, told> others)

@@ -260,6 +260,12 @@ CONSTRUCT(to_chars_double) {
   watch();
   std::to_chars(to, to + 30, 1.5 * hidden(3));
 }
+CONSTRUCT(from_chars_double) {
+  double& to = place<double>(0.0);
+  const char from[] = "47.25";
+  watch();
+  std::from_chars(from, from + 5, to);
+}
 CONSTRUCT(from_chars_int) {
   int& to = place<int>(0);
   const char from[] = "12345";

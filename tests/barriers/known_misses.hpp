@@ -20,6 +20,7 @@ struct known_miss {
 inline constexpr known_miss known_misses[] = {
     // Written by libstdc++.so.
     {"to_chars_double", misses::always, misses::always},
+    {"from_chars_double", misses::always, misses::always},
     {"string_from_stream", misses::when_optimized, misses::when_optimized},
     {"line_from_stream", misses::when_optimized, misses::when_optimized},
     {"int_from_stream", misses::always, misses::always},
@@ -35,6 +36,8 @@ inline constexpr known_miss known_misses[] = {
     {"asm_output", misses::always, misses::always},
     {"complex_in_c", misses::when_optimized, misses::never},
     {"complex_product", misses::always, misses::never},
+    {"complex_parts", misses::always, misses::never},
+    {"complex_sum", misses::when_optimized, misses::never},
     {"atomic_flag", misses::always, misses::never},
     {"atomic_flag_clear", misses::always, misses::never},
     {"compare_exchange_expected", misses::always, misses::never},

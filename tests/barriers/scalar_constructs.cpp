@@ -221,6 +221,19 @@ CONSTRUCT(complex_assign) {
   watch();
   to = from;
 }
+CONSTRUCT(complex_parts) {
+  auto& to = place<std::complex<double>>(1.0, 2.0);
+  const double from = hidden(3);
+  watch();
+  to.real(from);
+  to.imag(from);
+}
+CONSTRUCT(complex_sum) {
+  auto& to = place<std::complex<double>>(1.0, 2.0);
+  const double from = hidden(3);
+  watch();
+  to += from;
+}
 CONSTRUCT(complex_product) {
   auto& to = place<std::complex<double>>(1.0, 2.0);
   const std::complex<double> from(hidden(3), hidden(4));

@@ -291,6 +291,10 @@ TEST_F(classic_library, child_of_a_fork) {
       rvm_init_tid(&tid);
       EXPECT_CODE(RVM_EINIT, rvm_begin_transaction(&tid, restore));
       EXPECT_CODE(RVM_EINIT, rvm_flush());
+      rvm_options_t options;
+      rvm_init_options(&options);
+      EXPECT_CODE(RVM_EINIT, rvm_initialize(RVM_VERSION, &options));
+      EXPECT_CODE(RVM_EINIT, rvm_initialize(RVM_VERSION, nullptr));
       EXPECT_CODE(RVM_EINIT, rvm_terminate());
       return ::testing::Test::HasFailure() ? 1 : 0;
     });

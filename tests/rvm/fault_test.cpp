@@ -10,7 +10,9 @@
 #include <optional>
 #include <string>
 
+#include "support/expect_error.hpp"
 #include "support/model.hpp"
+#include "support/small_memory.hpp"
 #include "support/workload.hpp"
 
 namespace tenure::rvm::testing {
@@ -574,6 +576,30 @@ TEST(errors, leave_a_transaction_abortable) {
   EXPECT_EQ(s.word(0), 0U);
   EXPECT_TRUE(std::all_of(s.r.data(), s.r.data() + s.r.size(), [](std::byte b) { return b == std::byte{0}; }));
   s.commit_word(0, 3);
+}
+
+// Before the first commit a segment notes that the log may have changes for it.
+TEST(failed_segment_note, ends_all_commits_for_ever) {
+  sim::disk disk;
+  const auto how = support::small_log(&disk);
+  {
+    memory m("/d/log", how);
+    region r = m.map("/d/seg", {.create_length = 64 << 10});
+    support::put(m, r, 0, "first ");
+    m.close();
+  }
+  {
+    memory m("/d/log", how);
+    region r = m.map("/d/seg");
+    disk.inject({.kind = sim::operation::durable_write, .path = "/d/seg"});
+    for (int n = 0; n < 2; ++n)
+      support::expect_error(errc::outcome_unknown, {"/d/seg", "close this memory and open it again"},
+                            [&] { support::put(m, r, 0, "second"); });
+  }
+  memory m("/d/log", how);
+  region r = m.map("/d/seg");
+  EXPECT_EQ(support::get(r, 0, 6), "first ");
+  support::put(m, r, 0, "third ");
 }
 
 }  // namespace

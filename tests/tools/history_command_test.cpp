@@ -183,6 +183,16 @@ TEST_F(past, can_be_made_a_copy_of_at_every_moment) {
   EXPECT_TRUE(other.verify_segment("/d/then").empty());
 }
 
+// It would be taken for a whole segment.
+TEST_F(past, leaves_no_copy_that_could_not_be_made) {
+  const auto at = changes();
+  auto bytes = disk_.current_bytes("/d/seg");
+  bytes.resize(8000);
+  disk_.install("/d/seg", bytes);
+  expect_error(errc::segment_too_short, {"/d/seg", "cut off"}, [&] { replay(std::to_string(at[1]), "/d/then"); });
+  EXPECT_FALSE(disk_.exists("/d/then"));
+}
+
 // Each transaction changes two segments, so one of them has no first record.
 TEST_F(past, of_several_segments_at_once) {
   std::vector<region> both;

@@ -3,6 +3,7 @@
 // Commands that write stores anew, and those that compare stores and schemas.
 #include "rewrite_command.hpp"
 
+#include <filesystem>
 #include <fstream>
 #include <utility>
 
@@ -77,6 +78,26 @@ class rewrite_command : public store_command {
     return file;
   }
 };
+
+// Who could use the store can use it afterwards, and nobody else.
+TEST_F(rewrite_command, leaves_owners_and_permissions) {
+  namespace fs = std::filesystem;
+  make();
+  const auto permissions_of = [&](const fs::path& file) { return fs::status(file).permissions() & fs::perms::mask; };
+  for (const auto& file : fs::directory_iterator(path)) {
+    const bool is_log = file.path().filename().string().starts_with("log");
+    fs::permissions(file, static_cast<fs::perms>(is_log ? 0640 : 0660));
+  }
+  (void)rewrite({.path = path});
+  for (const auto& file : fs::directory_iterator(path)) {
+    const bool is_log = file.path().filename().string().starts_with("log");
+    EXPECT_EQ(permissions_of(file), static_cast<fs::perms>(is_log ? 0640 : 0660)) << file;
+  }
+  // A new database, and what the log gets, are as the log is.
+  store s(path, small_store());
+  (void)s.create_database("another");
+  EXPECT_EQ(permissions_of(fs::path(path) / "another.db"), static_cast<fs::perms>(0640));
+}
 
 TEST_F(rewrite_command, in_place_and_elsewhere) {
   make();

@@ -63,6 +63,10 @@ struct example {
   int other::*second;
 #elif defined(CASE_member_function_pointer)           // a pointer to a member cannot persist
   int (other::*second)();
+#elif defined(CASE_complex_of_c)                      // use std::complex
+  __complex__ double second;
+#elif defined(CASE_vector_of_compiler)                // or an array
+  float __attribute__((vector_size(16))) second;
 #elif defined(CASE_anonymous_type)                    // in an anonymous namespace, cannot persist
   anonymous second;
 #elif defined(CASE_pointer_to_anonymous_type)         // in an anonymous namespace, cannot persist

@@ -30,7 +30,7 @@ struct log_options {
   // grows.
   std::uint64_t max_size = std::uint64_t{16} << 30;
   std::uint32_t block_size = 0;  // 512 to 4096, a power of two; 0: what the storage writes as a whole
-  unsigned permissions = 0600;   // of all files
+  unsigned permissions = 0600;   // of its files, and of a store's databases
   bool allocate_all = false;  // true: all of `size` is allocated at once, so that no commit up to it meets a full disk
 };
 

@@ -3,6 +3,7 @@
 // Which types can persist, and how exactly they are known. The compile-time messages for programmers are here.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <string_view>
 #include <type_traits>
@@ -37,6 +38,7 @@ enum class obstacle {
   volatile_type,
   function,
   member_pointer,
+  compiler_type,
   no_name,
   callable,
   owning_pointer,
@@ -197,6 +199,12 @@ consteval obstacle obstacle_behind_pointer() {
 }
 
 // The obstacle for T itself, without its components.
+// A number that can be compared: not one of `_Complex`, nor of a compiler's vector type.
+template <class T>
+concept is_plain_number = requires(T one, T other) {
+  { one < other } -> std::same_as<bool>;
+};
+
 template <class T>
 consteval obstacle own_obstacle() {
   if constexpr (is_field<T>)
@@ -217,8 +225,12 @@ consteval obstacle own_obstacle() {
     return obstacle_behind_pointer<typename reference_word<T>::target>();
   else if constexpr (std::is_enum_v<T>)
     return has_no_lasting_name<T>() ? obstacle::no_name : obstacle::none;
-  else if constexpr ((!std::is_class_v<T> && !std::is_union_v<T>) || is_transient<T>)
+  else if constexpr (is_transient<T>)
     return obstacle::none;
+  else if constexpr (!std::is_class_v<T> && !std::is_union_v<T>)
+    return std::is_scalar_v<T> || std::is_array_v<T> || std::is_void_v<T> || is_plain_number<T>
+               ? obstacle::none
+               : obstacle::compiler_type;
   else if constexpr (has_no_lasting_name<T>())
     return obstacle::no_name;
   else if constexpr (has_trait<T>)
@@ -284,6 +296,8 @@ consteval bool require_persistable() {
       o != obstacle::member_pointer,
       "tenure: a pointer to a member cannot persist, because it means something else after the class has changed: "
       "store a number or a name to find the member by, or make it tenure::transient");
+  static_assert(o != obstacle::compiler_type,
+                "tenure: `_Complex` and a compiler's vector types cannot persist: use std::complex, or an array");
   static_assert(
       o != obstacle::no_name,
       "tenure: a lambda, or a type without a name or in an anonymous namespace, cannot persist, because no other "

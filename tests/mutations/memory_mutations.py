@@ -38,4 +38,10 @@ MEMORY_MUTATIONS = [
     ("growth_given_back_before_use", "log/local_log.cpp",
      [("if (kept_ < bytes) kept_ = bytes; return length_ >= bytes;", "if (kept_ < bytes && length_ >= bytes) kept_ = bytes; return length_ >= bytes;")],
      "rvm_test making_files.keeps_what*", "a log grows again and again for one commit"),
+    ("archives_ahead_of_their_logs", "records/archive_reader.cpp",
+     [("if (end() <= tail) return;", "if (end() != 1) return; (void)tail;")],
+     "rvm_test segment_made_again.or_*", "a restore has what an abandoned past has, and nobody is told"),
+    ("increments_with_one_segment_a_name", "replay/incremental_backup.cpp",
+     [("name.raw || known.second.id == name.id", "name.raw || known.second.id != identity{}")],
+     "rvm_test segment_made_again.is_restored_from_*", "a segment that was made again cannot be restored"),
 ]

@@ -419,7 +419,7 @@ MUTATIONS = BARRIER_MUTATIONS + CACHE_MUTATIONS + COLLECTION_MUTATIONS + CONTAIN
        "log_.make_durable(end.last_batch, end.tail); log_.start(end.tail, status_.totals, [](manifest&) {});")],
      CRASH, "a crash during recovery loses what was to be recovered"),
     ("segment_noted_after_first_batch", "records/log_writer.cpp",
-     [("for (segment* s : b.segments()) if (!s->is_noted_in_log()) s->note_in_log(log_.id(), log_.path(), log_.window().tail);", ""),
+     [("if (!s->is_noted_in_log()) s->note_in_log(log_.id(), log_.path(), log_.window().tail); }", "(void)s; }"),
       ("previous_group_ = b.last_group_length(block);",
        "for (segment* s : b.segments()) if (!s->is_noted_in_log()) s->note_in_log(log_.id(), log_.path(), log_.window().tail);"
        "previous_group_ = b.last_group_length(block);")],

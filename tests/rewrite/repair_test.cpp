@@ -606,33 +606,6 @@ TEST_F(repairing_in_place, a_page_that_cannot_be_read_is_an_error_with_file_and_
   EXPECT_GT(refused, 4);
 }
 
-// It would have a right checksum in the new store [heap.rewrite.damaged].
-TEST_F(repairing_in_place, a_damaged_page_is_not_written_anew) {
-  std::mt19937_64 random(11);
-  int refused = 0;
-  const std::vector<std::uint64_t> used = used_pages();
-  for (std::size_t n = random() % 5; n < used.size(); n += 5) {
-    const std::uint64_t number = used[n];
-    SCOPED_TRACE("page " + std::to_string(number));
-    const auto disk = base.crash(0, sim::policy::keep_all);
-    damage_page(*disk, number, damage::one_bit, random);
-    const auto before = disk->current_bytes(file);
-    for (const bool copies : {false, true}) try {
-        copies ? clone("/store", "/clone", {.disk = disk.get()}) : compact("/store", {.disk = disk.get()});
-        ADD_FAILURE() << "a damaged page was written anew";
-      } catch (const error& e) {
-        const std::string text = e.what();
-        EXPECT_TRUE(e.code() == errc::damaged || e.code() == errc::wrong_version) << text;
-        EXPECT_NE(text.find(file), std::string::npos) << text;
-        refused +=
-            text.find("page is damaged, the first at offset " + std::to_string(number * page)) != std::string::npos;
-      }
-    EXPECT_FALSE(disk->exists("/clone"));
-    EXPECT_TRUE(disk->current_bytes(file) == before);
-  }
-  EXPECT_GT(refused, 10);
-}
-
 // What the log has of a page makes it whole: recovery writes it anew.
 TEST_F(repairing_in_place, first_lets_recovery_repair_pages) {
   std::unique_ptr<sim::disk> crashed;

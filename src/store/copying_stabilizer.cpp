@@ -131,8 +131,19 @@ void copying_stabilizer::choose() {
 
 // --- Copying ------------------------------------------------------------------------------------------------------------
 
-void copying_stabilizer::copy() {
-  moved_.copy();
+bool copying_stabilizer::copy() {
+  try {
+    moved_.copy();
+  } catch (const std::bad_alloc&) {
+    retire_copies();
+    return false;
+  } catch (const error& e) {
+    const bool lacks_room =
+        e.code() == errc::out_of_memory || e.code() == errc::segment_full || e.code() == std::errc::no_space_on_device;
+    if (!lacks_room) throw;
+    retire_copies();
+    return false;
+  }
   of_.databases->with_births_locked([&] {
     for (const moved_objects::move& m : moved_.all())
       moved_.rewrite(*m.type, m.to, m.size, 0, m.size, moved_objects::bytes_of::copy);
@@ -148,6 +159,7 @@ void copying_stabilizer::copy() {
     }
   });
   for (const moved_objects::move& m : moved_.all()) m.in->retired.insert(m.from);
+  return true;
 }
 
 void copying_stabilizer::traced() {
@@ -161,6 +173,10 @@ void copying_stabilizer::keep_old_ones() noexcept {
 void copying_stabilizer::failed() noexcept {
   moved_.put_back();
   keep_old_ones();
+  retire_copies();
+}
+
+void copying_stabilizer::retire_copies() noexcept {
   try {
     for (const moved_objects::move& m : moved_.all())
       if (m.to != 0) m.in->retired.insert(m.to);

@@ -25,8 +25,9 @@ class copying_stabilizer {
 
   // After tx.collect_changes(): finds what is to be copied. Returns whether there is anything.
   [[nodiscard]] bool find(const rvm::transaction& tx);
-  // After tx.discard_changes(): copies it. What was copied counts as retired.
-  void copy();
+  // After tx.discard_changes(): copies it. What was copied counts as retired. Returns false if there is no room for all copies: then
+  // all objects stay where they are.
+  [[nodiscard]] bool copy();
   // The stabilizer has seen that no reference leads to what was copied. From here on it is transient garbage, of which the next
   // collection takes care; without quarantine, the commit.
   void traced();
@@ -47,6 +48,7 @@ class copying_stabilizer {
   void pin_what_the_program_has();
   void choose();
   void keep_old_ones() noexcept;
+  void retire_copies() noexcept;
 
   store_state& of_;
   heap::address_list<rvm::memory_range> pages_;  // that the transaction may have written to

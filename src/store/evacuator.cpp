@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <mutex>
+#include <new>
 #include <utility>
 
 #include <tenure/error.hpp>
@@ -207,6 +208,10 @@ bool evacuator::move_some(const std::function<bool()>& is_broken, collect_report
     planned_ = 0;
     moved_.clear();
     return true;
+  } catch (const std::bad_alloc&) {  // what is not moved stays
+    if (of_.is_writer()) of_.abort();
+    report.pinned = pinned;
+    return false;
   } catch (...) {
     if (of_.is_writer()) of_.abort();
     throw;

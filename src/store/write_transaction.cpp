@@ -85,7 +85,7 @@ void store_state::ending::begin() {
   std::span<const rvm::memory_range> changes = of.tx.collect_changes();
   if (of.how.stabilize == stabilization::copying && !of.stays_in_place && copying.emplace(of).find(of.tx)) {
     of.tx.discard_changes();
-    copying->copy();
+    if (!copying->copy()) copying.reset();
     changes = of.tx.collect_changes();
   }
   gate = of.collection.pass_gate();

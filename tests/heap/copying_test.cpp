@@ -14,6 +14,7 @@
 #include <tenure/tenure.hpp>
 
 #include "heap/collected_store.hpp"
+#include "sim/disk.hpp"
 #include "support/expect_error.hpp"
 #include "support/rewritten_store.hpp"
 
@@ -304,6 +305,47 @@ TEST_F(copying, stale_bytes_lead_to_nothing_that_was_copied) {
   for (const std::uintptr_t each : there) persistent += s().is_persistent(shown<leaf>(each)) ? 1 : 0;
   EXPECT_LT(persistent, 20U);  // a stray word may pin some
   expect_sound(s());
+}
+
+// Where there is no room for copies, objects become persistent where they are.
+TEST(copying_without_room, leaves_all_objects_where_they_are) {
+  sim::disk disk;
+  store_options how = small_store();
+  how.memory.disk = &disk;
+  how.memory.background = false;
+  how.memory.log = {.size = 16 << 20, .max_size = 16 << 20, .allocate_all = true};
+  how.collection.roots = program_roots::handles;
+  how.stabilize = stabilization::copying;
+  store s("/store", how);
+  trees& t = s.root<trees>("trees");
+  std::vector<std::uintptr_t> made;  // hidden
+  const auto make_some = [&](std::uint64_t count) {
+    t.all.clear();
+    made.clear();
+    for (std::uint64_t n = 0; n < count; ++n) {
+      t.all.push_back(s.make<leaf>());
+      t.all.back()->id = n;
+      made.push_back(hidden(t.all.back()));
+    }
+  };
+  transaction tx = s.begin();
+  make_some(50'000);
+  clear_stack();
+  disk.fill_up();
+  tx.commit();
+  disk.fill_up(false);
+  EXPECT_EQ(s.stats().objects_copied, 0U);
+  for (std::size_t n = 0; n < made.size(); ++n) {
+    ASSERT_EQ(hidden(t.all[n]), made[n]);
+    ASSERT_EQ(t.all[n]->id, n);
+  }
+  expect_sound(s);
+  s.transact([&] {
+    make_some(100);
+    clear_stack();
+  });
+  EXPECT_GT(s.stats().objects_copied, 80U);
+  expect_sound(s);
 }
 
 TEST_F(copying, needs_handles) {

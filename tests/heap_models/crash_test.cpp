@@ -84,7 +84,13 @@ std::vector<std::uint64_t> snapshot(const graph& g, const far_graph* far) {
 
 class graph_workload {
  public:
-  explicit graph_workload(std::uint64_t seed, bool with_inner = false) : seed_(seed), with_inner_(with_inner) {
+  enum class kind { plain, with_inner, copying };
+  explicit graph_workload(std::uint64_t seed, kind what = kind::plain)
+      : seed_(seed), with_inner_(what == kind::with_inner) {
+    if (what == kind::copying) {
+      how_.collection.roots = program_roots::handles;
+      how_.stabilize = stabilization::copying;
+    }
     how_.create.reservation = std::uint64_t{1} << 28;
     how_.create.home = next_home(how_.create.reservation);
     far_home_ = next_home(how_.create.reservation);
@@ -112,8 +118,12 @@ class graph_workload {
       expect_invariants(s);
       if (verified) expect_sound(s);
     }
+    copied_ = s.stats().objects_copied;
     if (random() % 2 == 0) s.close();
   }
+
+  // By the commits of the last run.
+  [[nodiscard]] std::uint64_t copied() const { return copied_; }
 
   void expect_a_committed_state(sim::disk& disk) {
     how_.memory.disk = &disk;
@@ -216,23 +226,26 @@ class graph_workload {
   std::uint64_t seed_, far_home_ = 0;
   const bool with_inner_;
   store_options how_;
-  std::uint64_t ids_ = 0, commits_ = 0, acknowledged_ = 0;
+  std::uint64_t ids_ = 0, commits_ = 0, acknowledged_ = 0, copied_ = 0;
   std::map<std::uint64_t, std::vector<std::uint64_t>> history_;
 };
 
-void crash_everywhere(std::uint64_t seed, int steps, std::uint64_t distance, bool with_inner = false) {
+void crash_everywhere(std::uint64_t seed, int steps, std::uint64_t distance,
+                      graph_workload::kind what_runs = graph_workload::kind::plain) {
   distance = rvm::testing::scaled_stride(distance);
   std::uint64_t operations = 0;
   {
     sim::disk whole;
-    graph_workload(seed, with_inner).run(whole, steps, true);
+    graph_workload work(seed, what_runs);
+    work.run(whole, steps, true);
+    EXPECT_EQ(work.copied() > 0, what_runs == graph_workload::kind::copying);
     operations = whole.operations();
   }
   ASSERT_GT(operations, 20u);
   for (std::uint64_t at = 1 + seed % distance; at <= operations; at += distance) {
     sim::disk disk;
     disk.crash_at(at);
-    graph_workload work(seed, with_inner);
+    graph_workload work(seed, what_runs);
     try {
       work.run(disk, steps);
     } catch (const sim::power_failure&) {
@@ -257,7 +270,10 @@ void crash_everywhere(std::uint64_t seed, int steps, std::uint64_t distance, boo
 TEST(store_crash, at_every_operation) { crash_everywhere(1, 40, 3); }
 
 // [heap.inner.outermost]
-TEST(store_crash, with_inner_transactions) { crash_everywhere(5, 25, 3, true); }
+TEST(store_crash, with_inner_transactions) { crash_everywhere(5, 25, 3, graph_workload::kind::with_inner); }
+
+// [heap.copying]
+TEST(store_crash, with_objects_that_are_copied) { crash_everywhere(9, 40, 7, graph_workload::kind::copying); }
 
 // [heap.zone.headed]
 TEST(headed_zones, hold_at_every_operation) { crash_everywhere(2, 40, 5); }

@@ -107,6 +107,71 @@ TEST_F(switching_files, survive_a_crash_at_every_operation) {
   }
 }
 
+// Other addresses, so all references are others, and another order.
+TEST_F(switching_files, survive_a_crash_while_objects_get_other_addresses) {
+  const std::uint64_t reservation = std::uint64_t{1} << 28;
+  rewrite_options other{.order = object_order::by_type,
+                        .homes = {{"main", next_home(reservation)}, {"far", next_home(reservation)}}};
+  const auto whole = base.crash(0, sim::policy::keep_all);
+  other.disk = whole.get();
+  (void)compact("/store", other);
+  const std::uint64_t operations = whole->operations();
+  for (std::uint64_t at = 1; at <= operations; at += rvm::testing::scaled_stride(3)) {
+    const auto disk = base.crash(0, sim::policy::keep_all);
+    disk->crash_at(at);
+    other.disk = disk.get();
+    try {
+      (void)compact("/store", other);
+    } catch (const sim::power_failure&) {
+    }
+    for (const sim::policy policy : {sim::policy::drop_all, sim::policy::random, sim::policy::keep_all}) {
+      SCOPED_TRACE("crash at operation " + std::to_string(at) + ", policy " + std::to_string(static_cast<int>(policy)));
+      ASSERT_NO_THROW(expect_whole(*disk->crash(at, policy)));
+      if (HasFailure()) return;
+    }
+  }
+}
+
+TEST_F(switching_files, a_clone_is_whole_or_refused_after_a_crash_at_every_operation) {
+  std::uint64_t operations = 0, whole = 0, refused = 0;
+  {
+    const auto disk = base.crash(0, sim::policy::keep_all);
+    (void)clone("/store", "/clone", {.disk = disk.get()});
+    operations = disk->operations();
+  }
+  for (std::uint64_t at = 1; at <= operations + 1; at += rvm::testing::scaled_stride(2)) {
+    const auto disk = base.crash(0, sim::policy::keep_all);
+    disk->crash_at(at);
+    bool is_made = false;
+    try {
+      (void)clone("/store", "/clone", {.disk = disk.get()});
+      is_made = true;
+    } catch (const sim::power_failure&) {
+    }
+    for (const sim::policy policy : {sim::policy::drop_all, sim::policy::random, sim::policy::keep_all}) {
+      SCOPED_TRACE("crash at operation " + std::to_string(at) + ", policy " + std::to_string(static_cast<int>(policy)));
+      const auto left = disk->crash(at, policy);
+      {
+        const store original("/store", options(*left, rvm::open_mode::open));
+        expect_filled(*original.find_root<everything>("all"), item_count);
+      }
+      try {
+        const store s("/clone", options(*left, rvm::open_mode::open));
+        expect_sound(s);
+        expect_filled(*s.find_root<everything>("all"), item_count);
+        ++whole;
+      } catch (const error& e) {
+        EXPECT_FALSE(is_made) << e.what();
+        EXPECT_TRUE(e.code() == errc::damaged || e.code() == std::errc::no_such_file_or_directory) << e.what();
+        ++refused;
+      }
+      if (HasFailure()) return;
+    }
+  }
+  EXPECT_GT(whole, 0u);
+  EXPECT_GT(refused, 20u);
+}
+
 TEST_F(switching_files, survive_a_failure_of_every_operation) {
   const std::uint64_t operations = operations_of_compact();
   int refused = 0;

@@ -516,10 +516,13 @@ class system_disk final : public disk {
     struct stat wanted {
     }, found{};
     if (::stat(other.c_str(), &wanted) != 0 || ::stat(path.c_str(), &found) != 0) return;
-    // Only a privileged process may give a file to another owner. A file of another group gets no more permissions for it.
-    bool is_owned = found.st_uid == wanted.st_uid && found.st_gid == wanted.st_gid;
-    if (!is_owned) is_owned = ::chown(path.c_str(), wanted.st_uid, wanted.st_gid) == 0;
-    const mode_t mode = wanted.st_mode & (is_owned ? 07777 : 0700);
+    // Only a privileged process may give a file to another owner, and to a group that it is not in. What the other file's group may
+    // do, no other group may.
+    bool has_group = found.st_gid == wanted.st_gid;
+    if (found.st_uid != wanted.st_uid || !has_group)
+      has_group = ::chown(path.c_str(), wanted.st_uid, wanted.st_gid) == 0 || has_group ||
+                  ::chown(path.c_str(), static_cast<uid_t>(-1), wanted.st_gid) == 0;
+    const mode_t mode = wanted.st_mode & (has_group ? 0777 : 0707);
     if ((found.st_mode & 07777) != mode && ::chmod(path.c_str(), mode) != 0)
       throw_system_error(errno, "cannot give " + path + " the permissions of " + other);
   }

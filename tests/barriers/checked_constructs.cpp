@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "barriers/construct.hpp"
+#include "barriers/library_calls.hpp"
 
 extern "C" {
 void* __memcpy_chk(void*, const void*, std::size_t, std::size_t);
@@ -54,36 +55,12 @@ using namespace constructs;
 
 namespace {
 
-// 99 characters and their end.
-char* room() {
-  char* const to = places<char>(100);
-  std::memset(to, 'r', 99);
-  to[99] = 0;
-  return to;
-}
 wchar_t* wide_room() {
   wchar_t* const to = places<wchar_t>(100);
   for (int n = 0; n < 99; ++n) to[n] = L'r';
   return to;
 }
-const char* words() { return hidden("some words to be written"); }
 const wchar_t* wide_words() { return hidden(L"some wide words to be written"); }
-
-// A file of 90 bytes, at its start.
-struct file_of_bytes {
-  file_of_bytes() {
-    for (int n = 0; n < 9; ++n) std::fputs("123456789\n", file);
-    std::rewind(file);
-  }
-  ~file_of_bytes() { std::fclose(file); }
-  std::FILE* file = std::tmpfile();
-};
-// A stream of wide characters, which no stream of bytes becomes.
-struct file_of_characters {
-  ~file_of_characters() { std::fclose(file); }
-  file_of_bytes bytes;
-  std::FILE* file = fdopen(dup(fileno(bytes.file)), "r");
-};
 
 // Two ends of a connection, one of which has sent something.
 struct connection {

@@ -18,19 +18,11 @@
 #include <unistd.h>
 
 #include "barriers/construct.hpp"
+#include "barriers/library_calls.hpp"
 
 using namespace constructs;
 
 namespace {
-
-// 100 characters, or as many wide ones.
-char* room() {
-  char* const to = places<char>(100);
-  std::memset(to, 'r', 99);
-  to[99] = 0;
-  return to;
-}
-const char* words() { return hidden("some words to be written"); }
 
 struct pipe_of {
   explicit pipe_of(const char* content) {
@@ -39,22 +31,6 @@ struct pipe_of {
   }
   ~pipe_of() { close(ends[0]); }
   int ends[2];
-};
-
-// A file of 90 bytes, at its start.
-struct file_of_bytes {
-  file_of_bytes() {
-    for (int n = 0; n < 9; ++n) std::fputs("123456789\n", file);
-    std::rewind(file);
-  }
-  ~file_of_bytes() { std::fclose(file); }
-  std::FILE* file = std::tmpfile();
-};
-// A stream of wide characters, which no stream of bytes becomes.
-struct file_of_characters {
-  ~file_of_characters() { std::fclose(file); }
-  file_of_bytes bytes;
-  std::FILE* file = fdopen(dup(fileno(bytes.file)), "r");
 };
 
 }  // namespace

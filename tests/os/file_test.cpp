@@ -58,6 +58,27 @@ TEST_F(real_files, have_the_permissions_asked_for) {
   EXPECT_EQ(fs::status(scratch_ / "x").permissions(), fs::perms{0640});
 }
 
+TEST_F(real_files, take_owners_and_permissions) {
+  create("old");
+  create("new");
+  const auto facts_of = [&](const char* name) {
+    struct stat found {};
+    EXPECT_EQ(::stat((scratch_ / name).c_str(), &found), 0);
+    return found;
+  };
+  ASSERT_EQ(::chmod((scratch_ / "old").c_str(), 0664), 0);
+  disk_.take_owner_of(scratch_ / "new", scratch_ / "none");
+  EXPECT_EQ(facts_of("new").st_mode & 07777, 0600U);
+  disk_.take_owner_of(scratch_ / "new", scratch_ / "old");
+  EXPECT_EQ(facts_of("new").st_mode & 07777, 0664U);
+  constexpr uid_t somebody = 65534;
+  if (::chown((scratch_ / "old").c_str(), somebody, somebody) != 0) return;  // that needs privileges
+  disk_.take_owner_of(scratch_ / "new", scratch_ / "old");
+  EXPECT_EQ(facts_of("new").st_uid, somebody);
+  EXPECT_EQ(facts_of("new").st_gid, somebody);
+  EXPECT_EQ(facts_of("new").st_mode & 07777, 0664U);
+}
+
 TEST_F(real_files, are_opened_if_they_exist) {
   EXPECT_FALSE(disk_.exists(scratch_ / "x"));
   expect_error(std::errc::no_such_file_or_directory,

@@ -39,12 +39,12 @@ class table_check {
   [[noreturn]] void fail(const std::string& what) const {
     throw error(errc::damaged, of_.file + ": is damaged: " + what + "; restore it from a backup");
   }
-  // A later version has other kinds. The checksums of pages tell damage from it, so a version is what is likely.
+  // A later version has other kinds, on pages that match their checksums.
   [[noreturn]] void fail_unknown(const std::string& what) const {
-    throw error(errc::wrong_version,
-                of_.file + ": " + what +
-                    ", which this version of the library does not know; use a later one, or verify the database if no "
-                    "later one has written to it");
+    if (!of_.owner.memory().verify_segment(of_.file).empty()) fail(what);
+    throw error(errc::wrong_version, of_.file + ": " + what +
+                                         ", which this version of the library does not know; open it with the version "
+                                         "that wrote it");
   }
 
   // Whether these objects lie in the part of the segment that contains objects.

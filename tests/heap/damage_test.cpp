@@ -316,9 +316,20 @@ TEST_F(store_damage, what_is_unknown_is_of_another_version) {
   }
   const auto refused = [&](heap::address at, auto value) {
     const auto later = disk.crash(1, sim::policy::keep_all);
-    later->poke(main.path, main.data_offset + (at - main.home), std::as_bytes(std::span(&value, 1)));
-    expect_error(errc::wrong_version, {main.path, "does not know", "later"},
-                 [&] { const store s(image_path, image_options(*later, home)); });
+    {
+      rvm::options log;
+      log.disk = later.get();
+      rvm::memory m(std::string(image_path) + "/log", log);
+      rvm::region r = m.map(main.path);
+      m.transact([&](rvm::transaction& tx) { tx.modify(r.data() + (at - main.home), &value, sizeof value); });
+      m.close();
+    }
+    const auto open = [&] { const store s(image_path, image_options(*later, home)); };
+    expect_error(errc::wrong_version, {main.path, "does not know"}, open);
+    // On a page that fails its checksum it is damage.
+    const std::byte other{0x55};
+    later->poke(main.path, main.data_offset + (at - main.home) / rvm::redo_page * rvm::redo_page + 4095, {&other, 1});
+    expect_error(errc::damaged, {main.path, "backup"}, open);
   };
   refused(type + offsetof(heap::stored_type, flags), std::uint32_t{4});
   refused(type + offsetof(heap::stored_type, tail), std::uint64_t{16});

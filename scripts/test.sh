@@ -100,7 +100,7 @@ stage_tsan() {
   single+='|closing|classic_(regions|transactions\.a_small)|garbage_queue|evacuating(\.[^b]|_stores)|evacuation'
   single+='|weak_references_of_a_store\.[^t]|collect_model|inner\.|inner_in_short|remains_of'
   single+='|resting_pages|cache_making_space|cache_making_model|cache_making\.an_object|cache_map\.is_found'
-  single+='|old_value|changed_containers\.need|pobj_inner\.random|prepared\.damaged'
+  single+='|old_value|killed_store|changed_containers\.need|pobj_inner\.random|prepared\.damaged'
   single=$(without "$single")
   cmake --preset tsan
   cmake --build --preset tsan --target os_test rvm_test heap_test cache_test classic_test pobj_test

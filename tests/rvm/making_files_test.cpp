@@ -263,6 +263,7 @@ TEST(making_files, keeps_what_a_log_has_grown_by_until_it_is_used) {
   local_log log(disk, "/d/log", os::access::read_write, count, copied_files::refuse);
   const manifest status = log.status();
   log.start(status.tail, status.tail, status.totals, [](manifest&) {});
+  log.note_use();
   const std::uint64_t needed = mib;
   EXPECT_FALSE(log.keep(needed));
   while (log.extend(needed)) log.rewind();

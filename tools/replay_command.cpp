@@ -45,7 +45,10 @@ class replayed_segment {
     try {
       fill();
     } catch (...) {  // it would open as a whole segment
-      disk.remove(made_);
+      try {
+        disk.remove(made_);
+      } catch (const error&) {  // why it could not be made is what counts
+      }
       throw;
     }
     begins_later_ = taken_.may_be_before(past_);

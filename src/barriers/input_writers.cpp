@@ -104,8 +104,9 @@ ssize_t recvfrom(int socket, void* to, std::size_t length, int flags, sockaddr* 
 }
 ssize_t recvmsg(int socket, msghdr* message, int flags) {
   before_store(message, sizeof *message);
-  before_store(message->msg_name, message->msg_namelen);
-  before_store(message->msg_control, message->msg_controllen);
+  // Their lengths mean nothing where they are not given.
+  if (message->msg_name != nullptr) before_store(message->msg_name, message->msg_namelen);
+  if (message->msg_control != nullptr) before_store(message->msg_control, message->msg_controllen);
   before_stores(message->msg_iov, message->msg_iovlen);
   return next_recvmsg(socket, message, flags);
 }

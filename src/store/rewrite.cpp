@@ -288,6 +288,7 @@ rewrite_report clone(const std::string& store, const std::string& directory, con
     throw error(errc::in_doubt,
                 opened.directory + ": the transaction \"" + prepared->global_id +
                     "\" is prepared, and a clone would be without it; end it first, by `tenure resolve`");
+  rvm::require_empty_directory(disk, to, "a clone");  // known before everything is looked at
   require_sound_pages(*opened.databases);
   rvm::make_empty_directory(disk, to, "a clone");
   new_store as{to, to + "/log", {}};

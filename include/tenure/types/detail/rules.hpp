@@ -198,13 +198,13 @@ consteval obstacle obstacle_behind_pointer() {
     return obstacle::none;
 }
 
-// The obstacle for T itself, without its components.
 // A number that can be compared: not one of `_Complex`, nor of a compiler's vector type.
 template <class T>
 concept is_plain_number = requires(T one, T other) {
   { one < other } -> std::same_as<bool>;
 };
 
+// The obstacle for T itself, without its components.
 template <class T>
 consteval obstacle own_obstacle() {
   if constexpr (is_field<T>)

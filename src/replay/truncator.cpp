@@ -22,6 +22,7 @@ truncator::truncator(durable_log& log, page_queue& queue, counters& count, trunc
       how_(how),
       pages_at_once_(std::max<std::size_t>(how.value_bytes / (2 * redo_page), how.fewest_pages)),
       threshold_(how.threshold) {
+  if (how_.archive != nullptr) archive_.emplace(*how_.archive, log_, how_.background);
   if (how_.background)
     thread_ = os::begin_thread<std::jthread>("truncates the log " + log_.path(),
                                              [this](const std::stop_token& stop) { run(stop); });
@@ -32,6 +33,7 @@ truncator::~truncator() { stop(); }
 void truncator::stop() {
   thread_.request_stop();
   if (thread_.joinable()) thread_.join();
+  if (archive_) archive_->stop();
 }
 
 segment_resolver truncator::resolver() {
@@ -91,6 +93,7 @@ truncator::progress truncator::step(lsn until, bool even_referenced) {
         values = redo(resolver());
       }
     }
+    if (archive_) archive_->begin(what.log.from, queue_.head_after(what));
     std::vector<recovery_report::segment> report;
     values.set_through(what.log.to);
     try {
@@ -103,7 +106,7 @@ truncator::progress truncator::step(lsn until, bool even_referenced) {
     for (const auto& s : report)
       count_.pages_written += s.pages, count_.segment_bytes_written += s.pages * redo_page, ++count_.segment_syncs;
     const lsn head = queue_.head_after(what);
-    if (how_.archive != nullptr) how_.archive->append(log_, what.log.from, head);
+    if (archive_) archive_->finish(what.log.from, head);
     log_.free_up_to(head);
     host_.pages_written(what.pages);
     return {.reclaimed = head - what.log.from, .blocked = what.blocked, .done = false};

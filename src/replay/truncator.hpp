@@ -12,8 +12,8 @@
 // newest values. A page without a private copy shows the file, and the file must never go back to older values
 // [rvm.truncation.forward].
 //
-// The order is [rvm.truncation.order]: write pages and checksums; sync the segments; archive what will be truncated;
-// move the head in the manifest; use the space again.
+// The order is [rvm.truncation.order]: write pages and checksums, and sync the segments; beside that, archive what will be
+// truncated; move the head in the manifest; use the space again.
 #pragma once
 
 #include <condition_variable>
@@ -24,7 +24,7 @@
 
 #include "log/counters.hpp"
 #include "log/durable_log.hpp"
-#include "records/archive_writer.hpp"
+#include "records/archiver.hpp"
 #include "records/page_queue.hpp"
 #include "replay/redo.hpp"
 
@@ -128,6 +128,7 @@ class truncator final : public log_space {
 
   std::mutex mutex_;  // the truncation lock: one truncation at a time
   std::optional<error> failure_;
+  std::optional<archiver> archive_;
   std::size_t pages_at_once_;  // number of pages whose values fit into memory, learned from earlier steps
 
   std::mutex wake_mutex_;

@@ -12,6 +12,12 @@ std::vector<free_runs::run> birth::take_for_trim(std::uint64_t from) {
   constexpr std::uint64_t most_blocks = 1 << 15;  // 1 GiB
   const std::scoped_lock lock(mutex_);
   while (scan_from_ < scan_end_) scan_old_blocks();
+  // What was never used is as free as the rest. The bookkeeping of its zones keeps its space.
+  for (const std::uint64_t end = region_.size() / block_size; unused_from_ < end;) {
+    free_.make_room(1);
+    run never_used = take_never_used(1, end - unused_from_);
+    give_back(never_used);
+  }
   std::vector<free_runs::run> taken;
   std::uint64_t blocks = 0;
   free_.for_each([&](std::uint64_t first, std::uint64_t length) {

@@ -113,6 +113,27 @@ TEST_F(trim, gives_space_back_and_gets_it_again) {
   expect_whole();
 }
 
+// A database grows by more than it needs just then.
+TEST_F(trim, gives_space_back_that_was_never_used) {
+  make(20'000, 100);
+  const std::uint64_t size = disk.current_bytes("/s/main.db").size(), given = s->trim();
+  EXPECT_GT(given, size / 8);
+  EXPECT_EQ(holes(disk), given);
+  EXPECT_EQ(s->trim(), 0U);
+  expect_whole();
+  make(4, 4);
+  EXPECT_EQ(disk.current_bytes("/s/main.db").size(), size) << "it is used before the database grows again";
+  EXPECT_LT(holes(disk), given);
+  expect_whole();
+  close();
+  open(disk);
+  expect_whole();
+  make(40'000, 200);
+  EXPECT_GT(disk.current_bytes("/s/main.db").size(), size);
+  EXPECT_EQ(holes(disk), 0U);
+  expect_whole();
+}
+
 class trim_on_a_full_disk : public trim, public ::testing::WithParamInterface<bool> {};
 
 TEST_P(trim_on_a_full_disk, what_exists_goes_on) {

@@ -140,9 +140,9 @@ class store {
   // Gives the disk space of what is free in the databases back to the file system, in transactions of its own, and returns
   // how many bytes these are. They stay free for new objects: space is allocated before they are used again. So a full
   // disk refuses a new object (std::errc::no_space_on_device), never a commit of what was made, unless that has types that
-  // are new to the database: their descriptions are objects, too. A file keeps its size, but uses fewer blocks (`du`). What was
-  // never used at the end of a database, up to 256 MiB, stays; tenure::compact gives it back. Not in an open transaction of this
-  // thread (errc::bad_transaction). Any thread.
+  // are new to the database: their descriptions are objects, too. A file keeps its size, but uses fewer blocks (`du`). It
+  // includes what the databases have grown by and not used yet. Not in an open transaction of this thread
+  // (errc::bad_transaction). Any thread.
   std::uint64_t trim(const rvm::progress_callback& on_progress = {});
 
   // Destroys the objects of the store to which nothing leads any more, neither roots nor the program: garbage collection, while

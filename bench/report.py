@@ -112,6 +112,7 @@ FIGURES = {
     "barriers": {"microseconds": "µs a transaction", "processor": "of the processor's time"},
     "stores": {"nanoseconds": "ns"},
     "transactions": {"transaction": "µs a transaction", "begin": "begin, µs", "commit": "commit, µs", "abort": "abort, µs"},
+    "making": {"milliseconds": "ms", "transaction_ns": "ns a transaction", "bytes_by_payload": "bytes by the objects' own"},
     "cache": {"nanoseconds": "ns", "microseconds": "µs"},
     "faulting": {
         "milliseconds": "ms",

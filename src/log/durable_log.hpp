@@ -51,7 +51,7 @@ class readable_log {
   ~readable_log() = default;
 };
 
-// Thread-safe. One thread at a time appends, grows, or prepares to append.
+// Thread-safe. One thread at a time appends, or prepares to append.
 class durable_log : public readable_log {
  public:
   // The head may be older than the true one, but never newer.

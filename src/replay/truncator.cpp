@@ -216,7 +216,23 @@ void truncator::set_threshold(double part) {
   wake_if_due();
 }
 
+bool truncator::needs_space_ahead() const noexcept {
+  return !cannot_extend_.load(std::memory_order_relaxed) && log_.length() < log_.capacity() &&
+         log_.room() < log_.length() / 4;
+}
+
+void truncator::extend_ahead(const guard&) {
+  if (!needs_space_ahead() || failure_) return;
+  try {
+    (void)log_.extend(log_.capacity());
+  } catch (const error& e) {  // a full disk, in most cases: whoever needs the space says so
+    cannot_extend_ = true;
+    note_failure(e);
+  }
+}
+
 void truncator::wake_if_due() {
+  if (how_.background && needs_space_ahead()) wake();
   const double threshold = threshold_;
   if (threshold < 0 || threshold > 1) return;
   if (static_cast<double>(log_.window().used()) <= threshold * static_cast<double>(log_.capacity())) return;
@@ -278,6 +294,7 @@ void truncator::run(const std::stop_token& stop) {
     }
     const guard lock(mutex_);
     try {
+      extend_ahead(lock);
       outcome how;
       if (all) (void)incremental(lock, queue_.covered().to, how);
       truncate_in_background(lock);

@@ -103,6 +103,10 @@ class truncator final : public log_space {
   // Starts a truncation if one is due: in the background, or in this call.
   void wake_if_due();
   void run(const std::stop_token& stop);
+  // Whether the next commits will soon need a file that the log does not have yet, although it is not as long as usual.
+  [[nodiscard]] bool needs_space_ahead() const noexcept;
+  // Makes it: commits go on meanwhile.
+  void extend_ahead(const guard&);
   std::uint64_t incremental(const guard&, lsn until, outcome& how);
   void epoch(const guard&);
   // After a failure nobody truncates any more, not even who waited for the lock meanwhile, or was woken before: the log's head may be
@@ -136,6 +140,7 @@ class truncator final : public log_space {
   bool due_ = false, everything_due_ = false;
   std::atomic<double> threshold_;
   std::atomic<bool> blocked_{false};
+  std::atomic<bool> cannot_extend_{false};  // nothing is made ahead any more
 
   std::jthread thread_;  // the last member: the thread stops before the others are destroyed
 };

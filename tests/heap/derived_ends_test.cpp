@@ -31,6 +31,7 @@ class span {
   }
   [[nodiscard]] const numbers* object() const { return first_; }
   [[nodiscard]] bool ends_where_it_should() const { return end_ == first_->all.data() + first_->all.size(); }
+
  private:
   numbers* first_ = nullptr;
   std::uint64_t* end_ = nullptr;

@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <atomic>
 #include <cstring>
 #include <filesystem>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "log/local_log.hpp"
@@ -251,6 +253,32 @@ TEST(making_files, grows_twice_with_a_failure_between) {
   expect_error(std::errc::no_space_on_device, {}, [&] { put(m, r, 0, std::string(900'000, 'y')); });
   put(m, r, 0, std::string(900'000, 'z'));
   EXPECT_EQ(m.stats().log_grown, 2u);
+}
+
+// Commits do not wait for it.
+TEST(making_files, makes_the_next_file_of_a_log_before_it_is_needed) {
+  sim::disk disk;
+  options how = small_log(&disk);
+  how.log = {.size = 2 * mib, .max_size = 4 * mib};
+  how.background = true;
+  how.tune.truncation_threshold = 2;
+  memory m("/d/log", how);
+  region r = m.map("/d/seg", {.create_length = mib});
+  std::atomic<int> by_commits = 0, by_others = 0;
+  disk.on_operation([&, commits = std::this_thread::get_id()](const sim::trace_entry& at) {
+    if (at.kind == sim::operation::create) ++(std::this_thread::get_id() == commits ? by_commits : by_others);
+  });
+  for (std::size_t n = 0; m.stats().log_size < how.log.size; ++n) {
+    put(m, r, n % 100 * 10'000, std::string(9000, 'x'));
+    const auto waits = [&] {
+      const auto now = m.stats();
+      return now.log_size < how.log.size && now.log_size - now.log_used < now.log_size / 4;
+    };
+    for (int tries = 0; tries < 5'000'000 && waits(); ++tries) std::this_thread::yield();
+  }
+  disk.on_operation({});
+  EXPECT_EQ(by_commits, 0);
+  EXPECT_GT(by_others, 2);
 }
 
 // What has been made for a commit, truncation does not give back before the commit has used it.

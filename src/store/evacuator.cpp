@@ -199,13 +199,11 @@ bool evacuator::move_some(const std::function<bool()>& is_broken, collect_report
     if (e.code() == errc::out_of_memory || e.code() == errc::segment_full) return false;  // what is not moved stays
     // What has become garbage since it was marked may refer to what the program has destroyed [heap.garbage.opaque].
     const bool is_garbage = e.code() == errc::cannot_persist;
-    if (!is_garbage && (e.code() != errc::too_big || planned_ <= 1)) throw;
-    at_once_ = std::max<std::uint64_t>(at_once_ / 2, 1);
-    if (is_garbage && planned_ <= 1) {  // the block stays
-      sparse_.leave(sparse_[next_++]);
-      at_once_ = how_.evacuation.bytes_at_once;
-    }
-    planned_ = 0;
+    // Others may be planned with it that have nothing to move, however little is moved at once.
+    const bool is_one_block = planned_ <= 1 || at_once_ == 1;
+    if (!is_garbage && (e.code() != errc::too_big || is_one_block)) throw;
+    at_once_ = is_one_block ? how_.evacuation.bytes_at_once : std::max<std::uint64_t>(at_once_ / 2, 1);
+    if (!is_one_block) planned_ = 0;  // otherwise the block stays
     moved_.clear();
     return true;
   } catch (const std::bad_alloc&) {  // what is not moved stays

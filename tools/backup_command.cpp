@@ -62,10 +62,7 @@ int show_made(const char* name, const std::string& to, const rvm::backup_report&
                  "{}: {} transactions up to the point are not in it: they became durable together with later ones\n",
                  to, made.left_out);
     for (const std::string& segment : made.gone)
-      fmt::print(
-          out,
-          "{}: {} is not in it: it was made after the full backup, and had been removed when the next one was made\n",
-          to, segment);
+      fmt::print(out, "{}: {} is not in it: it was removed, or was renamed and not changed since\n", to, segment);
     for (const std::string& what : wrong) fmt::print(out, "DAMAGED: {}\n", what);
     if (checked && wrong.empty()) fmt::print(out, "{}: nothing is wrong\n", to);
   }

@@ -271,14 +271,14 @@ int show_difference(os::disk& disk, const history_place& where, const std::strin
     std::uint64_t offset, length;
   };
   std::vector<run> bulk;  // in between
-  bool begins_later = false;
+  bool begins_later = false, divides_batch = false;
   {
     prefix before(first), after(second);
     for_each_change(
         past, which,
-        [&](const transaction_view& tx, lsn at) {
-          before.see(tx, at);
-          after.see(tx, at);
+        [&](const transaction_view& tx, lsn at, const group_header& in) {
+          before.see(tx, at, in);
+          after.see(tx, at, in);
           if (before.takes() && !after.takes()) refuse_backwards();
         },
         [&](const transaction_view&, lsn, std::uint64_t offset, os::const_bytes value) {
@@ -290,10 +290,11 @@ int show_difference(os::disk& disk, const history_place& where, const std::strin
           bulk.push_back({offset, length});
         });
     begins_later = before.may_be_before(past);
+    divides_batch = before.divides_batch() || after.divides_batch();
   }
   {
     prefix before(first);
-    const auto see = [&](const transaction_view& tx, lsn at) { before.see(tx, at); };
+    const auto see = [&](const transaction_view& tx, lsn at, const group_header& in) { before.see(tx, at, in); };
     const auto forget = [&](const transaction_view&, lsn, std::uint64_t offset, std::uint64_t length) {
       if (before.takes()) then.forget(offset, length);
     };
@@ -344,9 +345,13 @@ int show_difference(os::disk& disk, const history_place& where, const std::strin
       fmt::print(
           out, "UNKNOWN  the history begins at LSN {}, {} behind the first moment: what changed between is not there\n",
           past.begin(), first.at ? "which is" : "perhaps");
+    if (divides_batch)
+      fmt::print(out,
+                 "UNKNOWN  a moment lies between transactions that became durable together, of which some are in no "
+                 "history, as later ones have overwritten all of theirs\n");
   }
   lines.end(past);
-  return begins_later ? exit_damaged : exit_code(past);
+  return begins_later || divides_batch ? exit_damaged : exit_code(past);
 }
 
 int forget_history(os::disk& disk, const history_place& where, const std::string& at, bool as_json, std::FILE* out) {

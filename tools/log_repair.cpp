@@ -256,7 +256,8 @@ std::vector<std::string> segments_beside(const std::string& log_path) {
   for (const std::string& path : paths) {
     try {
       const segment_header h = read_segment_header(os::real_disk(), path);
-      if (path.ends_with(replaced) || is_of_another_log(h, log_path)) continue;
+      // A rewriting that was interrupted has left files that are not the store's yet.
+      if (path.ends_with(replaced) || path.ends_with(".rewritten") || is_of_another_log(h, log_path)) continue;
       if (const auto [at, is_new] = known.emplace(h.segment_id, path); !is_new)
         throw error(errc::bad_option,
                     at->second + " and " + path +
@@ -368,10 +369,10 @@ int renew_log(os::disk& disk, const std::string& path, const std::vector<std::st
     kept = put_away(disk, path, old != nullptr ? &old->status() : nullptr);
     old.reset();
     made = log_files::create(disk, path, log_options{}, {});
-    if (!kept.empty()) {
+    if (const std::string like = kept.empty() && !opened.empty() ? opened.front()->path() : kept; !like.empty()) {
       for (const log_file_entry& file : made->status().files)
-        disk.take_owner_of(log_file_path(disk, path, file.number), kept);
-      disk.take_owner_of(path, kept);
+        disk.take_owner_of(log_file_path(disk, path, file.number), like);
+      disk.take_owner_of(path, like);
     }
     manifest status = made->status();
     status.first = 0;  // it has a past, though nobody knows it

@@ -58,7 +58,7 @@ class replayed_segment {
   // Whether all of it is known to be what it was then.
   [[nodiscard]] bool is_exact() const {
     return (is_complete_ || unknown_ == 0) && !begins_later_ && !is_too_old_ && source_has_ && missing_.empty() &&
-           unsound_.empty() && !is_of_namesake();
+           unsound_.empty() && !is_of_namesake() && !taken_.divides_batch();
   }
   [[nodiscard]] json report() const {
     return {{"output", made_},
@@ -70,6 +70,7 @@ class replayed_segment {
             {"base_too_old", is_too_old_},
             {"base_unknown", !source_has_},
             {"name_of_another", is_of_namesake()},
+            {"within_batch", taken_.divides_batch()},
             {"damaged_pages", unsound_},
             {"missing", gaps_json(missing_)}};
   }
@@ -94,6 +95,11 @@ class replayed_segment {
           "UNKNOWN  {} bytes changed later, and neither log nor archive has their values of then: they are zero. "
           "Give an older copy of the segment with --base\n",
           unknown_);
+    if (taken_.divides_batch())
+      fmt::print(out,
+                 "UNKNOWN  the moment lies between transactions that became durable together, of which some are in no "
+                 "history, as "
+                 "later ones have overwritten all of theirs: the copy may lack their bytes\n");
     if (is_of_namesake())
       fmt::print(out, "UNKNOWN  another segment had the name {} then, or before: this one was made later\n", now_.path);
     if (!unsound_.empty())
@@ -219,8 +225,8 @@ class replayed_segment {
   void read_changes() {
     for_each_change(
         past_, {&now_, 0, whole_},
-        [&](const transaction_view& tx, lsn at) {
-          taken_.see(tx, at);
+        [&](const transaction_view& tx, lsn at, const group_header& in) {
+          taken_.see(tx, at, in);
           if (!taken_.takes() && first_behind_ == 0) first_behind_ = at;
           bridge_gaps(at);
         },

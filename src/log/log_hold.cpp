@@ -51,14 +51,17 @@ log_hold log_hold::take(os::disk& disk, const std::string& log_path, const std::
   for (std::uint32_t number = 1; number <= most_holds; ++number) {
     const std::string path = hold_path(disk, log_path, number);
     std::unique_ptr<os::file> file;
+    const bool is_new = !disk.exists(path);
     try {
-      file = disk.exists(path) ? disk.open(path, os::access::read_write) : disk.create(path, 0644);
+      file = is_new ? disk.create(path, 0644) : disk.open(path, os::access::read_write);
     } catch (const error& e) {  // another one was faster, or it is somebody else's
       const bool is_there =
           (e.code() == std::errc::permission_denied && disk.exists(path)) || e.code() == std::errc::is_a_directory;
       if (!is_there && e.code() != std::errc::file_exists && e.code() != std::errc::no_such_file_or_directory) throw;
       continue;
     }
+    // Whoever may write to the directory can have made a link to any file, which this process may write to.
+    if (!is_new && read_header(*file).magic != hold_magic) continue;
     file->let_all_read();  // the log's user must see it, whoever holds
     // Whoever looks for holds has it locked for a moment; then another number will do.
     if (!file->try_lock(os::lock_kind::exclusive) || !file->is_current()) continue;

@@ -79,6 +79,16 @@ listed_segment* manifest::find_segment(const identity& id) {
   return at != segments.end() ? &*at : nullptr;
 }
 
+bool manifest::rename(const identity& id, const std::string& path) {
+  listed_segment* const listed = find_segment(id);
+  if (listed == nullptr || listed->path_text == path) return false;
+  listed->path_text = path;
+  std::erase_if(segments, [&](const listed_segment& s) {
+    return s.id != id && s.path_text == path && !s.is_raw() && s.membership == not_a_member;
+  });
+  return true;
+}
+
 listed_segment* manifest::find_raw(const std::string& path) {
   const auto at =
       std::ranges::find_if(segments, [&](const listed_segment& s) { return s.is_raw() && s.path_text == path; });

@@ -33,6 +33,9 @@ struct manifest : manifest_header {
 
   [[nodiscard]] const log_file_entry* find_file(std::uint32_t number) const;
   [[nodiscard]] listed_segment* find_segment(const identity& id);
+  // The segment, if it is listed, is called so now. Returns whether it was called otherwise. One that was called so before was
+  // removed, or will be listed again under the name that it has got.
+  bool rename(const identity& id, const std::string& path);
   [[nodiscard]] listed_segment* find_raw(const std::string& path);
   [[nodiscard]] listed_segment* find_member(const std::string& path);
   // Whether a segment of this path can be added, with room left for files.

@@ -542,9 +542,14 @@ class system_disk final : public disk {
       throw_system_error(errno, "cannot read the directory " + directory);
     }
     std::vector<std::string> names;
-    while (const dirent* const entry = ::readdir(opened))  // NOLINT(concurrency-mt-unsafe): its own stream
+    errno = 0;                                               // readdir leaves it alone at the end
+    while (const dirent* const entry = ::readdir(opened)) {  // NOLINT(concurrency-mt-unsafe): its own stream
       if (const std::string_view name = entry->d_name; name != "." && name != "..") names.emplace_back(name);
+      errno = 0;
+    }
+    const int code = errno;
     ::closedir(opened);
+    if (code != 0) throw_system_error(code, "cannot read the directory " + directory);
     return names;
   }
 

@@ -275,6 +275,7 @@ void archive_writer::write_to_new_part(stretch& what) {
   part_ = header.part;  // this number is used, whatever happens now
   making.replace();
   file_ = making.take();
+  disk_.take_owner_of(file_->path(), log_path_);
   at_ = sizeof header + sizeof what.header + what.content.size();
 }
 

@@ -93,9 +93,12 @@ class backing_up {
       throw error(errc::too_big, from_ +
                                      ": the log has more segments than its manifest has room for, so a backup might "
                                      "lack one; close the log, and copy all files");
+    report_.gone.clear();
     for (const listed_segment& s : listed.segments)
       if (s.membership != not_a_member || disk_.exists(absolute_segment_path(from_, s.path_text)))
         up_to_date &= !copy_segment({s.id, s.is_raw(), s.path_text});
+      else
+        report_.gone.push_back(s.path_text);
     scan_groups(*log_, scanned_, tail_, [&](const group_header& header, os::const_bytes bytes) {
       const group_view group(bytes, header, place_of(*log_, header.lsn));
       for (const segment_name& name : group.segments()) up_to_date &= !copy_segment(name);
@@ -138,6 +141,11 @@ class backing_up {
       if (s.path_text == name.path && (last == nullptr || s.applied > last->applied)) last = &s;
     return last != nullptr ? last->id : name.id;
   }
+  // The name that the manifest has for it is nobody's any more: it has got another one, of a segment that was removed.
+  [[nodiscard]] bool was_renamed(const identity& id) const {
+    const auto listed = std::ranges::find(manifest_.segments, id, &listed_segment::id);
+    return listed != manifest_.segments.end() && !disk_.exists(absolute_segment_path(from_, listed->path_text));
+  }
   // The manifest does not yet list what was made since the log was opened.
   [[nodiscard]] bool is_in_log(const std::string& path, const identity& id) const {
     bool found = false;
@@ -154,7 +162,8 @@ class backing_up {
   void require_right_file(const segment_name& name, const std::string& source, const copied_segment& copied) const {
     const segment_header& h = copied.header();
     const bool was_changed = h.log_id != identity{};
-    if (h.segment_id != last_named(name) && was_changed && !is_in_log(name.path, h.segment_id))
+    if (h.segment_id != last_named(name) && was_changed && !was_renamed(h.segment_id) &&
+        !is_in_log(name.path, h.segment_id))
       throw error(errc::wrong_log, source + ": is not the file that the log " + from_ + " knows; put that one back");
     const auto listed = std::ranges::find(manifest_.segments, h.segment_id, &listed_segment::id);
     if (listed == manifest_.segments.end()) return;

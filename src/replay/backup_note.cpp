@@ -49,6 +49,13 @@ std::optional<backup_note> decode(const backup_header& h, os::const_bytes body) 
 
 }  // namespace
 
+bool leads_on(const segment_header* earlier, const segment_header& now, const identity& log, lsn to) {
+  if (now.log_id != log) return false;
+  if (earlier == nullptr) return now.was_blank == 1 && now.since >= to;
+  return (earlier->since == now.since && earlier->was_blank == now.was_blank) ||
+         (earlier->since == 0 && now.was_blank == 1);  // it was copied before its first change
+}
+
 std::string note_path(const std::string& log_path) { return log_path + std::string(suffix); }
 
 std::string find_backup(os::disk& disk, const std::string& where) {

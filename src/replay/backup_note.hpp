@@ -68,6 +68,10 @@ struct backup_note {
   [[nodiscard]] bool is_full() const { return own_id != identity{}; }
 };
 
+// Whether a log has all changes that made a segment what its header says of it, since it was as in a backup that has the log up to
+// `to`: `earlier` is its header there; nullptr: the backup does not have it [rvm.backup.whole].
+[[nodiscard]] bool leads_on(const segment_header* earlier, const segment_header& now, const identity& log, lsn to);
+
 // Where a backup is: the path of its log, or, if it is incremental, the one that its log would have.
 [[nodiscard]] std::string note_path(const std::string& log_path);
 // `where`: a backup's directory, or the path of its log. Throws errc::not_a_log if no backup is there.

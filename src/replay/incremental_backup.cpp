@@ -199,6 +199,7 @@ class backing_up_since {
         if (!disk_.exists(file)) continue;
         noted.header = repeated([&] { return read_segment_header(disk_, file); });
         if (noted.header.segment_id != name.id) continue;
+        require_continued(path, noted.header);
         const auto entry =
             std::find_if(listed.segments.begin(), listed.segments.end(),
                          [&logged = name.path](const listed_segment& s) { return s.path_text == logged; });
@@ -206,6 +207,21 @@ class backing_up_since {
       }
       made.segments.push_back(std::move(noted));
     }
+  }
+
+  // Otherwise a restore would make zeros of what the earlier backup does not have.
+  void require_continued(const std::string& path, const segment_header& now) const {
+    const auto known = std::ranges::find_if(
+        earlier_.segments, [&](const noted_segment& s) { return !s.raw && s.header.segment_id == now.segment_id; });
+    const bool is_known = known != earlier_.segments.end();
+    if (!is_known && !earlier_.is_full()) return;  // it may be in one before; a restore looks
+    if (!leads_on(is_known ? &known->header : nullptr, now, log_->id(), earlier_.to))
+      throw error(errc::no_history,
+                  path + ": " +
+                      (is_known ? "was changed under another log since the earlier backup"
+                                : "has bytes that are not in the earlier backup, as it was renamed or "
+                                  "belonged to another log") +
+                      "; take a full backup");
   }
 
   void verify() const {

@@ -77,7 +77,7 @@ class restoring {
       throw error(errc::bad_option, directory_ + ": is in the backup; restore it somewhere else");
     make_empty_directory(disk_, directory_, "a restore");
     make_marked(disk_, to_, [&] {
-      copy_segments();
+      copy_segments(names_of(plan));
       roll_forward(plan);
       in_doubt_ = find_in_doubt(plan);
       if (in_doubt_)
@@ -145,9 +145,12 @@ class restoring {
 
   // A segment that the backup does not have was made later.
   void require_known(const segment_name& name, lsn first) {
-    for (const noted_segment& s : note_.segments)
-      if (s.raw ? name.raw && s.path == name.path : s.header.segment_id == name.id) return;
-    if (!name.raw && find_header(name) != nullptr) return;
+    const segment_header* earlier = nullptr;
+    for (const noted_segment& s : note_.segments) {
+      if (s.raw && name.raw && s.path == name.path) return;
+      if (!s.raw && !name.raw && s.header.segment_id == name.id) earlier = &s.header;
+    }
+    if (!name.raw && (find_header(name) != nullptr || earlier != nullptr)) return require_all_changes(name, earlier);
     // The backup that has its first change would have its header, if it had still been there.
     if (!name.raw && first < backed_up_to_) {
       if (gone_.insert(name.id).second) report_.gone.push_back(name.path);
@@ -167,6 +170,24 @@ class restoring {
                     "the segment is; or restore what was before");
   }
 
+  // What is not in the backup must have been zeros then.
+  void require_all_changes(const segment_name& name, const segment_header* earlier) const {
+    const auto may_differ = [&](const segment_header& now) {
+      if (now.since == 0 && now.was_blank == 0) return false;  // an earlier version of the library made it
+      // What it became under another log later does not matter.
+      if (earlier != nullptr && now.log_id != note_.log_id) return false;
+      return !leads_on(earlier, now, note_.log_id, note_.to);
+    };
+    for (const noted_segment& s : headers_)
+      if (!s.raw && s.header.segment_id == name.id && may_differ(s.header))
+        throw error(errc::no_history,
+                    name.path + ": " +
+                        (earlier != nullptr ? "was changed under another log after the backup " + from_
+                                            : "has bytes that are not in the backup " + from_ +
+                                                  ", as it was renamed or belonged to another log") +
+                        ", and nothing that is given has those changes; use a full backup that was made later");
+  }
+
   const noted_segment* find_header(const segment_name& name) {
     const auto known = std::find_if(headers_.begin(), headers_.end(),
                                     [&](const noted_segment& s) { return !s.raw && s.header.segment_id == name.id; });
@@ -183,15 +204,48 @@ class restoring {
     return &headers_.back();
   }
 
-  void copy_segments() {
-    std::uint64_t total = 0;
+  // The names that the backup's segments have at the end: those of their last changes. "": the segment is not restored, as another
+  // one has its name then.
+  std::vector<std::string> names_of(const restore_plan& plan) {
+    std::vector<std::string> names;
+    std::vector<bool> is_changed;
     for (const noted_segment& s : note_.segments) {
-      const std::string source = absolute_segment_path(from_, s.path), target = directory_ + "/" + s.path;
+      names.push_back(s.path);
+      is_changed.push_back(false);
+      for (const auto& [name, first] : plan.segments())
+        if (!s.raw && !name.raw && name.id == s.header.segment_id) {
+          names.back() = name.path;
+          is_changed.back() = true;
+        }
+    }
+    for (std::size_t n = 0; n < names.size(); ++n) {
+      const bool is_taken =
+          !is_changed[n] &&
+          (std::ranges::count(names, names[n]) > 1 || std::ranges::any_of(plan.segments(), [&](const auto& changed) {
+             const segment_name& name = changed.first;
+             return !name.raw && !note_.segments[n].raw && name.path == names[n] && !gone_.contains(name.id);
+           }));
+      if (!is_taken) continue;
+      report_.gone.push_back(names[n]);
+      gone_.insert(note_.segments[n].header.segment_id);
+      names[n].clear();
+    }
+    return names;
+  }
+
+  void copy_segments(const std::vector<std::string>& names) {
+    std::uint64_t total = 0;
+    for (std::size_t n = 0; n < names.size(); ++n) {
+      const noted_segment& s = note_.segments[n];
+      const std::string source = absolute_segment_path(from_, s.path), target = directory_ + "/" + names[n];
+      if (names[n].empty()) continue;
       if (!disk_.exists(source))
         throw error(errc::segment_missing,
                     source + ": this file of the backup is missing; put it back, or use another backup");
-      make_directories(disk_, directory_, s.path);
-      copied_segment copied(disk_, source, target, s.path, s.raw, made_.permissions);
+      make_directories(disk_, directory_, names[n]);
+      copied_segment copied(disk_, source, target, names[n], s.raw, made_.permissions);
+      for (listed_segment& listed : made_.segments)
+        if (!s.raw && listed.id == s.header.segment_id) listed.path_text = names[n];
       // Each backup has an identity of its own, which its files have, too. So files of two backups are told apart.
       if (!s.raw && (copied.header().segment_id != s.header.segment_id || copied.header().log_id != note_.own_id))
         throw error(errc::wrong_log, source + ": is not the file that the backup had there; put that one back");
@@ -201,7 +255,7 @@ class restoring {
         if (how_.on_progress) how_.on_progress({"copying", report_.bytes, std::max(total, report_.bytes)});
       });
       copied.open(own_id_, to_, note_.to);
-      segments_[s.path] = copied.take();
+      segments_[names[n]] = copied.take();
       disk_.sync_directory_of(target);
       report_.files.push_back(target);
     }

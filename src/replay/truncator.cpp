@@ -216,9 +216,11 @@ void truncator::set_threshold(double part) {
   wake_if_due();
 }
 
+// The files of a smaller log are made in a few ms.
 bool truncator::needs_space_ahead() const noexcept {
-  return !cannot_extend_.load(std::memory_order_relaxed) && log_.length() < log_.capacity() &&
-         log_.room() < log_.length() / 4;
+  constexpr std::uint64_t smallest = std::uint64_t{8} << 20;
+  return log_.capacity() >= smallest && !cannot_extend_.load(std::memory_order_relaxed) &&
+         log_.length() < log_.capacity() && log_.room() < log_.length() / 4;
 }
 
 void truncator::extend_ahead(const guard&) {

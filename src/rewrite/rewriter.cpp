@@ -33,6 +33,7 @@
 #include "rewrite/page_writer.hpp"
 #include "rewrite/reached_objects.hpp"
 #include "rewrite/rebuilt_trees.hpp"
+#include "rewrite/switched_files.hpp"
 #include "segments/segment.hpp"
 
 namespace tenure::rewriting {
@@ -312,6 +313,7 @@ class rewriter {
                           .home = as.home,
                           .tag = database_tag,
                           .member = true});
+    take_owner_of_old(disk_, as.file);
     made.segment = std::make_unique<rvm::segment>(disk_, as.file, as.name + ".db", os::access::read_write, false);
     // Until the log is there, no other may be used on it.
     made.segment->note_in_log(log_id_, as_.log, like_.tail);

@@ -61,6 +61,11 @@ void give_names(os::disk& disk, const rvm::manifest& log, const store_files& of)
 
 }  // namespace
 
+void take_owner_of_old(os::disk& disk, const std::string& file) {
+  if (const std::string suffix = unswitched(""); file.ends_with(suffix))
+    disk.take_owner_of(file, file.substr(0, file.size() - suffix.size()));
+}
+
 void settle(os::disk& disk, const store_files& of) {
   const auto is_settled = [&] {  // the default database is the first that is made, and the last that gets its name
     return !disk.exists(unswitched(of.main)) && !disk.exists(rvm::name_while_made(unswitched(of.main)));
@@ -109,8 +114,19 @@ void discard_new(os::disk& disk, const store_files& of) noexcept {
 }
 
 void switch_to_new(os::disk& disk, const store_files& of, std::uint64_t sequence) {
+  const auto in_time = [&](auto&& f) {
+    try {
+      return f();
+    } catch (const error& e) {
+      if (e.code() != std::errc::no_such_file_or_directory) throw;
+      throw error(errc::in_use, directory_of(of.log) +
+                                    ": another process has opened this store before its new files were complete, and "
+                                    "has removed them; nothing was switched");
+    }
+  };
   // Nobody else goes on with the switch until this is done.
-  const rvm::manifest_file made = rvm::manifest_file::open(disk, unswitched(of.log), os::access::read_write);
+  const rvm::manifest_file made =
+      in_time([&] { return rvm::manifest_file::open(disk, unswitched(of.log), os::access::read_write); });
   {
     const rvm::manifest_file old = rvm::manifest_file::open(disk, of.log, os::access::read_write);
     if (old.current().sequence != sequence)
@@ -123,7 +139,7 @@ void switch_to_new(os::disk& disk, const store_files& of, std::uint64_t sequence
       disk.take_owner_of(unswitched(path), path);
     }
     disk.take_owner_of(unswitched(of.log), of.log);
-    disk.rename(unswitched(of.log), of.log);
+    in_time([&] { disk.rename(unswitched(of.log), of.log); });
   }
   disk.sync_directory_of(of.log);
   give_names(disk, made.current(), of);

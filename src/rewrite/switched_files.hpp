@@ -22,6 +22,10 @@ struct store_files {
 // The name of a new log or database before the switch.
 [[nodiscard]] inline std::string unswitched(const std::string& path) { return path + ".rewritten"; }
 
+// Who may use the old file may use the new one, if `file` is the name of one before the switch: whoever opens the store after a crash
+// looks at it.
+void take_owner_of_old(os::disk& disk, const std::string& file);
+
 // Completes a switch that was interrupted, or removes what an interrupted rewriting has left. To be called before the store
 // is opened for writing. Throws errc::in_use if a rewriting goes on.
 void settle(os::disk& disk, const store_files& of);

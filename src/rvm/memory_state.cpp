@@ -153,6 +153,9 @@ void memory_state::wait(ticket until) {
 
 backup_report memory_state::backup(const std::string& directory, const backup_options& how) {
   flush();
+  // Where the segments are that were renamed, and not changed since.
+  if (manifest now = log_->status(); writing_ && segments_->note_names(now))
+    change_list([&](manifest& in) { (void)segments_->note_names(in); });
   backup_options all = how;
   if (all.archive.empty() && how_.archive) all.archive = how_.archive->path;
   return back_up(disk_, opening_.path(), directory, all);

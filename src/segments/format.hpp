@@ -59,10 +59,13 @@ struct segment_header {
   // Otherwise, and if `applied` is 0, nothing is known.
   std::uint64_t applied, applied_sequence;  // 4016, 4024
   std::uint32_t is_member;                  // 4032  1: the log's manifest lists it as a member
-  std::uint32_t reserved_too;               // 4036
+  std::uint32_t was_blank;                  // 4036  1: it was zeros at `since`
   std::uint64_t first_piece;                // 4040  bytes of data, a power of two; 0: the segment is one piece
-  std::array<std::uint8_t, 44> reserved;    // 4048
-  std::uint32_t checksum;                   // 4092  CRC32C of bytes 0 … 4091
+  // Where in the log above its changes began, for the first time or again after those of another log. 0: not known, or it
+  // was never changed. The log has all changes since then [rvm.backup.whole].
+  std::uint64_t since;                    // 4048
+  std::array<std::uint8_t, 36> reserved;  // 4056
+  std::uint32_t checksum;                 // 4092  CRC32C of bytes 0 … 4091
 };
 static_assert(sizeof(segment_header) == 4096 && offsetof(segment_header, log_path) == 100 &&
               offsetof(segment_header, bulk) == 3120 && offsetof(segment_header, applied) == 4016 &&

@@ -140,7 +140,11 @@ segment_header new_header(const std::string& path, const segment_options& how) {
   return h;
 }
 
-void note_log(segment_header& h, const identity& log, const std::string& log_path) {
+void note_log(segment_header& h, const identity& log, const std::string& log_path, lsn tail) {
+  if (h.log_id != log) {
+    h.was_blank = h.log_id == identity{} && h.since == 0 ? 1 : 0;
+    h.since = tail;
+  }
   h.in_log = 1;
   h.log_id = log;
   h.log_path_length = static_cast<std::uint32_t>(std::min(log_path.size(), h.log_path.size()));
@@ -164,7 +168,7 @@ std::unique_ptr<new_file> segment::write_new_member(os::disk& disk, const std::s
                                                     const std::string& logged_path, const segment_options& how,
                                                     const std::string& log_path, manifest& of) {
   segment_header h = new_header(path, how);
-  note_log(h, of.log_id, log_path);
+  note_log(h, of.log_id, log_path, of.tail);
   h.applied = of.tail;
   h.applied_sequence = h.sequence;
   auto making = write_file(disk, path, h, how.permissions);
@@ -270,7 +274,7 @@ void segment::note_in_log(const identity& log, const std::string& log_path, lsn 
   file_->sync_name();
   const std::scoped_lock lock(header_mutex_);
   if (header_.log_id != log || applied() == 0) header_.applied = tail;
-  note_log(header_, log, log_path);
+  note_log(header_, log, log_path, tail);
   // Writes both copies: recovery depends on this, and either may be damaged meanwhile.
   write_header();
   write_header();
@@ -308,6 +312,7 @@ void segment::move_back_applied(lsn end) {
 void segment::add_to(manifest& of) const {
   if (raw_ && of.find_raw(logged_path_) != nullptr) return;
   if (const std::scoped_lock lock(header_mutex_); !raw_ && !held_is_durable_) return;
+  if (!raw_) (void)of.rename(id(), logged_path_);
   listed_segment* listed = raw_ ? nullptr : of.find_segment(id());
   const lsn known = was_changed_under(of.log_id) ? applied() : 0;
   if (!raw_ && known == 0 && (listed == nullptr || listed->membership == not_a_member)) {
@@ -360,6 +365,7 @@ void segment::detach_from_log() {
   const std::scoped_lock lock(header_mutex_);
   noted_ = false;
   header_.in_log = 0;
+  if (header_.log_id != identity{}) header_.since = std::max<lsn>(header_.since, 1);  // it was changed once
   header_.log_id = {};
   header_.applied = 0;
   write_header();

@@ -88,6 +88,15 @@ void segment_table::add_to(manifest& of) const {
   for (const auto& [logged, s] : segments_) s->add_to(of);
 }
 
+bool segment_table::note_names(manifest& in) const {
+  const std::scoped_lock lock(mutex_);
+  bool has_changed = false;
+  for (const auto& [logged, s] : segments_) {
+    if (!s->is_raw() && in.rename(s->id(), logged)) has_changed = true;
+  }
+  return has_changed;
+}
+
 void segment_table::note_not_in_log() {
   for (const auto& [logged, s] : segments_) s->note_not_in_log();
 }

@@ -43,6 +43,8 @@ class segment_table {
 
   // Adds to the log's manifest how far each segment has the log's changes.
   void add_to(manifest& of) const;
+  // Makes the log's manifest say what they are called now. Returns whether it has changed.
+  [[nodiscard]] bool note_names(manifest& in) const;
   // The log has no changes for the segments any more.
   void note_not_in_log();
   // Throws if an invariant does not hold.

@@ -225,6 +225,18 @@ TEST_F(hold, counts_only_while_it_is_locked) {
   EXPECT_EQ(held.path(), held_log + ".hold.1") << "its place is free";
 }
 
+// It may be behind a link that somebody has made, who may not write to it.
+TEST_F(hold, writes_to_no_file_of_others) {
+  open();
+  const std::vector<std::byte> text(300, std::byte{'t'});
+  disk.install(held_log + ".hold.1", text);
+  disk.install(held_log + ".hold.2", std::vector<std::byte>());
+  const log_hold held = log_hold::take(disk, held_log, "a test");
+  EXPECT_EQ(held.path(), held_log + ".hold.3");
+  EXPECT_EQ(disk.current_bytes(held_log + ".hold.1"), text);
+  EXPECT_TRUE(disk.current_bytes(held_log + ".hold.2").empty());
+}
+
 TEST_F(hold, of_several_the_oldest_counts) {
   open();
   commit(5);

@@ -259,7 +259,7 @@ TEST(making_files, grows_twice_with_a_failure_between) {
 TEST(making_files, makes_the_next_file_of_a_log_before_it_is_needed) {
   sim::disk disk;
   options how = small_log(&disk);
-  how.log = {.size = 2 * mib, .max_size = 4 * mib};
+  how.log = {.size = 8 * mib, .max_size = 16 * mib};
   how.background = true;
   how.tune.truncation_threshold = 2;
   memory m("/d/log", how);
@@ -269,7 +269,7 @@ TEST(making_files, makes_the_next_file_of_a_log_before_it_is_needed) {
     if (at.kind == sim::operation::create) ++(std::this_thread::get_id() == commits ? by_commits : by_others);
   });
   for (std::size_t n = 0; m.stats().log_size < how.log.size; ++n) {
-    put(m, r, n % 100 * 10'000, std::string(9000, 'x'));
+    put(m, r, n % 10 * 100'000, std::string(50'000, 'x'));
     const auto waits = [&] {
       const auto now = m.stats();
       return now.log_size < how.log.size && now.log_size - now.log_used < now.log_size / 4;

@@ -183,6 +183,29 @@ TEST_F(past, can_be_made_a_copy_of_at_every_moment) {
   EXPECT_TRUE(other.verify_segment("/d/then").empty());
 }
 
+// Of transactions that became durable together, the one that later ones have overwritten is in no history.
+TEST_F(past, between_transactions_of_one_batch_is_not_known) {
+  step("first", 0, 2);
+  step("lost", 0, 3, commit_mode::no_flush);
+  step("left", 16, 4, commit_mode::no_flush);
+  step("last", 0, 5, commit_mode::no_flush);
+  memory_->flush();
+  const json left = search({.label = "left"}).parsed()["records"];
+  ASSERT_EQ(left.size(), 1u);
+  EXPECT_EQ(search({.label = "lost"}).parsed()["records"].size(), 0u);
+  const std::string within = std::to_string(left[0]["lsn"].get<lsn>());
+  const shown made = replay(within, "/d/within");
+  EXPECT_EQ(made.exit_code, exit_damaged);
+  EXPECT_TRUE(made.parsed()["within_batch"].get<bool>());
+  const shown told = show(
+      [&](std::FILE* out) { return show_difference(disk_, {}, "/d/seg", within, "2100-01-01 00:00:00", false, out); });
+  EXPECT_EQ(told.exit_code, exit_damaged);
+  EXPECT_TRUE(told.has("UNKNOWN  a moment lies between transactions"));
+  const std::string before = std::to_string(changes()[changes().size() - 2]);
+  EXPECT_EQ(replay(before, "/d/before").exit_code, exit_ok);
+  EXPECT_EQ(replay("2100-01-01 00:00:00", "/d/now").exit_code, exit_ok);
+}
+
 // It would be taken for a whole segment.
 TEST_F(past, leaves_no_copy_that_could_not_be_made) {
   const auto at = changes();

@@ -304,6 +304,8 @@ TEST(log_repair_files, takes_no_segments_of_other_logs) {
   EXPECT_EQ(segments_beside(dir / "a.log"), own);
   std::filesystem::copy_file(dir / "a.seg", dir / "a.seg.replaced");
   EXPECT_EQ(segments_beside(dir / "a.log"), own);
+  std::filesystem::copy_file(dir / "a.seg", dir / "a.seg.rewritten");  // by an interrupted rewriting
+  EXPECT_EQ(segments_beside(dir / "a.log"), own);
   std::filesystem::copy_file(dir / "a.seg", dir / "a.seg.old");
   expect_error(errc::bad_option, {"a.seg and ", "a.seg.old", "copies of one segment"},
                [&] { (void)segments_beside(dir / "a.log"); });

@@ -44,8 +44,9 @@ struct backup_report {
   // By a restore: transactions up to the point that are not in it, because they were made durable together with later
   // ones, of which some left nothing in the log.
   std::uint64_t left_out = 0;
-  // By a restore: segments that are not in it, because they were made after the full backup, and removed before the incremental one
-  // that has their changes.
+  // Segments that the log knows and that are not in it. Of a full backup: they are not where they were when they were changed
+  // last, as they were removed, or renamed and not opened since. By a restore: they were made after the full backup, and removed
+  // before the incremental one that has their changes; or another segment has their name.
   std::vector<std::string> gone = {};
   double seconds = 0;
 };

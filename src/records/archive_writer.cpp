@@ -273,9 +273,9 @@ void archive_writer::write_to_new_part(stretch& what) {
   making.file().write_all_at(0, parts);
   making.file().sync();
   part_ = header.part;  // this number is used, whatever happens now
+  disk_.take_owner_of(making.file().path(), log_path_);
   making.replace();
   file_ = making.take();
-  disk_.take_owner_of(file_->path(), log_path_);
   at_ = sizeof header + sizeof what.header + what.content.size();
 }
 

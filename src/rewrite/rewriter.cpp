@@ -312,8 +312,8 @@ class rewriter {
                           .permissions = like_.permissions,
                           .home = as.home,
                           .tag = database_tag,
-                          .member = true});
-    take_owner_of_old(disk_, as.file);
+                          .member = true},
+                         switched(as.file));
     made.segment = std::make_unique<rvm::segment>(disk_, as.file, as.name + ".db", os::access::read_write, false);
     // Until the log is there, no other may be used on it.
     made.segment->note_in_log(log_id_, as_.log, like_.tail);

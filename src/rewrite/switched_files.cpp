@@ -61,11 +61,6 @@ void give_names(os::disk& disk, const rvm::manifest& log, const store_files& of)
 
 }  // namespace
 
-void take_owner_of_old(os::disk& disk, const std::string& file) {
-  if (const std::string suffix = unswitched(""); file.ends_with(suffix))
-    disk.take_owner_of(file, file.substr(0, file.size() - suffix.size()));
-}
-
 void settle(os::disk& disk, const store_files& of) {
   const auto is_settled = [&] {  // the default database is the first that is made, and the last that gets its name
     return !disk.exists(unswitched(of.main)) && !disk.exists(rvm::name_while_made(unswitched(of.main)));

@@ -22,9 +22,12 @@ struct store_files {
 // The name of a new log or database before the switch.
 [[nodiscard]] inline std::string unswitched(const std::string& path) { return path + ".rewritten"; }
 
-// Who may use the old file may use the new one, if `file` is the name of one before the switch: whoever opens the store after a crash
-// looks at it.
-void take_owner_of_old(os::disk& disk, const std::string& file);
+// The name that it gets then: who may use the old file may use the new one from the beginning, as whoever opens the store after a
+// crash looks at it. "": it is no such name.
+[[nodiscard]] inline std::string switched(const std::string& path) {
+  const std::string suffix = unswitched("");
+  return path.ends_with(suffix) ? path.substr(0, path.size() - suffix.size()) : "";
+}
 
 // Completes a switch that was interrupted, or removes what an interrupted rewriting has left. To be called before the store
 // is opened for writing. Throws errc::in_use if a rewriting goes on.

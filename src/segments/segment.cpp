@@ -114,8 +114,10 @@ std::unique_ptr<new_file> write_file(os::disk& disk, const std::string& path, se
   return making;
 }
 
-void create_file(os::disk& disk, const std::string& path, const segment_header& h, unsigned permissions) {
+void create_file(os::disk& disk, const std::string& path, const segment_header& h, unsigned permissions,
+                 const std::string& owner_like = {}) {
   const auto making = write_file(disk, path, h, permissions);
+  if (!owner_like.empty()) disk.take_owner_of(making->file().path(), owner_like);
   making->file().sync();
   making->publish();
 }
@@ -160,8 +162,9 @@ segment_header read_segment_header(os::disk& disk, const std::string& path) {
   return read_header(*disk.open(path, os::access::read_only), path).header;
 }
 
-void segment::create(os::disk& disk, const std::string& path, const segment_options& how) {
-  create_file(disk, path, new_header(path, how), how.permissions);
+void segment::create(os::disk& disk, const std::string& path, const segment_options& how,
+                     const std::string& owner_like) {
+  create_file(disk, path, new_header(path, how), how.permissions, owner_like);
 }
 
 std::unique_ptr<new_file> segment::write_new_member(os::disk& disk, const std::string& path,

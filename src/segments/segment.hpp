@@ -39,7 +39,9 @@ inline constexpr std::uint64_t raw_block = 512;
 // Any thread may read the constant parts. Reading and writing data has one user at a time (the truncation lock).
 class segment {
  public:
-  static void create(os::disk& disk, const std::string& path, const segment_options& how);
+  // `owner_like`: a file whose owner and permissions the new one has before it has its name, if that file is there.
+  static void create(os::disk& disk, const std::string& path, const segment_options& how,
+                     const std::string& owner_like = {});
   // The same, with identity, address and limits of a segment that has this header.
   static void create_like(os::disk& disk, const std::string& path, const segment_header& like, std::uint64_t length,
                           unsigned permissions);

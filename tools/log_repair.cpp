@@ -23,6 +23,7 @@
 #include "log_text.hpp"
 #include "os/process.hpp"
 #include "records/log_reader.hpp"
+#include "rewrite/switched_files.hpp"
 #include "segments/segment.hpp"
 #include "segments/segment_table.hpp"
 
@@ -257,7 +258,7 @@ std::vector<std::string> segments_beside(const std::string& log_path) {
     try {
       const segment_header h = read_segment_header(os::real_disk(), path);
       // A rewriting that was interrupted has left files that are not the store's yet.
-      if (path.ends_with(replaced) || path.ends_with(".rewritten") || is_of_another_log(h, log_path)) continue;
+      if (path.ends_with(replaced) || !rewriting::switched(path).empty() || is_of_another_log(h, log_path)) continue;
       if (const auto [at, is_new] = known.emplace(h.segment_id, path); !is_new)
         throw error(errc::bad_option,
                     at->second + " and " + path +

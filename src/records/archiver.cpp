@@ -9,7 +9,8 @@
 
 namespace tenure::rvm {
 
-archiver::archiver(archive_writer& to, const readable_log& log, bool background) : to_(to), log_(log) {
+archiver::archiver(archive_writer& to, const readable_log& log, bool background)
+    : to_(to), log_(log), is_running_(background) {
   if (background)
     thread_ = os::begin_thread<std::jthread>("archives the log " + log.path(),
                                              [this](const std::stop_token& stop) { run(stop); });
@@ -21,10 +22,11 @@ void archiver::stop() noexcept {
 }
 
 void archiver::begin(lsn from, lsn to) noexcept {
-  if (!thread_.joinable()) return;
+  assert(from <= to);
   {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return from_ == until_; });  // what was begun for a truncation that has failed
+    if (!is_running_) return;
     failure_ = nullptr;
     from_ = from, until_ = to;
   }
@@ -32,7 +34,7 @@ void archiver::begin(lsn from, lsn to) noexcept {
 }
 
 void archiver::finish(lsn from, lsn to) {
-  if (thread_.joinable()) {
+  {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return from_ == until_; });
     if (failure_ != nullptr) std::rethrow_exception(std::exchange(failure_, nullptr));
@@ -56,6 +58,7 @@ void archiver::run(const std::stop_token& stop) noexcept {
     from_ = until_;
     changed_.notify_all();
   }
+  is_running_ = false;  // what is asked for from now on would never be done
 }
 
 }  // namespace tenure::rvm

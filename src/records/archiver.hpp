@@ -13,7 +13,7 @@
 
 namespace tenure::rvm {
 
-// Used by one thread at a time, but for stop().
+// Used by one thread at a time, but for stop(), which may come at any time.
 class archiver {
  public:
   // `background`: otherwise finish() does it all.
@@ -26,7 +26,7 @@ class archiver {
   void begin(lsn from, lsn to) noexcept;
   // Returns when they are durable in the archive. Throws as archive_writer::append does, which it also calls for what was not begun.
   void finish(lsn from, lsn to);
-  // Ends the thread, when it has done what it has begun.
+  // Ends the thread, when it has done what it has begun. From then on finish() does it all.
   void stop() noexcept;
 
  private:
@@ -38,6 +38,7 @@ class archiver {
   std::mutex mutex_;
   std::condition_variable_any changed_;
   lsn from_ = 0, until_ = 0;  // what is to be done; equal: nothing
+  bool is_running_;           // the thread does it
   std::exception_ptr failure_;
   std::jthread thread_;  // the last member: the thread ends before the others do
 };

@@ -126,13 +126,9 @@ void switch_to_new(os::disk& disk, const store_files& of, std::uint64_t sequence
     const rvm::manifest_file old = rvm::manifest_file::open(disk, of.log, os::access::read_write);
     if (old.current().sequence != sequence)
       throw error(errc::in_use, directory_of(of.log) + ": was changed while it was rewritten; nothing was switched");
-    // Who could use the old files can use the new ones.
+    // Who could use the old files can use the new ones. The databases had their owner from the beginning.
     for (const rvm::log_file_entry& file : made.current().files)
       disk.take_owner_of(unswitched(of.log) + "." + std::to_string(file.number), of.log);
-    for (const rvm::listed_segment& s : made.current().segments) {
-      const std::string path = in_directory_of(of.log, s.path_text);
-      disk.take_owner_of(unswitched(path), path);
-    }
     disk.take_owner_of(unswitched(of.log), of.log);
     in_time([&] { disk.rename(unswitched(of.log), of.log); });
   }

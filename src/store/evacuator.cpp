@@ -172,6 +172,11 @@ void evacuator::destroy_old() {
   of_.weak.expect_none_destroyed();
 }
 
+void evacuator::abort() {
+  if (of_.is_writer()) of_.abort();
+  quarantined_.aborted();
+}
+
 bool evacuator::move_some(const std::function<bool()>& is_broken, collect_report& report) {
   if (next_ == sparse_.size()) return false;
   of_.begin();
@@ -193,8 +198,9 @@ bool evacuator::move_some(const std::function<bool()>& is_broken, collect_report
     of_.label = "evacuate";
     of_.stays_in_place = true;
     (void)of_.commit();
+    quarantined_.committed();
   } catch (const error& e) {
-    if (of_.is_writer()) of_.abort();
+    abort();
     report.pinned = pinned;
     if (e.code() == errc::out_of_memory || e.code() == errc::segment_full) return false;  // what is not moved stays
     // What has become garbage since it was marked may refer to what the program has destroyed [heap.garbage.opaque].
@@ -207,11 +213,11 @@ bool evacuator::move_some(const std::function<bool()>& is_broken, collect_report
     moved_.clear();
     return true;
   } catch (const std::bad_alloc&) {  // what is not moved stays
-    if (of_.is_writer()) of_.abort();
+    abort();
     report.pinned = pinned;
     return false;
   } catch (...) {
-    if (of_.is_writer()) of_.abort();
+    abort();
     throw;
   }
   const auto took = std::chrono::steady_clock::now() - began;

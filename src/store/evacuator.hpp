@@ -52,6 +52,7 @@ class evacuator {
   void plan(std::uint64_t bytes, collect_report& report);
   void rewrite_references();
   void destroy_old();
+  void abort();
 
   store_state& of_;
   const collection_options& how_;

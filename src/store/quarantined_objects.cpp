@@ -26,7 +26,7 @@ constexpr std::size_t most_told = 64;
 void quarantined_objects::hold_block(database_state& in, std::uint64_t block, std::uint64_t blocks,
                                      const page_words& pages, const start_bits& objects) {
   const place where{&in, block};
-  const start_bits before = in.birth->held_in(block);  // once more, if a transaction was too large
+  const start_bits before = in.birth->held_in(block);  // once more, if memory was short when a transaction was aborted
   const auto [at, is_new] = held_.try_emplace(where);
   try {
     in.birth->hold(block, blocks, objects);
@@ -60,6 +60,7 @@ void quarantined_objects::hold(database_state& in, std::span<const address> gone
       start_bits objects;
       for (; n < gone.size() && map.block_of(gone[n]) == block; ++n)
         objects.set((gone[n] - map.start_of(block)) / granule);
+      held_now_.emplace_back(place{&in, block}, objects);
       hold_block(in, block, r.entry.kind == block_kind::large ? r.entry.span : 1,
                  r.entry.kind == block_kind::typed ? r.pages : page_words{}, objects);
     }
@@ -71,6 +72,30 @@ void quarantined_objects::hold(database_state& in, std::span<const address> gone
     std::memset(reinterpret_cast<void*>(object), pattern, length);
     const std::uint64_t block = map.block_of(object);
     held_.at({&in, block}).filled.set((object - map.start_of(block)) / granule);
+  }
+}
+
+// What memory is too short for stays held until the next cycle.
+void quarantined_objects::aborted() noexcept {
+  for (const auto& [where, objects] : std::exchange(held_now_, {})) {
+    const auto at = held_.find(where);
+    if (at == held_.end()) continue;
+    const birth& births = *where.first->birth;
+    try {
+      where.first->birth->with_lock([&, &where = where, &objects = objects] {
+        start_bits left = births.held_in(where.second);
+        objects.for_each([&](std::uint64_t bit) {
+          if (!left.test(bit)) return;
+          const object_facts facts = facts_of(where, at->second, bit);
+          --objects_;
+          bytes_ -= facts.end - facts.begin;
+          left.reset(bit);
+        });
+        where.first->birth->release(where.second, at->second.blocks, left);
+        if (left.empty()) held_.erase(at);
+      });
+    } catch (const std::bad_alloc&) {
+    }
   }
 }
 

@@ -34,6 +34,9 @@ class quarantined_objects {
 
   // Persistent objects that the open transaction is about to destroy. `check`: fills them with a pattern.
   void hold(database_state& in, std::span<const heap::address> gone, quarantine how);
+  // It has committed, or was aborted: then they are what they were, and the program may destroy them itself.
+  void committed() noexcept { held_now_.clear(); }
+  void aborted() noexcept;
   // Transient objects of the block that are about to go: those that are not in `kept`. Called in with_lock() of the births.
   void hold_transient(database_state& in, const heap::transient_block& block, const heap::start_bits& kept);
 
@@ -63,7 +66,8 @@ class quarantined_objects {
 
   const std::optional<database_set>& of_;
   std::map<place, held_block> held_;
-  std::vector<std::pair<place, std::uint64_t>> told_now_;  // bits, by this cycle
+  std::vector<std::pair<place, std::uint64_t>> told_now_;     // bits, by this cycle
+  std::vector<std::pair<place, heap::start_bits>> held_now_;  // by the open transaction
   std::atomic<std::uint64_t> objects_{0}, bytes_{0};
 };
 

@@ -113,15 +113,20 @@ ticket sweep::destroy(database_state& in, std::span<const address> gone) {
       report_.longest_transaction = std::max(report_.longest_transaction, last_transaction_);
       gone = gone.subspan(some);
     } catch (const error& e) {
-      if (of_.is_writer()) of_.abort();
+      abort();
       if (e.code() != errc::too_big || some == 1) throw;
       at_once_ = (some + 1) / 2;
     } catch (...) {
-      if (of_.is_writer()) of_.abort();
+      abort();
       throw;
     }
   }
   return done;
+}
+
+void sweep::abort() {
+  if (of_.is_writer()) of_.abort();
+  if (quarantined_ != nullptr) quarantined_->aborted();
 }
 
 ticket sweep::destroy_at_once(database_state& in, std::span<const address> gone) {
@@ -130,6 +135,7 @@ ticket sweep::destroy_at_once(database_state& in, std::span<const address> gone)
   of_.weak.expect_none_destroyed();
   of_.label = "collect";
   const ticket done = of_.commit();
+  if (quarantined_ != nullptr) quarantined_->committed();
   ++report_.transactions;
   return done;
 }

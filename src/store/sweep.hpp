@@ -60,6 +60,7 @@ class sweep {
   void count_kept(const heap::known_type& of, std::uint64_t objects, std::uint64_t bytes);
   void look_at_typed(const database_state& in, std::uint64_t block, const heap::start_bits& kept);
   ticket destroy_at_once(database_state& in, std::span<const heap::address> gone);
+  void abort();
 
   store_state& of_;
   const kept_objects kept_;

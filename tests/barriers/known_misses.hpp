@@ -34,6 +34,7 @@ inline constexpr known_miss known_misses[] = {
     {"setjmp_buffer", misses::always, misses::always},
     // Not seen by the compiler.
     {"asm_output", misses::always, misses::always},
+    {"half_of_a_register", misses::always, misses::never},
     {"complex_in_c", misses::when_optimized, misses::never},
     {"complex_product", misses::always, misses::never},
     {"complex_parts", misses::always, misses::never},

@@ -1,6 +1,10 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
 // Classes: copies of all sizes, construction, virtual functions, exceptions, lambdas, coroutines.
+#ifdef __SSE__
+#include <xmmintrin.h>
+#endif
+
 #include <array>
 #include <coroutine>
 #include <cstdint>
@@ -250,6 +254,15 @@ CONSTRUCT(scattered_loop) {
   watch();
   for (int i = 0; i < 64; ++i) to[where[i]] = i + 1;
 }
+#ifdef __SSE__
+CONSTRUCT(half_of_a_register) {
+  __m64* const to = places<__m64>(2);
+  const __m128 value = _mm_set1_ps(static_cast<float>(hidden(5)));
+  watch();
+  _mm_storeh_pi(to, value);
+  _mm_storel_pi(to + 1, value);
+}
+#endif
 CONSTRUCT(conditional_loop) {
   int* const to = places<int>(128);
   const int n = hidden(128);

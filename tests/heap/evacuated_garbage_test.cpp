@@ -8,6 +8,8 @@
 #include <random>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -28,6 +30,10 @@ struct leaf {
 struct large_leaf {
   std::array<void*, 2> to;
   std::array<std::uint64_t, 625> fill;
+};
+struct holder {
+  leaf* to;
+  std::array<char, 100'000> bytes;
 };
 struct leaves {
   tenure::vector<leaf*> small;
@@ -114,6 +120,43 @@ TEST_F(a_web, is_left_by_a_collection_that_ends) {
     expect_sound(s());
     EXPECT_EQ(collect().garbage, 0U);
   }
+}
+
+// What was to be moved, and could not be, is not taken for moved when the program destroys it.
+TEST_F(a_web, is_not_in_quarantine_where_it_could_not_be_moved) {
+  how.tune.refill = 0;  // blocks that were half emptied stay so
+  reopen();
+  tenure::vector<leaf*>& all = root().small;
+  s().transact([&] {
+    for (int n = 0; n < 8000; ++n) {
+      leaf* const made = s().make<leaf>();
+      if (n % 8 == 0) all.push_back(made);
+    }
+  });
+  (void)s().collect({.roots = program_roots::handles, .quarantine = quarantine::none});
+  s().transact([&] {
+    s().root<holder>("garbage").to = all[500];
+    all[500]->to[0] = all[200];
+  });
+  bool is_dropped = false;
+  const leaf* const beside = all[501];
+  (void)s().collect({.roots = program_roots::handles,
+                     .quarantine = quarantine::check,
+                     .evacuation = {.enabled = true, .sparse_percent = 90},
+                     .on_progress = [&](const rvm::progress& p) {
+                       if (std::exchange(is_dropped, is_dropped || std::string_view(p.phase) == "looking")) return;
+                       if (!is_dropped) return;
+                       s().transact([&] {
+                         s().remove_root("garbage");
+                         s().destroy(std::exchange(all[200], nullptr));
+                         all[500] = nullptr;
+                       });
+                     }});
+  ASSERT_TRUE(is_dropped);
+  ASSERT_EQ(all[501], beside) << "it has stayed with its block";
+  s().transact([&] { s().destroy(std::exchange(all[501], nullptr)); });
+  const collect_report next = s().collect({.roots = program_roots::handles, .quarantine = quarantine::check});
+  EXPECT_EQ(next.used_after_collection, 0U);
 }
 
 }  // namespace evacuated_garbage

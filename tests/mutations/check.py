@@ -62,8 +62,8 @@ def without_comments(text):
 
 
 def place_of(file):
-    """The path of a mutation's file: below src/, unless it is a public header."""
-    return file if file.startswith("include/") else f"src/{file}"
+    """The path of a mutation's file: below src/, unless it is a public header, or ../tools/ is in front."""
+    return file if file.startswith("include/") else os.path.normpath(f"src/{file}")
 
 
 def program_and_filter(tests):
@@ -95,7 +95,7 @@ def copy_tree(mutations):
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)
 
-    for top in ("src", "include", "cmake", "tests/sim", "tests/support"):
+    for top in ("src", "include", "cmake", "tools", "tests/sim", "tests/support"):
         for source in (ROOT / top).rglob("*"):
             if source.is_file():
                 take(source)
@@ -130,7 +130,7 @@ def run(command, **how):
 def build(jobs, programs):
     if not (BUILD / "build.ninja").exists():
         done = run(["cmake", "-S", TREE, "-B", BUILD, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=None", "-DCMAKE_CXX_FLAGS=-O1 -w",
-                    "-DTENURE_BUILD_BENCH=OFF", "-DTENURE_BUILD_TOOLS=OFF", "-DTENURE_BUILD_EXAMPLES=OFF"])
+                    "-DTENURE_BUILD_BENCH=OFF", "-DTENURE_BUILD_EXAMPLES=OFF"])
         if done.returncode:
             sys.exit(done.stdout)
     done = run(["ninja", "-C", BUILD, f"-j{jobs}", *programs])
@@ -177,7 +177,7 @@ class Builder:
     def make(self, directory, program, file, text):
         """Builds a test program with another text for a file; returns its path, or the compiler's message."""
         overlay = directory / "overlay"
-        changed = overlay / file.removeprefix("include/")
+        changed = overlay / file.removeprefix("include/").removeprefix("../")
         changed.parent.mkdir(parents=True, exist_ok=True)
         changed.write_text(text)
         original = str(TREE / place_of(file))

@@ -53,7 +53,7 @@ MEMORY_MUTATIONS = [
     ("holds_in_files_of_others", "log/log_hold.cpp",
      [("if (!is_new && read_header(*file).magic != hold_magic) continue;", "")],
      "rvm_test hold.writes_to_no_file*", "a backup writes to any file that somebody has linked"),
-    ("replays_of_a_part_of_a_batch", "../tools/history_changes.hpp",
-     [("divides_ = !begins_batch && (in.flags & rvm::group_of_all) == 0;", "divides_ = false && begins_batch;")],
+    ("replays_of_a_part_of_a_batch", "../tools/replay_command.cpp",
+     [("&& !is_of_namesake() && !taken_.divides_batch();", "&& !is_of_namesake();")],
      "tools_test past.between_*", "a state that there never was is made without a word"),
 ]

@@ -447,7 +447,10 @@ void collector::evacuate(cycle& in, const collection_options& how) {
     of_.begin();
     of_.abort();
   }
+  if (how.on_progress) how.on_progress({"choosing", 0, 1});
   {
+    // An abort that has passed the gate before would put back references that were not looked at, and that nobody notes.
+    const exclusive_access between(of_.access);
     const gate_lock gate(gate_);
     decided_ = nullptr;
     is_broken_ = false;

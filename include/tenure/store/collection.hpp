@@ -85,9 +85,9 @@ struct collection_options {
   // In the end, as store::trim() does: the disk space of what is free goes back to the file system. What is in quarantine is not.
   bool trim = false;
   tenure::evacuation evacuation = {};  // after sweeping. Not with dry_run
-  // Phases "marking", "clearing" (weak references), "sweeping", "looking" (for references to what is to be moved), "moving",
-  // "trimming"; called by the collector's thread. It may use the store,
-  // but must end its transactions; in the end of marking, when done == total, the collector waits until no transaction is open.
+  // Phases "marking", "clearing" (weak references), "sweeping", "choosing" (what is to be moved), "looking" (for references to it),
+  // "moving", "trimming"; called by the collector's thread. It may use the store, but must end its transactions; in the end of
+  // marking, when done == total, and after "choosing", the collector waits until no transaction is open.
   rvm::progress_callback on_progress = {};
 };
 

@@ -58,6 +58,11 @@ class backing_up {
   }
 
  private:
+  struct named {
+    segment_name of;
+    bool must_exist;
+  };
+
   void back_up(lsn held) {
     if (const std::string copy = log_files::open_unlocked(disk_, from_)->find_copy(); !copy.empty())
       throw error(errc::copied, copy + ": is a copy, made while the log was in use; `tenure adopt` checks such copies");
@@ -86,36 +91,77 @@ class backing_up {
       return now.clean != 0 ? now.tail : find_tail(*log_, now).tail;
     });
     made_ = os::wall_clock_ns();
-    bool up_to_date = true;
     // A member is listed before the log has anything of it. What is not listed is in the log, or was never changed.
     const manifest listed = manifest_file::open_unlocked(disk_, from_).current();
     if (listed.unlisted != 0)
       throw error(errc::too_big, from_ +
                                      ": the log has more segments than its manifest has room for, so a backup might "
                                      "lack one; close the log, and copy all files");
-    report_.gone.clear();
-    for (const listed_segment& s : listed.segments)
-      if (s.membership != not_a_member || disk_.exists(absolute_segment_path(from_, s.path_text)))
-        up_to_date &= !copy_segment({s.id, s.is_raw(), s.path_text});
-      else
-        report_.gone.push_back(s.path_text);
+    std::vector<std::pair<segment_name, bulk_run_view>> bulk;
     scan_groups(*log_, scanned_, tail_, [&](const group_header& header, os::const_bytes bytes) {
       const group_view group(bytes, header, place_of(*log_, header.lsn));
-      for (const segment_name& name : group.segments()) up_to_date &= !copy_segment(name);
+      for (const segment_name& name : group.segments()) note_changed(name);
       for (const transaction_view& tx : group.transactions())
-        for (const bulk_run_view& run : tx.runs) {
-          segments_.at(group.segments()[run.segment].path)->copy_again(run.offset, run.length());
-          up_to_date = false;
-        }
+        for (const bulk_run_view& run : tx.runs) bulk.emplace_back(group.segments()[run.segment], run);
       scanned_ = header.lsn + padded_length(header, log_->block());
       return true;
     });
+    bool up_to_date = true;
+    for (const segment_name& name : find_what_is_there(listed)) up_to_date &= !copy_segment(name);
+    for (const auto& [name, run] : bulk) {
+      if (copied_segment* const copied = find_copied(name)) copied->copy_again(run.offset, run.length());
+      up_to_date = false;
+    }
     return up_to_date;
+  }
+
+  void note_changed(const segment_name& name) {
+    const auto is_same = [&](const named& n) {
+      return n.of.raw == name.raw && n.of.id == name.id && n.of.path == name.path;
+    };
+    if (std::ranges::none_of(changed_, is_same)) changed_.push_back({name, true});
+  }
+
+  // The segments that are where they were when they were changed last. Tells of those that are not.
+  [[nodiscard]] std::vector<segment_name> find_what_is_there(const manifest& listed) {
+    std::vector<named> all;
+    for (const listed_segment& s : listed.segments)
+      all.push_back({{s.id, s.is_raw(), s.path_text}, s.membership != not_a_member});
+    all.insert(all.end(), changed_.begin(), changed_.end());
+    std::vector<segment_name> there;
+    report_.gone.clear();
+    for (const named& n : all)
+      if ((n.must_exist || disk_.exists(absolute_segment_path(from_, n.of.path))) && !was_replaced(n.of, all))
+        there.push_back(n.of);
+      else if (std::ranges::find(report_.gone, n.of.path) == report_.gone.end())
+        report_.gone.push_back(n.of.path);
+    return there;
+  }
+  // One path may have been that of a raw segment and of one with a header, as the file says that is there.
+  [[nodiscard]] bool was_replaced(const segment_name& name, const std::vector<named>& all) const {
+    const auto has_path = [&](const named& n) { return n.of.path == name.path; };
+    if (std::ranges::none_of(all, [&](const named& n) { return has_path(n) && n.of.raw != name.raw; })) return false;
+    identity there{};
+    try {
+      const std::string file = absolute_segment_path(from_, name.path);
+      there = repeated([&] { return read_segment_header(disk_, file); }).segment_id;
+    } catch (const error& e) {
+      if (e.code() != errc::not_a_segment) throw;
+    }
+    const bool is_raw =
+        std::ranges::none_of(all, [&](const named& n) { return has_path(n) && !n.of.raw && n.of.id == there; });
+    return is_raw != name.raw;
+  }
+
+  // The copy that has what was changed under this name; nullptr if the file is another one by now.
+  [[nodiscard]] copied_segment* find_copied(const segment_name& name) const {
+    const auto found = segments_.find(name.path);
+    return found != segments_.end() && found->second->is_raw() == name.raw ? found->second.get() : nullptr;
   }
 
   // Returns whether it was copied now.
   bool copy_segment(const segment_name& name) {
-    if (segments_.contains(name.path)) return false;
+    if (find_copied(name) != nullptr) return false;
     const std::string source = absolute_segment_path(from_, name.path);
     if (name.path.starts_with('/'))
       throw error(errc::bad_option, source + ": this segment is not in the log's directory, " + directory_of(from_) +
@@ -187,7 +233,11 @@ class backing_up {
     // If everything is in the segments already, the tail is known without its last group.
     const log_part all{position, tail_, find_group_before(*log_, position, tail_)};
     replay(*log_, all,
-           {.resolve = [&](const segment_name& name) { return &segments_.at(name.path)->opened(); },
+           {.resolve =
+                [&](const segment_name& name) {
+                  copied_segment* const copied = find_copied(name);
+                  return copied != nullptr ? &copied->opened() : nullptr;
+                },
             .memory = how_.memory,
             .may_have_extents = true,
             .progress = how_.on_progress,
@@ -238,7 +288,9 @@ class backing_up {
     note.made = made_;
     note.label = report_.label;
     for (const auto& [path, s] : segments_) {
-      const auto listed = std::ranges::find(manifest_.segments, path, &listed_segment::path_text);
+      const auto listed = std::ranges::find_if(manifest_.segments, [&](const listed_segment& each) {
+        return each.path_text == path && each.is_raw() == s->is_raw();
+      });
       note.segments.push_back(
           {path, s->is_raw(), listed != manifest_.segments.end() ? listed->membership : not_a_member, s->header()});
     }
@@ -252,7 +304,8 @@ class backing_up {
   identity log_id_{};
   backup_report report_;
   std::unique_ptr<log_files> log_;
-  identity own_id_{};  // of the copy: what is committed there is another history
+  std::vector<named> changed_;  // in the log
+  identity own_id_{};           // of the copy: what is committed there is another history
   manifest manifest_{};
   lsn tail_ = 0, scanned_ = 0;
   std::int64_t made_ = 0;  // when the tail was found

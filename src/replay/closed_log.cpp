@@ -22,7 +22,9 @@ void make_closed_log(os::disk& disk, const std::string& path, const manifest& li
     status.totals = like.totals;
     status.segments.clear();
     for (const listed_segment& listed : like.segments)
-      if (segments.contains(listed.path_text)) status.segments.push_back(listed);
+      if (const auto found = segments.find(listed.path_text);
+          found != segments.end() && found->second->is_raw() == listed.is_raw())
+        status.segments.push_back(listed);
     for (const auto& [logged, s] : segments) s->add_to(status);
     if (!in_doubt) return;
     status.clean = 0;

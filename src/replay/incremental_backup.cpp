@@ -176,17 +176,23 @@ class backing_up_since {
 
   void note(const segment_name& name) {
     const auto [first, last] = segments_.equal_range(name.path);
-    if (std::any_of(first, last, [&](const auto& known) { return name.raw || known.second.id == name.id; })) return;
+    if (std::any_of(first, last, [&](const auto& known) {
+          return known.second.raw == name.raw && (name.raw || known.second.id == name.id);
+        }))
+      return;
     if (name.path.starts_with('/'))
       throw error(errc::bad_option, name.path + ": this segment is not in the directory of " + from_ +
                                         ", or below it; a backup has only what is there");
     // Of others, their headers say how they were made.
-    if (name.raw && earlier_.is_full() &&
-        std::ranges::none_of(earlier_.segments, [&](const noted_segment& s) { return s.raw && s.path == name.path; }))
+    if (name.raw && !is_raw_in(earlier_, name.path))
       throw error(errc::no_history,
                   "the raw segment " + name.path +
                       " was first changed after the earlier backup, which does not have its other bytes");
     segments_.emplace(name.path, name);
+  }
+
+  [[nodiscard]] static bool is_raw_in(const backup_note& of, const std::string& path) {
+    return std::ranges::any_of(of.segments, [&](const noted_segment& s) { return s.raw && s.path == path; });
   }
 
   // A segment that is gone, or is another one by now, may not be new; then the header is not needed.
@@ -207,6 +213,9 @@ class backing_up_since {
       }
       made.segments.push_back(std::move(noted));
     }
+    // A note has all raw segments that the full backup has: there is nothing else of which a later one could see it.
+    for (const noted_segment& s : earlier_.segments)
+      if (s.raw && !is_raw_in(made, s.path)) made.segments.push_back(s);
   }
 
   // Otherwise a restore would make zeros of what the earlier backup does not have.

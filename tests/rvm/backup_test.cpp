@@ -373,6 +373,86 @@ TEST(backup, has_raw_segments_when_the_log_has_nothing_of_them_any_more) {
   }
 }
 
+// A path may have been that of a segment with a header before.
+TEST(backup, has_a_raw_segment_that_has_taken_the_name_of_another_one) {
+  for (const bool is_truncated : {false, true}) {
+    SCOPED_TRACE(is_truncated);
+    sim::disk disk;
+    options how = small_log(&disk);
+    how.background = false;
+    {
+      memory m(source_log, how);
+      region r = m.map("/d/one", {.create_length = 16 * kib});
+      put(m, r, 5000, "old");
+      m.transact([&](transaction& tx) { tx.modify(r.data(), "x", 1); });
+    }
+    disk.remove("/d/one");
+    memory m(source_log, how);
+    disk.install("/d/one", std::vector<std::byte>(16 * kib));
+    region r = m.map("/d/one", {.raw = true});
+    put(m, r, 5000, "raw");
+    if (is_truncated) m.truncate();
+    const backup_report full = m.backup("/backup");
+    EXPECT_EQ(full.files, std::vector<std::string>{"/backup/one"});
+    EXPECT_EQ(full.gone, std::vector<std::string>{"one"});
+    put(m, r, 6000, "more");
+    (void)m.backup("/later", {.since = "/backup"});
+    r = {};
+    m.close();
+    (void)restore("/backup", "/restored", {.increments = {"/later"}, .disk = &disk});
+    memory again("/restored/log", small_log(&disk, open_mode::open));
+    const region raw = again.map("/restored/one", {.raw = true});
+    EXPECT_EQ(get(raw, 5000, 3), "raw");
+    EXPECT_EQ(get(raw, 6000, 4), "more");
+  }
+}
+
+TEST(backup, has_a_segment_that_has_taken_the_name_of_a_raw_one) {
+  sim::disk disk;
+  options how = small_log(&disk);
+  how.background = false;
+  disk.install("/d/one", std::vector<std::byte>(16 * kib));
+  {
+    memory m(source_log, how);
+    region r = m.map("/d/one", {.raw = true});
+    put(m, r, 5000, "old");
+  }
+  disk.remove("/d/one");
+  memory m(source_log, how);
+  region r = m.map("/d/one", {.create_length = 16 * kib});
+  put(m, r, 5000, "new");
+  m.truncate();
+  put(m, r, 6000, "more");
+  EXPECT_EQ(m.backup("/backup").files, std::vector<std::string>{"/backup/one"});
+  (void)restore("/backup", "/restored", {.disk = &disk});
+  memory again("/restored/log", small_log(&disk, open_mode::open));
+  const region formatted = again.map("/restored/one");
+  EXPECT_EQ(get(formatted, 5000, 3), "new");
+  EXPECT_EQ(get(formatted, 6000, 4), "more");
+}
+
+// Nothing has its other bytes, of which an incremental backup would tell only when it is restored.
+TEST(backup, since_an_earlier_one_has_no_raw_segment_that_is_new) {
+  sim::disk disk;
+  changing_program program(disk, 3);
+  program.commit();
+  memory& m = program.of();
+  (void)m.backup("/full");
+  program.commit();
+  (void)m.backup("/first", {.since = "/full"});
+  disk.install("/d/raw", std::vector<std::byte>(16 * kib));
+  region r = m.map("/d/raw", {.raw = true});
+  put(m, r, 5000, "raw");
+  for (const std::string earlier : {"/full", "/first"})
+    expect_error(errc::no_history, {"the raw segment raw", "full backup"},
+                 [&] { (void)m.backup("/no", {.since = earlier}); });
+  (void)m.backup("/second_full");
+  program.commit();
+  (void)m.backup("/second", {.since = "/second_full"});
+  put(m, r, 6000, "more");
+  (void)m.backup("/third", {.since = "/second"});
+}
+
 TEST(backup, is_refused_if_it_might_lack_a_segment) {
   sim::disk disk;
   options how = small_log(&disk);

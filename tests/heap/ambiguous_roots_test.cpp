@@ -1,6 +1,8 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
 // Which words of the program keep objects of an open store, and who is told when it cannot be found out.
+#include <dlfcn.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -53,6 +55,22 @@ TEST_F(ambiguous_roots, keeps_what_static_data_has) {
     collect_now();
     of_the_thread = nullptr;
   });
+}
+
+TEST_F(ambiguous_roots, keeps_what_data_of_a_library_has_that_was_loaded_later) {
+  void* const library = ::dlopen(TENURE_LOADED_MODULE, RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(library, nullptr) << ::dlerror();
+  for (const char* const name : {"tenure_test_initialized_word", "tenure_test_zero_words"}) {
+    SCOPED_TRACE(name);
+    auto** const words = static_cast<kept_node**>(::dlsym(library, name));
+    ASSERT_NE(words, nullptr);
+    expect_kept([&](std::uintptr_t it, auto&& collect_now) {
+      words[0] = shown(it);
+      collect_now();
+      words[0] = nullptr;
+    });
+  }
+  ::dlclose(library);
 }
 
 TEST_F(ambiguous_roots, keeps_what_memory_of_malloc_has) {
@@ -183,6 +201,36 @@ TEST_F(ambiguous_roots, keeps_what_another_threads_stack_has) {
         },
         collect_now);
   });
+}
+
+std::atomic<bool> created_is_over;
+void* run_created(void* given) {
+  kept_node* volatile const here = static_cast<kept_node*>(given);
+  while (!created_is_over) std::this_thread::yield();
+  EXPECT_EQ(here->id, 77U);
+  return nullptr;
+}
+
+// Whoever creates it forgets what he hands over, at any moment of the collection.
+TEST_F(ambiguous_roots, keeps_what_a_thread_gets_that_is_being_created) {
+  for (int n = 0; n < 20; ++n)
+    expect_kept([&](std::uintptr_t it, auto&& collect_now) {
+      created_is_over = false;
+      std::atomic<bool> has_it{false};
+      std::thread creator([&] {
+        kept_node* volatile here = shown(it);
+        has_it = true;
+        for (int spin = 0; spin < n * 20'000; ++spin) asm volatile("" : : : "memory");
+        ::pthread_t other{};
+        ASSERT_EQ(::pthread_create(&other, nullptr, &run_created, here), 0);
+        here = nullptr;
+        ::pthread_join(other, nullptr);
+      });
+      while (!has_it) std::this_thread::yield();
+      collect_now();
+      created_is_over = true;
+      creator.join();
+    });
 }
 
 TEST_F(ambiguous_roots, keeps_what_a_thread_in_a_system_call_has) {

@@ -1,7 +1,8 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
 // Collections of an open store one after the other: each confirms what the last one has put into quarantine, and gives space
-// back, while the program goes on. Power is lost at any operation [heap.collection], [heap.quarantine].
+// back, while the program goes on. Power is lost at any operation
+// [heap.collection.quarantine].
 #include <cstdint>
 #include <string>
 #include <vector>

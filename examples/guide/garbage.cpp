@@ -32,7 +32,8 @@ int main() {
     std::cout << bookmarks[0]->text << " and " << bookmarks[0]->next->text << " are there\n";
 
     for (const tenure::use_after_collection& use : store.collect({.quarantine = tenure::quarantine::check}).uses)
-      std::cerr << "somebody uses a " << use.type << " that was collected\n";
+      std::cerr << "somebody uses a " << use.type << " that transaction " << use.transaction
+                << ", or one before it, has dropped\n";
 
     page*& first = store.root<page*>("to-read");
     store.transact([&] {

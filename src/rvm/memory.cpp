@@ -126,6 +126,7 @@ void memory::check() const { require(state_).check(); }
 
 statistics memory::stats() const { return require(state_).stats(); }
 std::uint64_t memory::stray_writes() const { return require(state_).stray_writes(); }
+std::uint64_t memory::last_transaction() const { return require(state_).last_transaction(); }
 log_totals memory::totals() const { return require(state_).totals(); }
 const recovery_report& memory::recovery() const { return require(state_).report(); }
 const std::optional<prepared_transaction>& memory::in_doubt() const { return require(state_).in_doubt(); }

@@ -79,6 +79,7 @@ class memory_state final : public truncation_host {
   // statistics.cpp
   [[nodiscard]] statistics stats() const;
   [[nodiscard]] std::uint64_t stray_writes() const { return count_.tracking.stray_writes.get(); }
+  [[nodiscard]] std::uint64_t last_transaction() const { return writing_ ? writing_->transactions.last_id() : 0; }
   [[nodiscard]] log_totals totals() const;
 
   // truncation_host

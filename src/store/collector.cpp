@@ -253,6 +253,7 @@ collect_report collector::run_cycle(const collection_options& how) {
 void collector::begin_cycle(cycle& in, const collection_options& how) {
   const exclusive_access between(of_.access);
   of_.use();
+  quarantined_.begin_cycle(of_.memory->last_transaction());
   of_.databases->with_births_locked([&] {
     in.marks.emplace(*of_.databases, marker::if_nothing::ignore, how.markers);
     in.roots.emplace(*of_.databases);

@@ -63,6 +63,7 @@ void quarantined_objects::hold(database_state& in, std::span<const address> gone
       held_now_.emplace_back(place{&in, block}, objects);
       hold_block(in, block, r.entry.kind == block_kind::large ? r.entry.span : 1,
                  r.entry.kind == block_kind::typed ? r.pages : page_words{}, objects);
+      held_.at({&in, block}).transaction = last_transaction_;
     }
   });
   if (how != quarantine::check) return;
@@ -147,7 +148,7 @@ start_bits quarantined_objects::used_in_block(const place& where, held_block& wh
     if (report.uses.size() < most_told) {
       const known_type* const type = in.types->find(facts.type);
       report.uses.push_back({reinterpret_cast<const void*>(facts.at), type != nullptr ? type->of->name : std::string(),
-                             facts.size, what.taken, is_referred_to, was_changed});
+                             facts.size, what.taken, what.transaction, is_referred_to, was_changed});
     }
     told_now_.emplace_back(where, bit);
     what.told.set(bit);

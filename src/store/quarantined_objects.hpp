@@ -32,6 +32,8 @@ class quarantined_objects {
 
   explicit quarantined_objects(const std::optional<database_set>& of) : of_(of) {}
 
+  // Of what is held from now on, this transaction or an earlier one has dropped the persistent objects.
+  void begin_cycle(std::uint64_t last_transaction) { last_transaction_ = last_transaction; }
   // Persistent objects that the open transaction is about to destroy. `check`: fills them with a pattern.
   void hold(database_state& in, std::span<const heap::address> gone, quarantine how);
   // It has committed, or was aborted: then they are what they were, and the program may destroy them itself.
@@ -53,8 +55,9 @@ class quarantined_objects {
  private:
   using time = std::chrono::system_clock::time_point;
   struct held_block {
-    std::uint64_t blocks = 1;     // more: of one large object
-    time taken = {};              // the last one
+    std::uint64_t blocks = 1;  // more: of one large object
+    time taken = {};           // the last one
+    std::uint64_t transaction = 0;
     heap::page_words pages = {};  // as they were
     heap::start_bits filled, told;
   };
@@ -65,6 +68,7 @@ class quarantined_objects {
   heap::start_bits used_in_block(const place& where, held_block& what, const use_of& is_used, collect_report& report);
 
   const std::optional<database_set>& of_;
+  std::uint64_t last_transaction_ = 0;
   std::map<place, held_block> held_;
   std::vector<std::pair<place, std::uint64_t>> told_now_;     // bits, by this cycle
   std::vector<std::pair<place, heap::start_bits>> held_now_;  // by the open transaction

@@ -68,6 +68,8 @@ class transaction_table final : public region_users {
   [[nodiscard]] page_set referenced_pages() override;
   void declare_store(region_state& in, std::byte* at, std::size_t length, write_barriers how) noexcept override;
 
+  [[nodiscard]] std::uint64_t last_id() const { return last_id_.load(std::memory_order_relaxed); }
+
  private:
   template <class T>
   using list = std::vector<std::unique_ptr<T>>;

@@ -282,6 +282,7 @@ INSTANTIATE_TEST_SUITE_P(quarantine, half_filled, ::testing::Bool());
 
 TEST_F(quarantined, checking_tells_of_writes_and_references) {
   const std::uintptr_t it = make_many(7);
+  const std::uint64_t dropped_by = s().stats().memory.begun;
   s().collect(with(quarantine::check));
   for (const std::uintptr_t each : garbage) ASSERT_EQ(shown(each)->id, 0xd9d9d9d9d9d9d9d9);
   kept_list& l = s().root<kept_list>("list");
@@ -296,6 +297,7 @@ TEST_F(quarantined, checking_tells_of_writes_and_references) {
   EXPECT_TRUE(use.was_changed);
   EXPECT_FALSE(use.is_referred_to);
   EXPECT_LT(std::chrono::system_clock::now() - use.taken, std::chrono::hours(1));
+  EXPECT_EQ(use.transaction, dropped_by);
   EXPECT_EQ(first.confirmed, many - 1);
   // It is told once, and stays.
   const collect_report second = s().collect(with(quarantine::check));

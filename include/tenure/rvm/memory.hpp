@@ -136,6 +136,8 @@ class memory {
   [[nodiscard]] statistics stats() const;
   // statistics::tracking.stray_writes alone. stats() looks for holds, which takes some 50 us.
   [[nodiscard]] std::uint64_t stray_writes() const;
+  // The id of the transaction that has begun last since the memory was opened, in the log's records; 0: none has.
+  [[nodiscard]] std::uint64_t last_transaction() const;
   [[nodiscard]] log_totals totals() const;
   [[nodiscard]] const recovery_report& recovery() const;
   // Of a memory that only reads: the transaction that was prepared when it was opened, of which it shows nothing.

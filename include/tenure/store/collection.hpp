@@ -44,6 +44,9 @@ struct use_after_collection {
   std::string type;              // empty: not known any more
   std::uint64_t bytes = 0;
   std::chrono::system_clock::time_point taken;  // by the collection, or by a later one that took another one beside it
+  // The last transaction that had begun when that collection did, since the store was opened: it or an earlier one has dropped
+  // the object. `tenure log history` shows them. 0: the object was transient.
+  std::uint64_t transaction = 0;
   bool is_referred_to = false;
   bool was_changed = false;  // with quarantine::check
 };

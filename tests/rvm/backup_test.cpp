@@ -508,6 +508,20 @@ TEST(backup, where_no_file_can_be_made_needs_a_log_that_nobody_uses) {
   EXPECT_EQ(restore("/backup", "/r", {.log = source_log, .disk = &disk}).files.size(), 3U);
 }
 
+// The moment at which one wants to get everything out of there.
+TEST(backup, where_the_disk_is_full_needs_a_log_that_nobody_uses) {
+  sim::disk disk;
+  std::optional<changing_program> program(std::in_place, disk, 3);
+  program->commit();
+  (void)back_up(disk, source_log, "/earlier", {});
+  disk.inject({.kind = sim::operation::write, .path = ".hold.", .count = sim::for_ever, .error = ENOSPC});
+  expect_error(std::errc::no_space_on_device, {".hold."}, [&] { (void)back_up(disk, source_log, "/no", {}); });
+  program.reset();
+  EXPECT_EQ(back_up(disk, source_log, "/backup", {.verify = true}).files.size(), 3U);
+  EXPECT_EQ(restore("/earlier", "/r", {.log = source_log, .disk = &disk}).files.size(), 3U);
+  EXPECT_TRUE(find_holds(disk, source_log).empty());
+}
+
 // What a crash leaves of a bulk write is free: it is no damage.
 TEST(backup, of_what_a_crash_in_a_bulk_write_has_left) {
   constexpr std::size_t count = 16;

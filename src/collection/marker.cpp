@@ -91,6 +91,11 @@ void marker::mark_object(address at) {
     followers_.front().mark(n, object.at);
 }
 
+void marker::note_cell(address cell) {
+  if (const std::size_t n = number_of(cell); n != npos && databases_[n].cells.covers(cell))
+    databases_[n].cells.add(cell);
+}
+
 void marker::mark_target(stored_address to, bool may_be_end) {
   (void)followers_.front().mark_persistent(to);
   if (may_be_end) followers_.front().mark_end(to);

@@ -74,6 +74,9 @@ class marker {
       });
   }
 
+  // A transient cell that becomes persistent: it may have been followed as a transient object.
+  void note_cell(address cell);
+
   // Whether a reference was met to [begin, end) of a database, where no object is.
   [[nodiscard]] bool has_met(std::size_t database, address begin, address end) const;
 

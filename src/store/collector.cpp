@@ -585,6 +585,13 @@ void collector::note_destroyed() {
     for (const address object : d->destroyed) marker_->mark_targets_of(*d, object);
 }
 
+void collector::note_cells(std::span<const address> promoted) {
+  if (marker_ == nullptr) return;
+  for (const address cell : promoted) marker_->note_cell(cell);
+}
+
+bool collector::takes(const void* object) const { return decided_ != nullptr && !decided_->keeps(object); }
+
 void collector::note_written(const rvm::transaction& tx, std::span<const rvm::memory_range> changes) {
   if (evacuating_ != nullptr) evacuating_->note_commit(tx, changes);
 }

@@ -71,6 +71,10 @@ class collector {
   void note_overwritten(const rvm::transaction& tx, std::span<const rvm::memory_range> changes);
   // With the gate: what it has destroyed, which is there for the last time.
   void note_destroyed();
+  // With the gate: cells that become persistent, which the marker may have followed when they were transient.
+  void note_cells(std::span<const heap::address> promoted);
+  // As is_taking(), with the gate.
+  [[nodiscard]] bool takes(const void* object) const;
   // With the gate: the same changes, when they and new objects are about to be committed.
   void note_written(const rvm::transaction& tx, std::span<const rvm::memory_range> changes);
   // What is about to be put back.

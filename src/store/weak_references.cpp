@@ -202,7 +202,10 @@ bool weak_references::persists_now(const void* object) const {
 void weak_references::clear_left_behind(std::span<const address> promoted) {
   for (const address each : promoted) {
     weak_cell& cell = *reinterpret_cast<weak_cell*>(each);
-    if (cell.hidden == 0 || persists_now(shown(cell.hidden))) continue;
+    if (cell.hidden == 0) continue;
+    const void* const target = shown(cell.hidden);
+    // The cycle no longer looks for transient cells that have become persistent.
+    if (persists_now(target) && !of_.collection.takes(target)) continue;
     cleared_.push_back({~each, cell.hidden});
     cell.hidden = 0;
   }

@@ -97,6 +97,7 @@ void store_state::ending::begin() {
   work.describe();
   if (gate) of.collection.note_destroyed();
   if (copying) copying->traced();
+  if (gate) of.collection.note_cells(work.cells());
   of.weak.clear_left_behind(work.cells());
   work.write();
   if (gate) of.collection.note_written(of.tx, changes);

@@ -323,4 +323,7 @@ COLLECTION_MUTATIONS = [
     ("evacuations_repeat_what_cannot_be_moved", "store/evacuator.cpp",
      [("const bool is_one_block = planned_ <= 1 || at_once_ == 1;", "const bool is_one_block = planned_ <= 1;")],
      "heap_test a_web.is_left*", "a collection does not end"),
+    ("promoted_cells_are_cleared_late", "store/weak_references.cpp",
+     [("if (persists_now(target) && !of_.collection.takes(target)) continue;", "if (persists_now(target)) continue;")],
+     "heap_test weak_references/promoted.lead_to_nothing_that_is_gone/2", "a weak reference leads to what a collection takes"),
 ]

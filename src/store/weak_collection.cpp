@@ -106,6 +106,11 @@ void weak_collection::keep_garbage(const std::function<void()>& between) {
   }
 }
 
+bool weak_collection::is_there(const void* object) const {
+  const database_state* const in = of_.databases->at(object);
+  return in != nullptr && in->find(object);
+}
+
 void weak_collection::clear(const found_cell& cell) {
   const void* const object = cell.target();
   if (object != nullptr && is_kept_(object) && !(cell.kind == cell_kind::weak && is_revived(object))) return;
@@ -113,11 +118,11 @@ void weak_collection::clear(const found_cell& cell) {
     if (object == nullptr) return;
     change(*cell.cell).hidden = 0;
     ++cleared_;
-  } else if (object != nullptr) {
+  } else if (object != nullptr && is_there(object)) {
     watched_.push_back(reinterpret_cast<address>(cell.cell));
     garbage_.push_back(reinterpret_cast<address>(object));
   } else {
-    // It was watched, but did not become persistent with the queue.
+    // It was watched, but did not become persistent with the queue. Or the store is damaged.
     cell.entry().of->unlink(cell.entry());
     of_.databases->at(cell.cell)->retire(cell.cell);
   }

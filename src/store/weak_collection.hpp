@@ -39,6 +39,7 @@ class weak_collection {
   template <class F>
   void for_each_cell_in(std::span<const heap::address> some, F&& f) const;
   void clear(const heap::found_cell& cell);
+  [[nodiscard]] bool is_there(const void* object) const;
   void clear_transient();
   void keep_garbage(const std::function<void()>& between);
   void post(const heap::found_cell& cell);

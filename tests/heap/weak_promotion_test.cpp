@@ -82,6 +82,29 @@ TEST_P(promoted, lead_to_nothing_that_is_gone) {
   support::expect_sound(s);
 }
 
+class damaged_queues : public support::reopened_store {};
+
+// As one that an earlier version has left. It would be looked for until it were marked, for ever.
+TEST_F(damaged_queues, watch_nothing_where_nothing_is) {
+  store& s = *opened;
+  auto& queue = s.root<finalization_queue<target>>("queue");
+  auto*& watched = s.root<target*>("watched");
+  s.transact([&] {
+    watched = s.make<target>();
+    queue.watch(watched);
+  });
+  s.transact([&] {
+    detail::finalization_entry* const entry = *reinterpret_cast<detail::finalization_entry**>(&queue);
+    ASSERT_EQ(entry->watched.hidden, detail::hide(watched));
+    entry->watched.hidden = detail::hide(watched + 20);
+    watched = nullptr;
+  });
+  const collect_report report = s.collect({.roots = program_roots::handles, .quarantine = quarantine::none});
+  EXPECT_EQ(report.finalization_messages, 0U);
+  EXPECT_GE(report.garbage, 1U);
+  s.transact([&] { EXPECT_EQ(queue.take(), nullptr); });
+}
+
 INSTANTIATE_TEST_SUITE_P(weak_references, promoted,
                          ::testing::Combine(::testing::Values("marking", "clearing"), ::testing::Bool()));
 

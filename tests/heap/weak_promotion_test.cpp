@@ -96,7 +96,9 @@ TEST_F(damaged_queues, watch_nothing_where_nothing_is) {
   s.transact([&] {
     detail::finalization_entry* const entry = *reinterpret_cast<detail::finalization_entry**>(&queue);
     ASSERT_EQ(entry->watched.hidden, detail::hide(watched));
-    entry->watched.hidden = detail::hide(watched + 20);
+    const target* nothing = watched;
+    while (s.is_persistent(nothing)) ++nothing;
+    entry->watched.hidden = detail::hide(nothing);
     watched = nullptr;
   });
   const collect_report report = s.collect({.roots = program_roots::handles, .quarantine = quarantine::none});

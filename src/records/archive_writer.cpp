@@ -272,7 +272,8 @@ void archive_writer::write_to_new_part(stretch& what) {
   new_file making(disk_, part_path(path_, header.part), 0600);
   making.file().write_all_at(0, parts);
   making.file().sync();
-  part_ = header.part;  // this number is used, whatever happens now
+  part_ = header.part;               // this number is used, whatever happens now,
+  at_ = part_size_ + sizeof header;  // and nothing is written to the part before with it
   disk_.take_owner_of(making.file().path(), log_path_);
   making.replace();
   file_ = making.take();

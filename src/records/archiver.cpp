@@ -26,8 +26,8 @@ void archiver::begin(lsn from, lsn to) noexcept {
   {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return from_ == until_; });  // what was begun for a truncation that has failed
-    if (!is_running_) return;
     failure_ = nullptr;
+    if (!is_running_) return;
     from_ = from, until_ = to;
   }
   changed_.notify_all();

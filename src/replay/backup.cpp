@@ -288,7 +288,7 @@ class backing_up {
     note.made = made_;
     note.label = report_.label;
     for (const auto& [path, s] : segments_) {
-      const auto listed = std::ranges::find_if(manifest_.segments, [&](const listed_segment& each) {
+      const auto listed = std::ranges::find_if(manifest_.segments, [&path = path, &s = s](const listed_segment& each) {
         return each.path_text == path && each.is_raw() == s->is_raw();
       });
       note.segments.push_back(

@@ -116,7 +116,7 @@ class restoring {
       backed_up_to_ = std::max(backed_up_to_, note.to);
     }
     if (!how_.log.empty()) {
-      original_.emplace(disk_, os::absolute_path(how_.log));
+      original_ = std::make_unique<original_log>(disk_, os::absolute_path(how_.log));
       if (original_->files().id() != note_.log_id)
         throw error(errc::wrong_log, original_->files().path() + ": is not the log that " + from_ + " is a backup of");
     }
@@ -127,13 +127,17 @@ class restoring {
         throw error(errc::wrong_log, path + ": no archive of the log is there that " + from_ + " is a backup of");
     }
     // The archive may have got what was committed meanwhile.
-    if (original_ && all_.end() > original_->to()) original_.emplace(disk_, os::absolute_path(how_.log));
+    if (original_ && all_.end() > original_->to()) {
+      // The log is held all the time: nothing leaves it that the archive did not have when it was read.
+      auto later = std::make_unique<original_log>(disk_, os::absolute_path(how_.log));
+      original_ = std::move(later);
+    }
     if (original_)
       all_.add_log(original_->files(), original_->from(), original_->to(), original_->files().status().clean != 0);
   }
 
   restore_plan make_plan() {
-    restore_plan plan(from_, note_, made_.block_size, how_.until, original_.has_value());
+    restore_plan plan(from_, note_, made_.block_size, how_.until, original_ != nullptr);
     all_.walk(note_.to, [&](const group_view& group, os::const_bytes) {
       if (how_.on_progress) how_.on_progress({"reading the log", group.header().lsn - note_.to, all_.end() - note_.to});
       return plan.add(group);
@@ -394,7 +398,7 @@ class restoring {
   const restore_options& how_;
   const backup_note note_;
   log_stretches all_;
-  std::optional<original_log> original_;
+  std::unique_ptr<original_log> original_;
   std::unique_ptr<log_files> log_;      // the backup's
   manifest made_{};                     // like which the new log is made
   identity own_id_{};                   // of the new log: what is committed there is another history

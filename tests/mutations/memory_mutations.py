@@ -68,4 +68,7 @@ MEMORY_MUTATIONS = [
     ("full_disks_are_no_reason", "log/steady_log.cpp",
      [("const bool is_full = e.code() == std::errc::no_space_on_device;", "const bool is_full = e.code() == errc::damaged;")],
      "rvm_test backup.where_the_disk_*", "nothing can be saved from a full disk"),
+    ("archives_go_on_with_the_part_before", "records/archive_writer.cpp",
+     [("at_ = part_size_ + sizeof header;", "")],
+     "rvm_test beside_truncation_or_not/archive_that_fails.goes_*", "a stretch of history that nobody can read"),
 ]

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <random>
 #include <string>
 
 #include "log/log_files.hpp"
@@ -124,6 +125,48 @@ TEST_P(archive_that_fails, has_what_is_in_it_only_once) {
     transactions += frame.header.transactions;
   }
   EXPECT_EQ(transactions, 3u);
+}
+
+// The next stretch may be shorter, and fit into the part before.
+TEST_P(archive_that_fails, goes_on_with_a_new_part_where_one_has_not_got_its_name) {
+  sim::disk disk(512);
+  options how = archived(disk);
+  how.background = GetParam();
+  how.archive->max_size = 1 << 20;  // parts of 64 KiB
+  how.tune.truncation_threshold = 2;
+  memory m("/d/log", how);
+  region r = m.map("/d/seg", {.create_length = 64 * kib});
+  std::mt19937 random(1);
+  const auto commit = [&](std::size_t offset, std::size_t length) {  // that cannot be compressed
+    std::string bytes(length, ' ');
+    for (char& c : bytes) c = static_cast<char>(random());
+    put(m, r, offset, bytes);
+  };
+  commit(0, 100);
+  m.truncate();
+  const std::size_t named = disk.inject({.kind = sim::operation::rename, .path = ".archive"});
+  bool has_failed = false;
+  for (int n = 0; n < 20 && !has_failed; ++n) {
+    commit(0, 100);
+    commit(8 * kib, 12 * kib);
+    try {
+      m.truncate();
+    } catch (const error&) {
+      has_failed = true;
+    }
+  }
+  EXPECT_EQ(disk.hits(named), 1U);
+  ASSERT_TRUE(has_failed);
+  EXPECT_GT(m.truncate_incrementally(512), 0U);
+  m.truncate();
+  const auto log = log_files::open_unlocked(disk, "/d/log");
+  const archive_reader archive(disk, "/d/log.archive", log->status().log_id);
+  lsn at = archive.begin();
+  for (const auto& frame : archive.frames()) {
+    EXPECT_EQ(frame.header.from, at);
+    at = frame.header.to;
+  }
+  EXPECT_EQ(at, log->status().head);
 }
 
 // --- [rvm.archive.one-log] -------------------------------------------------------------------------------------------

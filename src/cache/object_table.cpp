@@ -188,6 +188,7 @@ void object_table::mark_gone(std::vector<cached_object*>& leaving) {
   if (gone_ == 0) return;
   const auto may_go = [](const cached_object& o) { return o.state == object_state::gone && o.pins == 0; };
   std::vector<cached_object*> stay;
+  stay.reserve(objects_.size());  // so that nothing fails once an object is marked
   for (cached_object& leader : objects_) {
     if (leader.leader != &leader || leader.leaves) continue;
     stay.clear();

@@ -17,9 +17,14 @@ namespace tenure::cache {
 
 namespace {
 
+// Whoever has a store last takes it off the list, with the mutex. So nobody who has the mutex lets go of one.
 struct registry {
+  struct entry {
+    const store_state* which;
+    std::weak_ptr<store_state> store;
+  };
   std::mutex mutex;
-  std::vector<std::weak_ptr<store_state>> stores;
+  std::vector<entry> stores;
   std::atomic<std::size_t> count{0};
 };
 // Never destroyed, because stores at namespace scope are closed at any time.
@@ -104,11 +109,12 @@ std::shared_ptr<store_state> first_open(F&& f) {
   std::vector<std::shared_ptr<store_state>> open;
   {
     const std::scoped_lock lock(r.mutex);
-    for (const auto& store : r.stores)
-      if (auto alive = store.lock(); alive != nullptr && !alive->is_of_the_parent()) open.push_back(std::move(alive));
+    open.reserve(r.stores.size());
+    for (const auto& each : r.stores)
+      if (auto alive = each.store.lock()) open.push_back(std::move(alive));
   }
   for (auto& store : open)
-    if (f(*store)) return std::move(store);
+    if (!store->is_of_the_parent() && f(*store)) return std::move(store);
   return nullptr;
 }
 
@@ -118,10 +124,15 @@ constinit thread_local std::uint64_t detail::holder_bit = 0;
 
 void add_open(const std::shared_ptr<store_state>& opened) {
   registry& r = all();
+  std::vector<std::shared_ptr<store_state>> others;
   const std::scoped_lock lock(r.mutex);
-  for (const auto& other : r.stores)
-    if (const auto store = other.lock()) opened->require_other_homes(*store);
-  r.stores.push_back(opened);
+  others.reserve(r.stores.size());
+  for (const auto& each : r.stores)
+    if (auto other = each.store.lock()) {
+      others.push_back(std::move(other));
+      opened->require_other_homes(*others.back());
+    }
+  r.stores.push_back({opened.get(), opened});
   ++r.count;
   tenure::detail::home_of_cached = [](std::uint64_t address) noexcept {
     return address == 0 ? 0 : detail::home_of(address);
@@ -133,10 +144,7 @@ void add_open(const std::shared_ptr<store_state>& opened) {
 void remove_open(const store_state& closed) noexcept {
   registry& r = all();
   const std::scoped_lock lock(r.mutex);
-  std::erase_if(r.stores, [&](const auto& store) {
-    const auto alive = store.lock();
-    return alive == nullptr || alive.get() == &closed;
-  });
+  std::erase_if(r.stores, [&](const registry::entry& each) { return each.which == &closed; });
   r.count = r.stores.size();
   if (!r.stores.empty()) return;
   tenure::detail::home_of_cached = nullptr;

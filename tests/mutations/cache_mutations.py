@@ -104,7 +104,7 @@ CACHE_MUTATIONS = [
      LOCKS, "two transactions have locks of one group that exclude each other"),
     # --- Stores and threads ---
     ("cache_stores_share_addresses", "cache/open_stores.cpp",
-     [("if (const auto store = other.lock()) opened->require_other_homes(*store);", "(void)other;")],
+     [("opened->require_other_homes(*others.back());", "")],
      MISUSE, "a change of one store goes to another one"),
     ("cache_transactions_of_other_threads", "cache/store.cpp",
      [("if (tx->thread != std::this_thread::get_id())", "if (tx->thread == std::thread::id())")],
@@ -208,7 +208,7 @@ CACHE_MUTATIONS = [
      [("~map() { free_unstored(); }", "~map() {}")],
      MAPS, "nodes of a map that was never stored stay in the cache"),
     ("cache_children_use_their_parents_stores", "cache/open_stores.cpp",
-     [("alive != nullptr && !alive->is_of_the_parent()", "alive != nullptr")],
+     [("!store->is_of_the_parent() && f(*store)", "f(*store)")],
      "cache_test cache_misuse.*", "the child of a fork waits for a thread of its parent"),
     ("cache_roots_are_not_locked", "cache/roots.cpp",
      [("locks_.acquire(lock, *tx, *roots, mode);", "(void)mode;")],

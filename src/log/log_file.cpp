@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cassert>
 #include <cstring>
 #include <vector>
@@ -103,7 +104,8 @@ std::unique_ptr<log_file> log_file::open(os::disk& disk, const std::string& path
     throw error(errc::wrong_log, path +
                                      ": is a file of another log, or another file of this one; put the right one "
                                      "back, or restore log and segments from a backup, of one moment");
-  if (h.length != listed.length || h.base == 0 || h.base % h.block_size != 0 || file->size() < log_file_data + h.length)
+  if (!std::has_single_bit(h.block_size) || h.length != listed.length || h.base == 0 || h.base % h.block_size != 0 ||
+      file->size() < log_file_data + h.length)
     throw error(errc::damaged, path + ": this file of the log should have " +
                                    std::to_string(log_file_data + listed.length) + " bytes, but has " +
                                    std::to_string(file->size()) +

@@ -27,7 +27,8 @@ hold_header read_header(os::file& file) {
   return h;
 }
 
-// Calls f(path, file, is_alive) for each file of a hold. No file: it cannot be read, and may be alive.
+// Calls f(path, file, is_alive) for each file of a hold. No file: it cannot be opened, because of the user's rights or because this
+// process has too many files, and may be alive.
 template <class F>
 void for_each_file(os::disk& disk, const std::string& log_path, F&& f) {
   for (std::uint32_t number = 1; number <= most_holds; ++number) {
@@ -39,7 +40,6 @@ void for_each_file(os::disk& disk, const std::string& log_path, F&& f) {
     } catch (const error& e) {
       if (e.code() == std::errc::no_such_file_or_directory) continue;  // its holder has just let go
       if (e.code() == std::errc::is_a_directory) continue;             // the user's
-      if (e.code() != std::errc::permission_denied) throw;
     }
     f(path, file.get(), file == nullptr || !file->try_lock(os::lock_kind::shared));
   }
@@ -102,7 +102,7 @@ std::vector<found_hold> find_holds(os::disk& disk, const std::string& log_path) 
   std::vector<found_hold> all;
   for_each_file(disk, log_path, [&](const std::string& path, os::file* file, bool is_alive) {
     if (!is_alive) return;
-    if (file == nullptr) return all.push_back({path, 0, "unknown; this user cannot read the file", "somebody"});
+    if (file == nullptr) return all.push_back({path, 0, "unknown; this process cannot read the file", "somebody"});
     const hold_header h = read_header(*file);
     const auto end = std::ranges::find(h.purpose, '\0');
     all.push_back({path, h.position, std::string(h.purpose.begin(), end), file->lock_holders("object")});

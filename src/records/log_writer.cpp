@@ -95,7 +95,13 @@ std::uint64_t log_writer::batch_limit() const {
 }
 
 batch& log_writer::open_batch(const guard& lock, std::uint64_t needed, std::uint64_t limit) {
-  if (!open_.empty() && open_.front().bytes() + needed > limit) seal_full(lock);
+  if (!open_.empty()) {
+    const batch& so_far = open_.front();
+    // Room was left for the outcome of what is prepared, and not for others with it [rvm.prepared.none].
+    const bool is_crowded =
+        so_far.has_outcome() && so_far.length(log_.block()) + 2 * needed + log_.block() > log_.room();
+    if (is_crowded || so_far.bytes() + needed > limit) seal_full(lock);
+  }
   if (open_.empty()) open_.emplace_back(next_number_, pool_);
   return open_.front();
 }
@@ -375,13 +381,22 @@ void log_writer::grow(guard& lock, std::uint64_t needed, std::uint64_t payload) 
   if (is_unusual) ++count_.log_grown;
 }
 
-void log_writer::with_log_idle(const std::function<void()>& f) {
+template <class F>
+void log_writer::when_idle(F&& f) {
   guard lock(mutex_);
   const role writer(*this, lock);
   while (write_next(lock)) {
   }
   require_usable(lock);
-  f();
+  f(lock);
+}
+
+void log_writer::with_log_idle(const std::function<void()>& f) {
+  when_idle([&](const guard&) { f(); });
+}
+
+void log_writer::finish(const error& why) {
+  when_idle([&](const guard& lock) { note_failure(lock, why); });
 }
 
 void log_writer::with_commits_stopped(const std::function<void()>& f) {

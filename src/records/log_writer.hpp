@@ -81,6 +81,8 @@ class log_writer {
   // Runs f with the commit lock held while no batch is being written. The spool was written before, and nothing is
   // committed or logged meanwhile.
   void with_log_idle(const std::function<void()>& f);
+  // Writes what was committed. Every later commit throws `why`: it would come too late [rvm.close.late].
+  void finish(const error& why);
   // Throws if an invariant does not hold.
   void check() const;
 
@@ -105,6 +107,8 @@ class log_writer {
   // Of the last batch that has anything.
   [[nodiscard]] std::uint64_t last_number(const guard&) const { return next_number_ - (open_.empty() ? 1 : 0); }
   class role;
+  template <class F>
+  void when_idle(F&& f);
   void end_turn(const guard& lock) noexcept;
   // Writes the oldest batch. The caller has the writer's role. Returns false if there is none, or if writing failed.
   bool write_next(guard& lock);

@@ -3,8 +3,6 @@
 
 #include <utility>
 
-#include <tenure/error.hpp>
-
 #include "os/process.hpp"
 
 namespace tenure::rvm {
@@ -31,9 +29,11 @@ void opening::require_own_process() const {
                     "open the log here after the parent has closed it");
 }
 
+error opening::closed_error() const { return {errc::closed, path_ + ": this memory has been closed"}; }
+
 void opening::require_usable() const {
   require_own_process();
-  if (closed_) throw error(errc::closed, path_ + ": this memory has been closed");
+  if (closed_) throw closed_error();
 }
 
 void opening::require_writable() const {

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <string>
 
+#include <tenure/error.hpp>
+
 namespace tenure::rvm {
 
 enum class opened_for { writing, reading };
@@ -23,6 +25,8 @@ class opening {
   [[nodiscard]] bool is_closed() const { return closed_; }
   [[nodiscard]] bool is_of_this_process() const;
   void close() noexcept { closed_ = true; }
+  // What is thrown once it is closed.
+  [[nodiscard]] error closed_error() const;
 
   // They throw the reason: forked, closed, read_only.
   void require_own_process() const;

@@ -29,7 +29,7 @@ std::shared_ptr<paged_state> region_mapper::open_pages(const std::string& path) 
     if (&p->in() == &*in)
       throw error(errc::region_overlap, path + ": the segment is open for pages already; use that paged_segment");
   // Several threads may find that a page does not match its checksum.
-  auto made = std::make_shared<paged_state>(*this, *in, how_.limits.most_kept_pages, [this](const auto& f) {
+  auto made = std::make_shared<paged_state>(this, *in, how_.limits.most_kept_pages, [this](const auto& f) {
     if (writing_) return writing_->truncation.with_lock(f);
     const std::scoped_lock alone(mutex_);
     f();

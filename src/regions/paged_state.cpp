@@ -110,7 +110,7 @@ void paged_state::cancel(std::uint64_t page) noexcept {
   const auto found = in.pages.find(page);
   assert(found != in.pages.end() && found->second->preparing != 0);
   kept_page& kept = *found->second;
-  if (--kept.preparing == 0 && kept.changed.empty()) forget(in, page);
+  if (--kept.preparing == 0 && (kept.changed.empty() || kept.is_written)) forget(in, page);
 }
 
 void paged_state::kept_page::set(std::uint64_t offset, os::const_bytes value) noexcept {
@@ -125,6 +125,7 @@ void paged_state::capture(std::uint64_t page, std::span<const new_value> values)
   kept_page& kept = *in.pages.find(page)->second;
   for (const new_value& value : values) kept.set(value.offset, {value.from, static_cast<std::size_t>(value.length)});
   --kept.preparing;
+  kept.is_written = false;
 }
 
 void paged_state::add(const redo& values) {
@@ -143,7 +144,11 @@ void paged_state::written(std::uint64_t page, const page_queue& queue) noexcept 
   shard& in = shard_of(page);
   const std::scoped_lock lock(in.mutex);
   const auto found = in.pages.find(page);
-  if (found != in.pages.end() && found->second->preparing == 0 && queue.is_in_segment({in_, page})) forget(in, page);
+  if (found == in.pages.end() || !queue.is_in_segment({in_, page})) return;
+  if (found->second->preparing == 0)
+    forget(in, page);
+  else
+    found->second->is_written = true;
 }
 
 void paged_state::check(const page_queue& queue) const {

@@ -28,8 +28,8 @@ class paged_state {
  public:
   // `when_quiet` runs a function while no truncation is in progress.
   using quiet_runner = std::function<void(const std::function<void()>&)>;
-  paged_state(region_mapper& owner, segment& in, std::uint64_t most_kept, quiet_runner when_quiet)
-      : owner_(&owner), in_(&in), path_(in.path()), most_kept_(most_kept), when_quiet_(std::move(when_quiet)) {}
+  paged_state(region_mapper* owner, segment& in, std::uint64_t most_kept, quiet_runner when_quiet)
+      : owner_(owner), in_(&in), path_(in.path()), most_kept_(most_kept), when_quiet_(std::move(when_quiet)) {}
 
   [[nodiscard]] segment& in() const noexcept { return *in_; }
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
@@ -68,6 +68,7 @@ class paged_state {
     std::array<std::byte, redo_page> bytes;
     page_bytes changed;           // the bytes that count
     std::uint32_t preparing = 0;  // commits that have made room
+    bool is_written = false;      // by truncation, after the last commit and while another one has made room
     bool needs_no_proof = false;  // recovery will write the page anew, whatever the file has
 
     void set(std::uint64_t offset, os::const_bytes value) noexcept;

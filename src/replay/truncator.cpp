@@ -174,18 +174,18 @@ void truncator::make_room(std::uint64_t bytes) {
     }
     if (fits()) return;
     ++count_.truncation_waits;
-    // Frees a quarter of the log more than is needed, so that the next batch has room too.
-    outcome how;
-    (void)incremental(lock, log_.head_for(bytes + log_.capacity() / 4), how);
-    if (!fits()) epoch(lock);
-    if (!fits() && log_.window().used() == 0) log_.rewind();
-    // What a large transaction needed before may have been given back, and what somebody holds is not free.
-    while (!fits() && log_.extend(std::min(log_.capacity() + bytes, log_.max_capacity()))) {
+    // A second time, because whoever held the log may have let go of it after the first.
+    for (int times = 0; times != 2; ++times) {
+      free_room(lock, bytes);
+      if (fits()) return;
+      if (log_.is_held())
+        throw error(errc::log_stuck, log_.path() +
+                                         ": a backup or another reader holds what the log could free (`tenure log "
+                                         "status` says which), and the log may not grow further");
     }
-    if (!fits() && log_.is_held())
-      throw error(errc::log_stuck, log_.path() +
-                                       ": a backup or another reader holds what the log could free (`tenure log "
-                                       "status` says which), and the log may not grow further");
+    throw error(errc::log_stuck, log_.path() + ": " + std::to_string(bytes) +
+                                     " bytes are needed, and what must stay in the log leaves " +
+                                     std::to_string(log_.room()));
   } catch (const error& e) {
     note_failure(e);
     if (e.code() == errc::outcome_unknown) throw;
@@ -194,6 +194,18 @@ void truncator::make_room(std::uint64_t bytes) {
         std::string("the log is full and could not be truncated; nothing that was acknowledged as durable is lost: "
                     "close this memory, remove the cause, and open it again: ") +
             e.what());
+  }
+}
+
+void truncator::free_room(const guard& lock, std::uint64_t bytes) {
+  const auto fits = [&] { return log_.room() >= bytes; };
+  // Frees a quarter of the log more than is needed, so that the next batch has room too.
+  outcome how;
+  (void)incremental(lock, log_.head_for(bytes + log_.capacity() / 4), how);
+  if (!fits()) epoch(lock);
+  if (!fits() && log_.window().used() == 0) log_.rewind();
+  // What a large transaction needed before may have been given back, and what somebody holds is not free.
+  while (!fits() && log_.extend(std::min(log_.capacity() + bytes, log_.max_capacity()))) {
   }
 }
 
@@ -211,11 +223,6 @@ void truncator::truncate_all() {
   if (how == outcome::blocked) epoch(lock);
 }
 
-void truncator::set_threshold(double part) {
-  threshold_ = part;
-  wake_if_due();
-}
-
 // The files of a smaller log are made in a few ms.
 bool truncator::needs_space_ahead() const noexcept {
   constexpr std::uint64_t smallest = std::uint64_t{8} << 20;
@@ -226,6 +233,7 @@ bool truncator::needs_space_ahead() const noexcept {
 void truncator::extend_ahead(const guard&) {
   if (!needs_space_ahead() || failure_) return;
   try {
+    log_.note_use();  // the threshold of a log that was closed may be set before anything is committed
     (void)log_.extend(log_.capacity());
   } catch (const error& e) {  // a full disk, in most cases: whoever needs the space says so
     cannot_extend_ = true;
@@ -253,8 +261,14 @@ void truncator::truncate_in_background(const guard& lock) {
   const log_window window = log_.window();
   if (static_cast<double>(window.used()) <= threshold * capacity) return;
   // Truncates down to half the threshold, so that pages which are written often are not written at every turn.
+  const lsn until = window.tail - static_cast<std::uint64_t>(threshold / 2 * capacity);
   outcome how;
-  (void)incremental(lock, window.tail - static_cast<std::uint64_t>(threshold / 2 * capacity), how);
+  (void)incremental(lock, until, how);
+  if (how == outcome::blocked) {
+    blocked_ = true;
+    // Who blocked it may have ended before that, and has woken nobody.
+    (void)incremental(lock, until, how);
+  }
   blocked_ = how == outcome::blocked;
   // Blocked for long: when half of the remaining log is used, the paper's solution, an epoch truncation.
   if (how == outcome::blocked && static_cast<double>(log_.window().used()) > (1 + threshold) / 2 * capacity) {

@@ -88,7 +88,9 @@ class truncator final : public log_space {
   // that it may have records of them.
   void with_lock_for_bulk(const std::function<void()>& f);
 
-  void set_threshold(double part);
+  void set_threshold(double part) noexcept { threshold_ = part; }
+  // Starts a truncation if one is due: in the background, or in this call.
+  void wake_if_due();
   // An open transaction that may have blocked truncation has ended.
   void note_unblocked() noexcept {
     if (blocked_.load(std::memory_order_relaxed)) wake();
@@ -100,14 +102,14 @@ class truncator final : public log_space {
   enum class outcome { done, blocked };
 
   void wake() noexcept;
-  // Starts a truncation if one is due: in the background, or in this call.
-  void wake_if_due();
   void run(const std::stop_token& stop);
   // Whether the next commits will soon need a file that the log does not have yet, although it is not as long as usual.
   [[nodiscard]] bool needs_space_ahead() const noexcept;
   // Makes it: commits go on meanwhile.
   void extend_ahead(const guard&);
   std::uint64_t incremental(const guard&, lsn until, outcome& how);
+  // By truncation, and then by taking more space.
+  void free_room(const guard&, std::uint64_t bytes);
   void epoch(const guard&);
   // After a failure nobody truncates any more, not even who waited for the lock meanwhile, or was woken before: the log's head may be
   // ahead of the queue, and would go back.

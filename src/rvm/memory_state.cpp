@@ -185,11 +185,12 @@ void memory_state::set_tuning(const tuning& how) {
   {
     const std::scoped_lock lock(tuning_mutex_);
     tune_ = how;
+    checking_.on = how.check_undeclared;
+    if (!writing_) return;
+    writing_->writer.set_spool_limit(how.spool_limit);
+    writing_->truncation.set_threshold(how.truncation_threshold);
   }
-  checking_.on = how.check_undeclared;
-  if (!writing_) return;
-  writing_->writer.set_spool_limit(how.spool_limit);
-  writing_->truncation.set_threshold(how.truncation_threshold);
+  writing_->truncation.wake_if_due();
 }
 
 void memory_state::check() {
@@ -239,7 +240,7 @@ void memory_state::close() {
   } const release{*this};
   if (!writing_) return;
   writing_->writer.require_usable();
-  writing_->writer.with_log_idle([] {});
+  writing_->writer.finish(opening_.closed_error());
   writing_->truncation.stop();
   writing_->writer.stop();
   writing_->truncation.truncate_all();

@@ -20,6 +20,7 @@
 #include "support/model.hpp"
 #include "support/small_memory.hpp"
 #include "support/temp_dir.hpp"
+#include "support/watched_disk.hpp"
 
 namespace tenure::rvm {
 namespace {
@@ -285,6 +286,58 @@ TEST_F(hold, of_a_log_that_may_not_grow_stops_commits_in_the_end) {
   r = {};
   open();
   commit(next + 10);
+}
+
+// At each moment when the log looks for it: whatever was seen until then, the log has room, or says that it has none.
+TEST_F(hold, that_ends_while_room_is_made) {
+  how.background = false;
+  how.log.max_size = how.log.size;
+  int looked = 0, ended_at = 0;
+  do {
+    sim::disk on;
+    support::watched_disk watched(on);
+    how.disk = &watched;
+    next = 1;
+    open();
+    commit(5);
+    std::optional<log_hold> held(log_hold::take(on, held_log, ""));
+    looked = 0;
+    ++ended_at;
+    watched.before_exists = [&](const std::string& path) {
+      if (path == held_log + ".hold.1" && ++looked == ended_at) held.reset();
+    };
+    try {
+      commit(next + 150);
+    } catch (const error& e) {
+      EXPECT_EQ(e.code(), errc::log_stuck) << e.what();
+      EXPECT_NE(held, std::nullopt) << "nobody held it any more, at " << ended_at;
+    }
+    watched.before_exists = nullptr;
+    r = {};
+    open();
+    EXPECT_GE(r.at<std::uint64_t>(0), next - 1) << ended_at;
+    r = {};
+    m.reset();
+  } while (looked >= ended_at);
+  EXPECT_GT(ended_at, 3);
+}
+
+// Whoever cannot see whether there are any frees nothing meanwhile, and goes on.
+TEST_F(hold, cannot_be_looked_for) {
+  how.log.max_size = 64 * mib;
+  open();
+  commit(5);
+  std::optional held(log_hold::take(disk, held_log, ""));
+  disk.inject({.kind = sim::operation::open, .path = ".hold.", .count = sim::for_ever, .error = EMFILE});
+  commit(next + 300);
+  held.reset();
+  commit(next + 300);
+  disk.clear_faults();
+  commit(next + 300);
+  m->truncate();
+  r = {};
+  open();
+  EXPECT_EQ(r.at<std::uint64_t>(0), next - 1);
 }
 
 // Pages that are written in bulk are in no record.

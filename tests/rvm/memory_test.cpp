@@ -70,6 +70,33 @@ TEST(memory, a_log_that_was_closed_cleanly_is_written_to_when_it_is_used) {
   EXPECT_EQ(disk.operations(), used);
 }
 
+// A log that will soon need another file gets it before it is used, and is closed cleanly all the same.
+TEST(memory, a_log_that_was_closed_may_grow_before_anything_is_committed) {
+  sim::disk disk;
+  options how = small_log(&disk);
+  how.log.size = 32 * mib;
+  how.background = false;
+  how.tune.truncation_threshold = 2;
+  std::uint64_t length = 0;
+  {
+    memory m("/log", how);
+    length = m.stats().log_size;
+    region r = m.map("/segment", {.create_length = mib});
+    while (m.stats().log_used < length / 8 * 7) put(m, r, 0, "x");
+    ASSERT_EQ(m.stats().log_size, length);
+    m.close();
+  }
+  how.background = true;
+  {
+    memory m("/log", how);
+    m.set_tuning(m.tune());
+    m.close();
+  }
+  const manifest now = log_files::open_unlocked(disk, "/log")->status();
+  EXPECT_EQ(now.clean, 1);
+  EXPECT_GT(memory("/log", how).stats().log_size, length);
+}
+
 TEST(memory, relative_paths_become_absolute) {
   temp_dir dir;
   const auto before = std::filesystem::current_path();
@@ -305,6 +332,35 @@ TEST(memory, closing_makes_everything_durable) {
   memory after("/d/log", small_log(left.get()));
   EXPECT_FALSE(after.recovery().needed);
   EXPECT_EQ(get(after.map("/d/seg"), 0, 4), "more");
+}
+
+// [rvm.close.late] Who begins when closing has looked for open transactions is told, unless the commit is in the files.
+TEST(memory, a_commit_that_comes_too_late_is_refused) {
+  sim::disk disk;
+  options how = small_log(&disk);
+  how.background = false;
+  {
+    memory m("/log", how);
+    region r = m.map("/segment", {.create_length = 64 * kib});
+    put(m, r, 0, "in time", commit_mode::no_flush);
+    transaction tx;
+    bool was_late = false;
+    disk.on_operation([&](const sim::trace_entry& now) {
+      if (now.kind == sim::operation::durable_write && now.path == "/log.1" && !tx.is_open()) {
+        tx = m.begin();
+        tx.modify(r.data(), "too late", 8);
+      }
+      if (now.kind != sim::operation::write || now.path != "/segment" || was_late) return;
+      was_late = true;
+      expect_error(errc::closed, {"/log", "closed"}, [&] { tx.commit(); });
+      tx.abort();
+    });
+    m.close();
+    disk.on_operation(nullptr);
+    EXPECT_TRUE(was_late);
+  }
+  memory m("/log", how);
+  EXPECT_EQ(get(m.map("/segment"), 0, 8), std::string("in time\0", 8));
 }
 
 TEST(memory, destructors_in_any_order) {

@@ -12,6 +12,8 @@
 #include <thread>
 #include <vector>
 
+#include "log/local_log.hpp"
+#include "regions/paged_state.hpp"
 #include "segments/format.hpp"
 #include "support/expect_error.hpp"
 #include "support/model.hpp"
@@ -156,6 +158,35 @@ TEST_F(paged, a_commit_that_is_refused_can_be_aborted_or_made_smaller) {
   tx.abort();
   m->check();
   other.close();
+}
+
+// Between making room and giving it back, truncation may write the page.
+TEST_F(paged, nothing_is_kept_of_a_written_page_once_a_commit_gives_back_its_room) {
+  p = {};
+  m->close();
+  counters count;
+  const local_log log(*disk, where.log_path, os::access::read_only, count, copied_files::refuse);
+  const page_queue nothing_dirty(log);
+  segment in(*disk, path, path, os::access::read_only, false);
+  paged_state state(nullptr, in, 64, [](const auto& f) { f(); });
+  const std::vector<std::byte> value = filled(8, 7);
+  const auto commit = [&] {
+    state.prepare(3);
+    state.capture(3, {{{&in, 3 * page, value.data(), value.size()}}});
+  };
+  commit();
+  state.prepare(3);
+  state.written(3, nothing_dirty);
+  state.cancel(3);
+  state.check(nothing_dirty);  // it counts what is kept
+  commit();
+  state.prepare(3);
+  state.written(3, nothing_dirty);
+  commit();  // what is kept is newer than what was written
+  state.cancel(3);
+  std::vector<std::byte> read(page);
+  state.read(3, read);
+  EXPECT_EQ(read[0], value[0]);
 }
 
 TEST_F(paged, is_opened_once_and_not_beside_a_mapping) {

@@ -227,6 +227,21 @@ TEST_F(truncating, stops_at_a_page_of_an_open_transaction_and_goes_on_after_its_
   EXPECT_EQ(value, 0xbadU);
 }
 
+// A transaction that ends when truncation has just seen its page wakes nobody, and need not.
+TEST_F(truncating, goes_on_when_what_blocked_it_ends_meanwhile) {
+  where.tune.truncation_threshold = 0.25;
+  open();
+  auto holder = m->begin();
+  holder.set_range(r.at<std::uint64_t>(12 * page + 104));
+  disk.on_operation([&](const sim::trace_entry& now) {
+    if (now.kind == sim::operation::write && now.path == where.segments[0].path && holder.is_open()) holder.abort();
+  });
+  change_page(10, 1);
+  for (std::uint64_t n = 1; holder.is_open(); ++n) change_page(12, n);
+  disk.on_operation(nullptr);
+  EXPECT_LE(m->stats().log_used, where.log.size / 8 + 2 * page);
+}
+
 TEST_F(truncating, incrementally_reclaims_no_more_than_it_must) {
   open();
   for (std::size_t n = 0; n < 10; ++n) change_page(n, 1);

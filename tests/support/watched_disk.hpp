@@ -1,7 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
-// A disk on which something happens in the middle of what the library does: before and after it creates a file, when it has
-// opened one, or writes durably. Everything is passed on to another disk.
+// A disk on which something happens in the middle of what the library does: before and after it creates a file, before it asks
+// whether there is one, when it has opened one, or writes durably. Everything is passed on to another disk.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@ class watched_disk final : public os::disk {
 
   explicit watched_disk(os::disk& on) : on_(on) {}
 
-  event before_create, after_create, after_open;
+  event before_create, after_create, before_exists, after_open;
   // Before a durable write becomes durable: it can be read already.
   event in_durable_write;
 
@@ -35,7 +35,10 @@ class watched_disk final : public os::disk {
     happen(after_create, path);
     return created;
   }
-  bool exists(const std::string& path) override { return on_.exists(path); }
+  bool exists(const std::string& path) override {
+    happen(before_exists, path);
+    return on_.exists(path);
+  }
   std::string behind_links(const std::string& path) override { return on_.behind_links(path); }
   void rename(const std::string& from, const std::string& to) override { on_.rename(from, to); }
   void rename_to_new(const std::string& from, const std::string& to) override { on_.rename_to_new(from, to); }

@@ -46,7 +46,7 @@ class memory {
   memory& operator=(memory&&) noexcept;
 
   // Flushes, truncates, unmaps everything and releases the log. Throws errc::transactions_open, and changes nothing, while
-  // there are open transactions.
+  // there are open transactions. What another thread begins meanwhile cannot commit any more: errc::closed.
   void close();
 
   // Makes a segment: a header, a checksum for every 4096 bytes, and zeros, allocated and synced.

@@ -65,7 +65,7 @@ MUTATIONS = BARRIER_MUTATIONS + CACHE_MUTATIONS + COLLECTION_MUTATIONS + CONTAIN
      "inner.takes*", "what an aborted level has freed goes at the commit"),
     # --- Segments that are open for pages ---
     ("kept_pages_forgotten_too_early", "regions/paged_state.cpp",
-     [("found->second->preparing == 0 && queue.is_in_segment({in_, page})", "(static_cast<void>(queue), true)")],
+     [("|| !queue.is_in_segment({in_, page})) return;\n  if (found->second->preparing == 0)", ") return;\n  if (static_cast<void>(queue), true)")],
      "paged.readers_see*:crashing.with_a_segment_that_is_open_for_pages",
      "what was committed while truncation wrote the page is not read any more"),
     ("pages_read_unchecked", "regions/paged_state.cpp",

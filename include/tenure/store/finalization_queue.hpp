@@ -29,8 +29,8 @@ class finalization_queue {
 
   // From now on the object is watched. When a collection finds that nothing else leads to it, weak references to it are cleared,
   // and it is put in the queue, which keeps it, and all that it refers to. There is one message; whoever wants another one
-  // watches it again. Only a queue that is persistent and kept gets messages, and about persistent objects only. Of objects
-  // that destroy() ends there is no message, nor is one left. Throws errc::bad_weak_reference as weak(T*) does, or if the queue is
+  // watches it again. Only a queue that is persistent and kept gets messages, and about persistent objects only; one that becomes
+  // persistent while a collection goes on gets none about what that has found already. Of objects that destroy() ends there is no message, nor is one left. Throws errc::bad_weak_reference as weak(T*) does, or if the queue is
   // in no store or in another one; and what store::make() throws.
   void watch(T* object) { list_.watch(object); }
   // The next message, which the queue forgets; nullptr: there is none. It is of no object that this transaction has destroyed.

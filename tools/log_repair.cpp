@@ -123,19 +123,25 @@ std::vector<std::unique_ptr<segment>> open_segments(os::disk& disk, const std::v
   return all;
 }
 
-// A new log belongs to what the members belong to. One that was never changed may be what a crash left.
-void list_members(log_files& log, const std::vector<std::unique_ptr<segment>>& opened) {
+// A new log belongs to what the members belong to. A member that was never changed may be what a crash left. Other segments that
+// were changed are in backups of the log.
+void list_segments(log_files& log, const std::vector<std::unique_ptr<segment>>& opened) {
   manifest status = log.status();
   status.segments.clear();
   for (const auto& s : opened) {
-    if (!s->is_member()) continue;
+    const std::string path = logged_path(log.path(), s->path());
+    if (!s->is_member() && !s->was_changed()) continue;
+    if (!status.has_room_for(path)) {
+      status.unlisted = 1;
+      continue;
+    }
     const os::file_id on_disk = s->file().id();
     listed_segment& entry = status.segments.emplace_back();
     entry.id = s->id();
     entry.device = on_disk.device;
     entry.inode = on_disk.inode;
-    entry.membership = s->was_changed() ? full_member : pending_member;
-    entry.path_text = logged_path(log.path(), s->path());
+    entry.membership = !s->is_member() ? not_a_member : s->was_changed() ? full_member : pending_member;
+    entry.path_text = path;
   }
   log.write_status(status);
 }
@@ -379,7 +385,7 @@ int renew_log(os::disk& disk, const std::string& path, const std::vector<std::st
     status.first = 0;  // it has a past, though nobody knows it
     made->write_status(status);
   }
-  list_members(*made, opened);
+  list_segments(*made, opened);
   if (as_json) {
     fmt::print(out, "{}\n",
                json_text({{"log", path}, {"segments", segments}, {"given_up", waiting}, {"old_file", kept}}));

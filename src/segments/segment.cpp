@@ -318,9 +318,10 @@ void segment::add_to(manifest& of) const {
   if (!raw_) (void)of.rename(id(), logged_path_);
   listed_segment* listed = raw_ ? nullptr : of.find_segment(id());
   const lsn known = was_changed_under(of.log_id) ? applied() : 0;
-  if (!raw_ && known == 0 && (listed == nullptr || listed->membership == not_a_member)) {
-    if (listed != nullptr) of.segments.erase(of.segments.begin() + (listed - of.segments.data()));
-    return;
+  if (!raw_ && known == 0) {  // members stay, and what a renewed log has been told of
+    if (listed == nullptr) return;
+    if (listed->membership == not_a_member && listed->applied != 0)
+      return static_cast<void>(of.segments.erase(of.segments.begin() + (listed - of.segments.data())));
   }
   if (listed == nullptr && !of.has_room_for(logged_path_)) {
     of.unlisted = 1;

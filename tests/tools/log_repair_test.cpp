@@ -207,6 +207,29 @@ TEST_F(log_repair, makes_a_log_that_was_lost_after_a_clean_close) {
   EXPECT_EQ(words(), (list{1, 0, 0, 0, 0, 0}));
 }
 
+// The new log knows them, although it has nothing of them.
+TEST_F(log_repair, renewed_has_the_segments_in_its_backups) {
+  clean();
+  disk->remove("/d/log");
+  renew();
+  int n = 0;
+  const auto has_all = [&](memory& m) {
+    const std::string to = "/backup" + std::to_string(++n);
+    EXPECT_EQ(m.backup(to).files, std::vector{to + "/seg"});
+    memory copy(to + "/log", how());
+    EXPECT_EQ(copy.map(to + "/seg").at<std::uint64_t>(8), 1U);
+  };
+  {
+    memory m("/d/log", how());
+    has_all(m);
+    const region other = m.map("/d/other", {.create_length = 64 * kib});
+    m.transact([&](transaction& tx) { tx.modify(other.at<std::uint64_t>(8), std::uint64_t{1}); });
+  }
+  EXPECT_EQ(words(), (list{1, 0, 0, 0, 0, 0}));
+  memory m("/d/log", how());
+  EXPECT_EQ(m.backup("/backup").files.size(), 2U);
+}
+
 TEST_F(log_repair, makes_a_log_for_segments_that_have_lost_changes_only_if_told) {
   crash();
   expect_error(errc::bad_option, {"/d/log", "not closed", "recovers"}, [&] { renew(); });

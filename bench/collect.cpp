@@ -2,7 +2,8 @@
 //
 // bench_collect: garbage collection. Trees that are made and dropped, as GCBench does it, beside memory of new and delete and
 // the Boehm collector; a graph of which parts are replaced all the time, beside databases, too; how fast objects of two sizes are
-// marked, and how long the program stands still; how fast objects are moved together; what transactions lose while a collection goes on beside them.
+// marked, and how long the program stands still; how fast objects are moved together; what transactions lose while a collection goes
+// on beside them, and for what the program waits.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -24,6 +25,7 @@
 
 #include "collect/churn.hpp"
 #include "collect/moved.hpp"
+#include "collect/pauses.hpp"
 #include "command_line.hpp"
 #include "harness/child.hpp"
 #include "harness/program.hpp"
@@ -397,6 +399,45 @@ bool run_moving(const common_options& how, const std::filesystem::path& director
   return good;
 }
 
+bool run_pauses(const common_options& how, const std::filesystem::path& directory) {
+  using enum replaced_graph::beside;
+  const std::uint64_t objects = how.quick ? 50'000 : 1'000'000;
+  replaced_graph trapped(directory / "pauses", objects, tenure::rvm::write_barriers::none);
+  replaced_graph announced(directory / "announced-pauses", objects, tenure::rvm::write_barriers::announced);
+  const std::vector<entrant> writers{
+      {"alone", [&] { return trapped.replace(nothing); }, ""},
+      {"beside marking", [&] { return trapped.replace(marking); }, ""},
+      {"beside collections", [&] { return trapped.replace(collections); }, ""},
+      {"announcing, alone", [&] { return announced.replace(nothing); }, ""},
+      {"announcing, beside marking", [&] { return announced.replace(marking); }, ""},
+      {"announcing, beside collections", [&] { return announced.replace(collections); }, ""}};
+  const auto waited = run_rounds(writers, {}, {.repeat = how.repeat, .compared = "p99_us"});
+  bool good = true;
+  for (const auto& [metric, unit, what] :
+       {std::tuple("p50_us", "us", "a lazy transaction that replaces four objects of a million, the median"),
+        std::tuple("p99_us", "us", "the 99th percentile"), std::tuple("p999_us", "us", "the 99.9th percentile"),
+        std::tuple("longest_us", "us", "the longest, the stop included")})
+    good = show(how, waited, {"pauses", metric, unit, what}) && good;
+  return good;
+}
+
+bool run_stops(const common_options& how, const std::filesystem::path& directory) {
+  std::vector<entrant> stops{{"0 MiB", [&] { return stop_with(directory, 0, memory_kind::own); }, ""}};
+  for (const std::uint64_t mib : how.quick ? std::vector<std::uint64_t>{64} : std::vector<std::uint64_t>{256, 1024})
+    for (const auto& [kind, name] : {std::pair(memory_kind::own, "own"), std::pair(memory_kind::shared, "shared")})
+      stops.push_back({fmt::format("{} MiB, {}", mib, name),
+                       [&directory, mib, kind = kind] { return stop_with(directory, mib << 20, kind); }, ""});
+  const auto stopped = run_rounds(stops, {}, {.repeat = how.repeat, .compared = "stop_ms"});
+  bool good = show(how, stopped, {"stop", "stop_ms", "ms", "how long all threads stand still, by memory of the program"});
+  return show(how, stopped, {"stop", "was_copied", "", "whether a copy of the process was scanned"}) && good;
+}
+
+bool run_young(const common_options& how, const std::filesystem::path& directory) {
+  const std::vector<entrant> one{{"tenure", [&] { return reclaim_young(directory); }, ""}};
+  return show(how, run_rounds(one, {}, {.repeat = how.repeat, .compared = "us_per_mb"}),
+              {"young", "us_per_mb", "us", "a megabyte of young garbage that a commit takes back"});
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -404,7 +445,7 @@ int main(int argc, char** argv) {
   std::vector<std::string> cases;
   tenure::tools::command_line app{"Garbage collection of an open store"};
   how.repeat = 5;
-  app.option("--cases", cases, "only these: trees, churn, marking, moving").separated_by_commas();
+  app.option("--cases", cases, "only these: trees, churn, marking, moving, pauses, stop, young").separated_by_commas();
   app.option("--contenders", how.contenders, "of the churned graph, only these").separated_by_commas();
   app.option("--objects", how.churned.objects, "of the churned graph that live at once").shows_default();
   app.option("--turnover", how.churned.turnover, "how often each of them is replaced").shows_default();
@@ -431,6 +472,9 @@ int main(int argc, char** argv) {
     if (asked("churn")) good = run_churns(how, scratch.path()) && good;
     if (asked("moving")) good = run_moving(how, scratch.path()) && good;
     if (asked("marking")) good = run_marking(how, scratch.path()) && good;
+    if (asked("pauses")) good = run_pauses(how, scratch.path()) && good;
+    if (asked("stop")) good = run_stops(how, scratch.path()) && good;
+    if (asked("young")) good = run_young(how, scratch.path()) && good;
     return good;
   };
   return run_program("bench_collect", work, how.child.empty() ? stderr : stdout);

@@ -84,6 +84,10 @@ struct heap_world {
       all["stabilized-objects/" + name] += static_cast<double>(t.objects);
       all["stabilized-bytes/" + name] += static_cast<double>(t.bytes);
     }
+    const tenure::rvm::statistics pages = opened->stats().memory;
+    all["changed-pages"] = static_cast<double>(pages.tracking.changed_pages);
+    all["changed-bytes"] = static_cast<double>(pages.tracking.changed_bytes);
+    all["trapped-pages"] = static_cast<double>(pages.tracking.trapped_pages);
     if (how.stabilize == tenure::stabilization::copying) {
       all["copied-objects"] = static_cast<double>(opened->stats().objects_copied);
       all["pinned-objects"] = static_cast<double>(opened->stats().objects_pinned);

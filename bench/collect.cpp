@@ -428,7 +428,8 @@ bool run_stops(const common_options& how, const std::filesystem::path& directory
       stops.push_back({fmt::format("{} MiB, {}", mib, name),
                        [&directory, mib, kind = kind] { return stop_with(directory, mib << 20, kind); }, ""});
   const auto stopped = run_rounds(stops, {}, {.repeat = how.repeat, .compared = "stop_ms"});
-  bool good = show(how, stopped, {"stop", "stop_ms", "ms", "how long all threads stand still, by memory of the program"});
+  bool good =
+      show(how, stopped, {"stop", "stop_ms", "ms", "how long all threads stand still, by memory of the program"});
   return show(how, stopped, {"stop", "was_copied", "", "whether a copy of the process was scanned"}) && good;
 }
 

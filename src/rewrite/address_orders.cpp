@@ -416,9 +416,15 @@ void address_orders::apply(address from, std::span<std::byte> copy) const {
   }
 }
 
+// The buckets of a large table are copied in pieces, and are one patch.
 void address_orders::apply_inside(address from, std::span<std::byte> copy) const {
-  for (auto p = patches_.lower_bound(from); p != patches_.end() && p->first < from + copy.size(); ++p)
-    std::memcpy(copy.data() + (p->first - from), p->second.data(), p->second.size());
+  const address end = from + copy.size();
+  auto p = patches_.upper_bound(from);
+  if (p != patches_.begin()) --p;
+  for (; p != patches_.end() && p->first < end; ++p) {
+    const address first = std::max(p->first, from), last = std::min(p->first + p->second.size(), end);
+    if (first < last) std::memcpy(copy.data() + (first - from), p->second.data() + (first - p->first), last - first);
+  }
 }
 
 address address_orders::entry_at(address at) const {

@@ -99,10 +99,11 @@ class crashing : public ::testing::Test {
     saved += one.inter_transactions_saved;
     runs += one.bulk_runs;
     inner_aborts += one.inner_aborts;
+    announced += one.announced;
     deepest_inner = std::max(deepest_inner, one.deepest_inner);
   }
   std::uint64_t crashes = 0, incremental = 0, epoch = 0, grown = 0, saved = 0, runs = 0;
-  std::uint64_t inner_aborts = 0, deepest_inner = 0;
+  std::uint64_t inner_aborts = 0, deepest_inner = 0, announced = 0;
   double laps = 0;
 };
 
@@ -130,6 +131,7 @@ TEST_F(crashing, after_every_operation) {
     EXPECT_GT(saved, 0U);
     EXPECT_GT(inner_aborts, 100U);
     EXPECT_GT(deepest_inner, 2U);
+    EXPECT_GT(announced, 100U);
   }
 }
 

@@ -7,13 +7,15 @@
 #include <cstring>
 #include <stdexcept>
 
+#include <tenure/barriers.hpp>
+
 #include "os/virtual_memory.hpp"
 #include "support/mechanisms.hpp"
 
 namespace tenure::rvm::testing {
 
 workload::workload(sim::disk& on, const layout& of, model& keeps, const workload_options& how)
-    : disk_(on), layout_(of), model_(keeps), how_(how), random_(how.seed) {}
+    : disk_(on), layout_(of), model_(keeps), how_(how), announces_(how.seed % 3 == 0), random_(how.seed) {}
 
 workload::~workload() = default;
 
@@ -153,6 +155,8 @@ void workload::map_segment(std::size_t segment) {
       how.tracking = tracking_mode::automatic;
       how.force_mechanism = support::mechanisms[random_.below(support::mechanisms.size())];
       how.tracking_strict = random_.one_in(4);
+    } else if (announces_) {
+      how.barriers = write_barriers::announced;
     }
     regions_.push_back(
         {memory_->map(s.path, how), segment, layout_.start(segment) + how.offset, is_automatic(segment)});
@@ -335,6 +339,10 @@ void workload::change(open_tx& tx) {
   }
   if (home->automatic && !random_.one_in(4)) {
     std::memcpy(at, value.data(), value.size());
+  } else if (announces_ && !tx.automatic && &tx == &open_.back() && random_.one_in(2)) {
+    announce_store(at, value.size());  // it declares in the newest transaction
+    std::memcpy(at, value.data(), value.size());
+    ++totals_.announced;
   } else if (random_.one_in(4)) {
     tx.tx.modify(at, value.data(), value.size());
   } else {

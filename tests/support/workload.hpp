@@ -36,7 +36,7 @@ class workload {
   std::vector<error> run_through_errors();
   // What all memories that it has had open have counted together, and the inner transactions.
   struct counts : statistics {
-    std::uint64_t inner_aborts = 0, deepest_inner = 0;
+    std::uint64_t inner_aborts = 0, deepest_inner = 0, announced = 0;
   };
   [[nodiscard]] counts totals() const;
 
@@ -103,6 +103,7 @@ class workload {
   const layout& layout_;
   model& model_;
   const workload_options how_;
+  const bool announces_;  // stores to regions whose ranges are declared: every third seed [rvm.barriers.declared]
   random_source random_;
   std::optional<memory> memory_;
   std::vector<mapped> regions_;

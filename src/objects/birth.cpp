@@ -452,6 +452,7 @@ void birth::scan_old_blocks() {
 
 void birth::offer(std::uint64_t block) {
   if (block % blocks_in_zone < bookkeeping_blocks) return;  // of a headed zone
+  if (is_leaving(block)) return;                            // the commit will
   if (!map_.holds_persistent(block)) return give_back(block, 1);
   if (!has_blocks(map_.kind_of_zone(block / blocks_in_zone))) return;
   const record_view r = map_.record(block);
@@ -473,7 +474,7 @@ bool birth::release_if_empty(transient_block& y) {
   for (const area* in : {&transaction_area_, &other_area_})
     if (&y == in->within || &y == in->typed) return false;
   if (y.lane != 0 && &y == lanes_[y.lane - 1].in.typed) return false;
-  if (y.is_shared && map_.holds_persistent(y.first)) {
+  if (y.is_shared && (map_.holds_persistent(y.first) || is_leaving(y.first))) {
     emptied_.push_back(&y);
     y.is_emptied = true;
     return false;
@@ -493,7 +494,7 @@ bool birth::try_release(transient_block& y) noexcept {
 
 void birth::drop(transient_block& y) {
   assert(y.touched == 0 && !y.has_promoted && y.cursors == 0 && all_.contains(&y));
-  if (!map_.holds_persistent(y.first))
+  if (!map_.holds_persistent(y.first) && !is_leaving(y.first))
     give_back(y.first, y.span);
   else
     offer(y.first);
@@ -563,14 +564,16 @@ void birth::restore_area(area before) noexcept {
   transaction_area_ = std::move(before);
 }
 
-void birth::prepare_commit(std::size_t retired, std::size_t freed) {
+void birth::prepare_commit(std::size_t retired, const std::vector<std::uint64_t>& freed) {
   touched_.reserve(touched_.size() + promoted_.size() + retired);
-  unoffered_.reserve(unoffered_.size() + freed);
+  unoffered_.reserve(unoffered_.size() + freed.size());
+  leaving_ = freed;
 }
 
 void birth::committed(const address_set& retired, const std::vector<std::uint64_t>& freed) noexcept {
   const std::scoped_lock lock(whole_);
   assert(levels_.empty());
+  leaving_.clear();
   in_transaction_ = false;
   area_at_begin_ = {};
   keep_cursors();
@@ -618,7 +621,8 @@ void birth::offer_freed() noexcept {
   });
 }
 
-void birth::forget_promoted() {
+void birth::commit_failed() noexcept {
+  leaving_.clear();
   for (transient_block* y : promoted_) {
     y->promoted = {};
     y->has_promoted = false;

@@ -13,6 +13,7 @@
 // block, in the order in which they were needed: what is made together lies together.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
@@ -72,8 +73,11 @@ class birth {
   // All promoted objects are in the stored bookkeeping now, and the transient objects in `retired` are gone. `freed`:
   // blocks from which a persistent object was removed.
   void committed(const address_set& retired, const std::vector<std::uint64_t>& freed) noexcept;
-  // Before the commit of which committed() tells, with so many of them: so that there is memory for what must be remembered.
-  void prepare_commit(std::size_t retired, std::size_t freed);
+  // Before the commit of which committed() tells, with so many retired objects, and these blocks, in order: there is memory for
+  // what must be remembered, and until committed() or commit_failed() nobody gets one of the blocks. Called in with_lock().
+  void prepare_commit(std::size_t retired, const std::vector<std::uint64_t>& freed);
+  // The stored bookkeeping is what it was before. Called in with_lock().
+  void commit_failed() noexcept;
 
   // Inner transactions (birth_levels.cpp). What an aborted one has made is gone; what a committed one has made is the outer one's.
   void begin_level();
@@ -143,7 +147,6 @@ class birth {
   // Whether an object of this process has lain where the zone has its bookkeeping. If it never became persistent, memory
   // there differs from the file. Called in with_lock().
   [[nodiscard]] bool has_covered(std::uint64_t zone) const { return covered_.contains(zone); }
-  void forget_promoted();
 
   struct counts {
     std::uint64_t objects = 0, bytes = 0;
@@ -313,6 +316,7 @@ class birth {
   void drop(transient_block& y);
   // Nothing is transient in the block any more, or its persistent objects have become fewer: it may be used again.
   void offer(std::uint64_t block);
+  [[nodiscard]] bool is_leaving(std::uint64_t block) const { return std::ranges::binary_search(leaving_, block); }
   void check_transient_blocks() const;
   void check_area(const area& in) const;
 
@@ -332,6 +336,8 @@ class birth {
   std::vector<transient_block*> unreleased_;
   std::vector<std::uint64_t>
       unoffered_;  // the same for blocks that have lost objects; the last ones that tried are tried again
+  // Blocks from which a commit that is neither captured nor undone has removed objects, in order. Their bookkeeping says so already.
+  std::vector<std::uint64_t> leaving_;
   // Of inner transactions: what there was when each began. What has changed since is listed here if an outer level has changed it
   // before; otherwise it still was what it was at begin().
   struct inner_level {

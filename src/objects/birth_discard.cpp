@@ -27,6 +27,7 @@ void birth::forget(address object) {
   assert(y != nullptr);
   const std::uint64_t bit = (object - map_.start_of(y->first)) / granule;
   assert(y->starts.test(bit));
+  if (y->promoted.test(bit)) return;  // a commit has met it by chance, and is on its way: it becomes persistent garbage
   y->starts.reset(bit);
   if (y->touched != 0) {  // an abort does not bring the object back
     y->starts_at_begin.reset(bit);
@@ -61,7 +62,8 @@ birth::counts birth::discard_garbage(std::uint64_t block,
   if (y == nullptr) return all;
   const start_bits stay = kept(*y);
   start_bits gone;
-  for (std::size_t n = 0; n < start_bits::words; ++n) gone.word(n) = y->starts.word(n) & ~stay.word(n);
+  for (std::size_t n = 0; n < start_bits::words; ++n)
+    gone.word(n) = y->starts.word(n) & ~(stay.word(n) | y->promoted.word(n));
   all.objects = gone.count();
   if (all.objects == 0) return all;
   if (y->kind == block_kind::typed)

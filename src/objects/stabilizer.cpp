@@ -65,11 +65,21 @@ void stabilizer::describe() {
   }
 }
 
+// Until the commit is captured or undone, the births know that what it frees is not free yet [heap.blocks.unfinished].
 void stabilizer::write() {
   store_.with_births_locked([&] {
-    for (const auto& d : store_) write_bookkeeping(*d);
-    for (std::size_t n = 0; n < store_.size(); ++n)
-      store_[n].birth->prepare_commit(store_[n].retired.size(), freed_[n].size());
+    try {
+      for (const auto& d : store_) write_bookkeeping(*d);
+      for (std::size_t n = 0; n < store_.size(); ++n) {
+        auto& blocks = freed_[n];
+        std::ranges::sort(blocks);
+        blocks.erase(std::unique(blocks.begin(), blocks.end()), blocks.end());
+        store_[n].birth->prepare_commit(store_[n].retired.size(), blocks);
+      }
+    } catch (...) {
+      undo_writes();
+      throw;
+    }
   });
 }
 
@@ -578,18 +588,21 @@ void stabilizer::hide_transients(const known_type& of, const object_facts& objec
     }
 }
 
-void stabilizer::undo() noexcept {
+void stabilizer::undo_writes() noexcept {
   for (auto w = writes_.rbegin(); w != writes_.rend(); ++w) std::memcpy(w->at, saved_.data() + w->saved, w->length);
+  writes_.clear();
+}
+
+void stabilizer::undo() noexcept {
   for (known_type* what : described_) what->stored = nullptr;
   for (const auto& [gone, table] : replaced_) gone->erase(table);
-  for (const auto& d : store_) d->birth->with_lock([&] { d->birth->forget_promoted(); });
+  store_.with_births_locked([&] {
+    undo_writes();
+    for (const auto& d : store_) d->birth->commit_failed();
+  });
 }
 
 void stabilizer::committed(store_statistics& counts) noexcept {
-  for (auto& blocks : freed_) {
-    std::ranges::sort(blocks);
-    blocks.erase(std::unique(blocks.begin(), blocks.end()), blocks.end());
-  }
   for (std::size_t n = 0; n < store_.size(); ++n) {
     database_state& d = store_[n];
     d.birth->committed(d.retired, freed_[n]);

@@ -57,6 +57,7 @@ class stabilizer {
     std::size_t length, saved;
   };
 
+  void undo_writes() noexcept;  // the births locked
   void trace_changes(std::span<const rvm::memory_range> changes);
   // A new object may lie where a destroyed one was, to which stale bytes refer: the slot of a vector behind its last element,
   // for example. To store its address there changes nothing, but makes it reachable [heap.reference.unchanged].

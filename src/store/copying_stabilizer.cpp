@@ -43,6 +43,12 @@ bool copying_stabilizer::find(const rvm::transaction& tx) {
   return !moved_.all().empty();
 }
 
+// Another thread may have ended an object to which only a stray word leads.
+found_object copying_stabilizer::find_again(const visited& which) {
+  const found_object there = which.in->map->find_start(which.object);
+  return there && !there.is_persistent ? there : found_object{};
+}
+
 void copying_stabilizer::visit_object(address at, bool pins) {
   database_state* const in = of_.databases->at(reinterpret_cast<const void*>(at));
   const found_object there = in != nullptr ? in->map->find(at) : found_object{};
@@ -120,7 +126,11 @@ void copying_stabilizer::pin_what_the_program_has() {
 
 void copying_stabilizer::choose() {
   for (const visited& v : order_) {
-    const object_facts facts = v.in->describe(reinterpret_cast<const void*>(v.object));
+    object_facts facts{};
+    of_.databases->with_births_locked([&] {
+      if (const found_object there = find_again(v)) facts = v.in->map->facts(there);
+    });
+    if (facts.at == 0) continue;
     const known_type& type = v.in->types->at(facts.type);
     if (facts.size >= block_size / 2 || never_moves(type) || pinned_.contains(v.object) ||
         v.in->retired.contains(v.object) || of_.weak.leads_to(v.object))
@@ -148,8 +158,9 @@ bool copying_stabilizer::copy() {
     for (const moved_objects::move& m : moved_.all())
       moved_.rewrite(*m.type, m.to, m.size, 0, m.size, moved_objects::bytes_of::copy);
     for (const visited& v : order_) {
-      if (moved_.contains(v.object)) continue;
-      const object_facts facts = v.in->map->facts(v.in->map->find(v.object));
+      const found_object there = find_again(v);
+      if (!there || moved_.contains(v.object)) continue;
+      const object_facts facts = v.in->map->facts(there);
       moved_.rewrite(v.in->types->at(facts.type), v.object, facts.size, 0, facts.size,
                      moved_objects::bytes_of::new_object);
     }

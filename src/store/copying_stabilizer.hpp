@@ -41,6 +41,8 @@ class copying_stabilizer {
     database_state* in;
     heap::address object;
   };
+  // Nothing, if it is gone. With the births locked.
+  [[nodiscard]] static heap::found_object find_again(const visited& which);
   void visit(database_state& from, const heap::known_type& type, std::uint64_t to, bool may_be_end);
   void visit_object(heap::address at, bool pins);
   void visit_all(const rvm::transaction& tx);

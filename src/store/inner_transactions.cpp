@@ -71,7 +71,7 @@ void store_state::abort_inner(const bool& which) {
 void store_state::abort_innermost() {
   inner_level& ended = levels.back();
   ended.memory.abort();
-  ended.objects.put_back();
+  ended.objects.put_back(*this);
   for (std::size_t n = 0; n < databases->size(); ++n) {
     database_state& d = (*databases)[n];
     d.unretire(ended.retired[n]);

@@ -19,7 +19,7 @@ class attached_objects {
  public:
   explicit attached_objects(const store_state& of) : of_(of) {}
 
-  // Calls f(facts) for each. With the births locked.
+  // Calls f(database, facts) for each. With the births locked.
   template <class F>
   void for_each(F&& f) {
     of_.tx.for_each_written_page([this](const rvm::memory_range& page) {
@@ -38,7 +38,7 @@ class attached_objects {
     while (!found_.empty()) {
       const auto [in, object] = found_.back();
       found_.pop_back();
-      f(object);
+      f(*in, object);
       follow(*in, object, 0, object.size);
     }
   }
@@ -76,6 +76,7 @@ class attached_objects {
 
 void saved_objects::save(const store_state& of) {
   ranges_.clear();
+  attached_.clear();
   of.databases->with_births_locked([&] {
     const auto add = [this](address begin, address end) {
       ranges_.push_back({reinterpret_cast<std::byte*>(begin), end - begin});
@@ -85,7 +86,12 @@ void saved_objects::save(const store_state& of) {
       d->birth->for_each_made(add);
       are_older = are_older || d->birth->has_older_transients();
     }
-    if (are_older) attached_objects(of).for_each([&](const object_facts& object) { add(object.begin, object.end); });
+    own_ = ranges_.size();
+    if (!are_older) return;
+    attached_objects(of).for_each([&](const database_state& in, const object_facts& object) {
+      add(object.begin, object.end);
+      attached_.push_back({&in, object.at, object.type});
+    });
   });
   std::size_t length = 0;
   for (const rvm::memory_range& each : ranges_) length += each.length;
@@ -96,13 +102,26 @@ void saved_objects::save(const store_state& of) {
   }
 }
 
+// Another thread may have ended an object that only a stray word has led to, and something else may be there.
+bool saved_objects::is_there(const attached& which, const rvm::memory_range& range) {
+  const found_object there = which.in->map->find(which.object);
+  if (!there || there.is_persistent || there.at != which.object) return false;
+  const object_facts now = which.in->map->facts(there);
+  return now.type == which.type && now.begin == reinterpret_cast<address>(range.address) &&
+         now.end == now.begin + range.length;
+}
+
 // What is the same stays untouched: its pages need not be opened.
-void saved_objects::put_back() const noexcept {
-  const std::byte* from = bytes_.data();
-  for (const rvm::memory_range& each : ranges_) {
-    if (std::memcmp(each.address, from, each.length) != 0) std::memcpy(each.address, from, each.length);
-    from += each.length;
-  }
+void saved_objects::put_back(const store_state& of) const noexcept {
+  of.databases->with_births_locked([&] {
+    const std::byte* from = bytes_.data();
+    for (std::size_t n = 0; n < ranges_.size(); ++n) {
+      const rvm::memory_range& each = ranges_[n];
+      if ((n < own_ || is_there(attached_[n - own_], each)) && std::memcmp(each.address, from, each.length) != 0)
+        std::memcpy(each.address, from, each.length);
+      from += each.length;
+    }
+  });
 }
 
 }  // namespace tenure

@@ -44,6 +44,7 @@ struct harbour {
   ref<crew> pilots;
   tenure::hash_map<cargo*, std::uint64_t> by_hash;
   tenure::map<cargo*, std::uint64_t> by_order;
+  tenure::set<std::pair<std::uint64_t, cargo*>> in_pairs;
 };
 
 }  // namespace cache_misuse_types
@@ -95,6 +96,7 @@ TEST_F(cache_misuse, pointers_are_keys_as_in_a_mapped_store) {
       for (const auto& each : h.ships) {
         h.by_hash[each->load] = each->number;
         h.by_order[each->load] = each->number;
+        h.in_pairs.emplace(each->number / 10, each->load);
       }
     });
   });
@@ -108,6 +110,7 @@ TEST_F(cache_misuse, pointers_are_keys_as_in_a_mapped_store) {
       EXPECT_EQ(h->by_hash.find(key)->second, n);
       ASSERT_TRUE(h->by_order.contains(key)) << n;
       EXPECT_EQ(h->by_order.find(key)->second, n);
+      EXPECT_TRUE(h->in_pairs.contains({n / 10, key})) << n;
     }
   });
 }

@@ -242,6 +242,30 @@ TEST_F(keyed_by_addresses, the_program_goes_on) {
   expect_whole(s, count);
 }
 
+// The array of its buckets is copied in several pieces.
+TEST_F(keyed_by_addresses, a_table_of_many_buckets) {
+  constexpr std::uint64_t count = 20'000;
+  {
+    store s(path, how);
+    auto& k = s.root<keyed>("keyed");
+    s.transact([&] {
+      k.standard_hashed_multi.reserve(300'000);
+      for (std::uint64_t n = 0; n < count; ++n) {
+        k.all.push_back(s.make<thing>());
+        k.standard_hashed_multi.emplace(k.all.back(), static_cast<int>(n));
+      }
+    });
+  }
+  (void)compact(path);
+  store s(path, how);
+  const auto& k = *s.find_root<keyed>("keyed");
+  for (std::uint64_t n = 0; n < count; ++n) {
+    const auto found = k.standard_hashed_multi.find(k.all[n]);
+    ASSERT_TRUE(found != k.standard_hashed_multi.end()) << n;
+    ASSERT_EQ(found->second, static_cast<int>(n));
+  }
+}
+
 TEST_F(keyed_by_addresses, an_order_of_the_program_is_refused) {
   {
     store s(path, how);

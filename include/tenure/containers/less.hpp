@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include <tenure/containers/detail/home_address.hpp>
 
@@ -47,7 +48,16 @@ decltype(auto) prepared(const Q& q) noexcept {
 
 }  // namespace detail
 
-// operator<. For pointers, the order of home addresses.
+namespace detail {
+
+template <class T>
+inline constexpr bool has_pointer = std::is_pointer_v<T>;
+template <class A, class B>
+inline constexpr bool has_pointer<std::pair<A, B>> = has_pointer<A> || has_pointer<B>;
+
+}  // namespace detail
+
+// operator<. For pointers, also in pairs, the order of home addresses.
 template <class T>
 struct less {
   bool operator()(const T& a, const T& b) const noexcept(noexcept(a < b)) {
@@ -55,6 +65,15 @@ struct less {
       return detail::home_address(a) < detail::home_address(b);
     else
       return a < b;
+  }
+};
+template <class A, class B>
+requires detail::has_pointer<std::pair<A, B>>
+struct less<std::pair<A, B>> {
+  bool operator()(const std::pair<A, B>& a, const std::pair<A, B>& b) const
+      noexcept(noexcept(less<A>()(a.first, b.first)) && noexcept(less<B>()(a.second, b.second))) {
+    if (less<A>()(a.first, b.first)) return true;
+    return !less<A>()(b.first, a.first) && less<B>()(a.second, b.second);
   }
 };
 // Text compares with everything that is convertible to std::string_view.

@@ -65,7 +65,7 @@ class commit_changes {
     bool has_roots = false;  // that have changed
   };
   [[nodiscard]] book& book_of(std::uint64_t home);
-  void add_made(cached_object& object);
+  void add_made(const open_transaction& tx, cached_object& object);
   // Room for the bytes of an object that add_whole() gets, and for a header before it.
   [[nodiscard]] std::span<std::byte> room_for_whole(std::size_t size);
   void add_whole(book& in, std::uint64_t home, std::uint32_t type, std::span<std::byte> bytes);

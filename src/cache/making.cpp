@@ -89,7 +89,7 @@ void store_state::require_destroyable(open_transaction& tx, std::uintptr_t addre
       throw error(errc::bad_free, directory_ + ": cannot destroy " + os::hexadecimal(address) + ": " + why);
     };
     if (object == nullptr) refuse("it is no object of the store");
-    if (object->state == object_state::destroyed)
+    if (object_locks::has_destroyed(tx, *object))
       refuse(object->text() + ", has been destroyed already in this transaction");
     if (const auto set = tx.roots.find(databases_.at(object->home)); set != tx.roots.end())
       for (const auto& [name, root] : set->second)
@@ -112,7 +112,9 @@ void store_state::require_destroyable(open_transaction& tx, std::uintptr_t addre
           "leads to " +
           object->text());
   }
-  announce(tx, address, of.size);
+  if (!announce(tx, address, of.size))
+    throw error(errc::bad_free, directory_ + ": cannot destroy " + os::hexadecimal(address) +
+                                    ": another transaction has destroyed it meanwhile");
 }
 
 void store_state::destroy(std::uintptr_t address) noexcept {

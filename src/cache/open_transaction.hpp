@@ -42,6 +42,7 @@ struct open_transaction {
   std::vector<const object_guard*> locked;
   std::vector<cached_object*> locked_without_bit;
   const cached_object* waits_for = nullptr;
+  bool has_locked_what_is_gone = false;  // by some of these guards
   lock_mode wants = lock_mode::shared;
   // What containers in it stored went on while another transaction had a lock of it: this one must not commit.
   const cached_object* written_unlocked = nullptr;

@@ -176,13 +176,11 @@ loader::reached store_state::reach_and_lock(std::unique_lock<std::mutex>& lock, 
     };
     const loader::reached found = loader_.reach(home, &declared, may_unite);
     if (missing != nullptr) {
-      locks_.acquire(lock, tx, *missing, mode);
+      (void)locks_.acquire(lock, tx, *missing, mode);  // what is gone is looked for again
       continue;
     }
     if (found.was_loaded) locks_.united();
-    locks_.acquire(lock, tx, *found.object, lock_mode::shared);
-    if (found.object->state == object_state::gone) continue;  // while this transaction has waited
-    return found;
+    if (locks_.acquire(lock, tx, *found.object, lock_mode::shared)) return found;
   }
 }
 

@@ -70,7 +70,7 @@ CACHE_MUTATIONS = [
     ("cache_locks_gone_before_the_commit", "cache/transactions.cpp",
      [("ticket store_state::commit(open_transaction& tx) { require_usable();",
        "ticket store_state::commit(open_transaction& tx) { require_usable(); "
-       "if (locks_objects_) { { const std::scoped_lock early(mutex_); locks_.release_all(tx); } std::this_thread::yield(); }")],
+       "if (locks_objects_) { { const std::scoped_lock early(mutex_); locks_.release_all(tx, objects_); } std::this_thread::yield(); }")],
      LOCKS, "others see what may still be aborted, or change it"),
     ("cache_deadlock_not_found", "cache/object_locks.cpp",
      [("if (is_circle) return true;", "if (is_circle) return false;")],

@@ -32,12 +32,13 @@ void* store_state::make(open_transaction* tx, open_database& in, const type& of,
     object.maker = tx;
     object.is_root = is_root;
     std::memset(object.bytes, 0, static_cast<std::size_t>(size));
+    const bool has_lock = is_root && locks_objects_;
     if (tx != nullptr) tx->made.reserve_one_more();
-    objects_.add(std::move(made));
+    if (has_lock) object_locks::make_room(*tx, object);
+    objects_.add(std::move(made));  // from here on nothing fails
     object_table::hold(object);
     if (tx != nullptr) tx->made.add(object);
-    if (is_root && locks_objects_)
-      (void)object_locks::try_acquire(*tx, object, lock_mode::exclusive);  // nobody has one
+    if (has_lock) (void)object_locks::try_acquire(*tx, object, lock_mode::exclusive);  // nobody has one
     return object.bytes;
   } catch (...) {
     in.free.give_back(home, size);

@@ -153,7 +153,7 @@ CACHE_MUTATIONS = [
      [("object->state = object_state::stored; } ++counts_.aborts;", "} ++counts_.aborts;")],
      MAKING, "an object is gone whose destruction was aborted"),
     ("cache_made_objects_have_no_lock", "cache/making.cpp",
-     [("if (is_root && locks_objects_)", "if (false)")],
+     [("if (has_lock) (void)object_locks::try_acquire(*tx, object, lock_mode::exclusive);", "")],
      MAKING, "another transaction sees an object that may never be stored"),
     ("cache_begins_a_block_each_time", "cache/places.cpp",
      [("if (h.blocks_end != 0) continue_last_block(h.blocks_end - 1);", "")],

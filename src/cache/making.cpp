@@ -57,8 +57,8 @@ void* store_state::make_object(open_transaction& tx, std::string_view name, cons
 
 // Near what is in memory: with it. Otherwise in the default database, until the container's own memory ends.
 void* store_state::make_array(open_transaction* tx, const type& of, std::size_t count, std::uintptr_t near) {
-  require_usable();
   const std::scoped_lock lock(mutex_);
+  require_usable();  // whoever calls need not keep the store open
   const rvm::own_stores zeros;
   if (of.size != 0 && count > SIZE_MAX / 2 / of.size)
     throw error(errc::out_of_memory, "an array of " + std::to_string(count) + " x " + of.name + " is too large");

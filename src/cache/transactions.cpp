@@ -25,7 +25,7 @@ open_transaction* store_state::begin(bool writes) {
   if (transaction_in(*this) != nullptr)
     throw error(errc::bad_transaction,
                 directory_ + ": this thread has a transaction of the store already; end it first");
-  const auto made = std::make_shared<open_transaction>(shared_from_this(), writes);
+  const auto made = std::make_shared<open_transaction>(shared_from_this(), keep_open(), writes);
   if (writes && !locks_objects_)
     door_.enter_exclusive();
   else
@@ -203,7 +203,7 @@ void store_state::forget_changes(open_transaction& tx) noexcept {
 
 void store_state::end(open_transaction& tx) noexcept {
   if (is_of_the_parent()) return;
-  const std::shared_ptr<store_state> alive = tx.of;
+  const std::shared_ptr<store_state> alive = tx.of, kept = std::move(tx.keeps_open);  // until it has left
   if (locks_objects_) {
     object_locks::release_open(tx);
     const std::scoped_lock lock(mutex_);

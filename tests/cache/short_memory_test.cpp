@@ -239,6 +239,24 @@ TEST_F(cache_in_short_memory, evictions_wait) {
   EXPECT_GT(reopened, 0U);
 }
 
+// Whoever gives memory back asks which store it is of.
+TEST_F(cache_in_short_memory, memory_is_given_back_without_any) {
+  make_library();
+  open();
+  auto text = std::make_unique<tenure::string>(std::string(100, 't'));
+  std::unique_ptr<tenure::string> cached;
+  opened->transact([&] { cached = std::make_unique<tenure::string>(std::string(100, 'c')); });
+  const std::uint64_t objects = opened->stats().objects;
+  succeeding = 0;
+  failing = 1;
+  text.reset();
+  EXPECT_EQ(failing, 1);
+  cached.reset();  // its place may be forgotten
+  succeeding = -1;
+  EXPECT_EQ(opened->stats().objects, objects - 1);
+  close();
+}
+
 // Nobody is kept out, and the cache can be closed.
 TEST_F(cache_in_short_memory, transactions_that_cannot_begin_leave_nothing_open) {
   make_library();

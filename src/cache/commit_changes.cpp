@@ -24,7 +24,7 @@ commit_changes::book& commit_changes::book_of(std::uint64_t home) {
   return books_.emplace_back(in);
 }
 
-void commit_changes::gather(const open_transaction& tx) {
+void commit_changes::gather(open_transaction& tx) {
   reach(tx);
   const cached_object* last = nullptr;
   std::vector<std::byte> before;
@@ -102,7 +102,7 @@ void commit_changes::reach(const open_transaction& tx) {
   for (std::size_t n = 0; n < made_.size(); ++n) follow(whole(*made_[n]));
 }
 
-void commit_changes::add_made(const open_transaction& tx, cached_object& object) {
+void commit_changes::add_made(open_transaction& tx, cached_object& object) {
   const std::span<std::byte> bytes = room_for_whole(static_cast<std::size_t>(object.size));
   stored_form(tx, whole(object), object.bytes, objects_, databases_, bytes);
   for_each_word(object.type, bytes.data(), bytes.size(), [](const pointer_map::word& w, std::size_t, std::byte* at) {

@@ -141,7 +141,7 @@ TEST_F(locks_of_destroyed, keep_nobody_else_from_committing) {
   close();
 }
 
-// [cache.group] A plain pointer to it would unite groups, of which both transactions have exclusive locks.
+// [cache.locks.united] It would unite groups, of which both transactions have exclusive locks.
 TEST_F(locks_of_destroyed, get_no_plain_pointers) {
   auto& s = open_locking();
   std::optional<cache::pin<part>> pinned;
@@ -152,7 +152,7 @@ TEST_F(locks_of_destroyed, get_no_plain_pointers) {
   std::thread([&] {
     auto other = s.begin();
     second().change().inside = const_cast<part*>(pinned->get());
-    expect_error(errc::cannot_persist, {"inside", "which another transaction has destroyed"}, [&] { other.commit(); });
+    expect_error(errc::cannot_persist, {"inside", "another transaction changes or destroys"}, [&] { other.commit(); });
     other.abort();
   }).join();
   second().change().other = {};

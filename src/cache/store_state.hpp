@@ -35,8 +35,9 @@ class commit_changes;
 
 class store_state : public std::enable_shared_from_this<store_state> {
  public:
-  // [cache.thread] Others may find the store from now on. It is open until the last one lets go of the result, or of what keep_open() gives:
-  // the program's store, its open transactions and its pins. Whoever only looks at it has other references, which keep its memory.
+  // Others may find the store from now on. It is open until the last one lets go of the result, or of what keep_open() gives: the
+  // program's store, its open transactions and its pins. Whoever only looks at it has other references, which keep its memory
+  // [cache.thread].
   [[nodiscard]] static std::shared_ptr<store_state> open(const std::string& directory, const options& how);
   [[nodiscard]] std::shared_ptr<store_state> keep_open() const { return kept_open_.lock(); }
 

@@ -24,27 +24,27 @@ commit_changes::book& commit_changes::book_of(std::uint64_t home) {
   return books_.emplace_back(in);
 }
 
-void commit_changes::gather(const open_transaction& tx) {
+void commit_changes::gather(open_transaction& tx) {
   reach(tx);
   const cached_object* last = nullptr;
   std::vector<std::byte> before;
   for (const object_part& part : changed_) {
     cached_object& object = *part.object;
     const std::span<std::byte> now = bytes_.take(part.length);
-    stored_form(part, object.bytes, objects_, databases_, now);
+    stored_form(tx, part, object.bytes, objects_, databases_, now);
     const std::size_t first_range = where_.size();
     if (object.type.words.words().empty()) {  // is stored as it is in memory
       add_differences(std::span(object.before.bytes(object.shape()) + part.offset, part.length), now, where_);
     } else {
       before.resize(part.length);
-      stored_form(part, object.before.bytes(object.shape()), objects_, databases_, before);
+      stored_form(tx, part, object.before.bytes(object.shape()), objects_, databases_, before);
       give_back_transients(object, before, now);
       add_differences(before, now, where_);
     }
     if (add_change(object.in, object.home + part.offset, now, first_range))
       changed_objects_ += std::exchange(last, &object) == &object ? 0 : 1;
   }
-  for (cached_object* const object : made_) add_made(*object);
+  for (cached_object* const object : made_) add_made(tx, *object);
   for (const auto& [in, changes] : tx.roots) {
     if (changes.empty()) continue;
     book& of = book_of(in->stored.home());
@@ -102,9 +102,9 @@ void commit_changes::reach(const open_transaction& tx) {
   for (std::size_t n = 0; n < made_.size(); ++n) follow(whole(*made_[n]));
 }
 
-void commit_changes::add_made(cached_object& object) {
+void commit_changes::add_made(open_transaction& tx, cached_object& object) {
   const std::span<std::byte> bytes = room_for_whole(static_cast<std::size_t>(object.size));
-  stored_form(whole(object), object.bytes, objects_, databases_, bytes);
+  stored_form(tx, whole(object), object.bytes, objects_, databases_, bytes);
   for_each_word(object.type, bytes.data(), bytes.size(), [](const pointer_map::word& w, std::size_t, std::byte* at) {
     if (w.kind == field_kind::transient) std::memset(at, 0, static_cast<std::size_t>(w.length));
   });

@@ -29,8 +29,9 @@ class commit_changes {
   commit_changes(const commit_changes&) = delete;
   commit_changes& operator=(const commit_changes&) = delete;
 
-  // Throws errc::cannot_persist, errc::out_of_memory, and the errors of reading. Then nothing has happened.
-  void gather(const open_transaction& tx);
+  // Throws errc::cannot_persist, errc::out_of_memory, and the errors of reading. Then nothing has happened, but that the transaction
+  // may have more locks.
+  void gather(open_transaction& tx);
   [[nodiscard]] bool empty() const { return changes_.empty(); }
   void add_to(rvm::transaction& log) const;
   // The log has captured them: pages, tables and free places follow, but for objects_.
@@ -65,7 +66,7 @@ class commit_changes {
     bool has_roots = false;  // that have changed
   };
   [[nodiscard]] book& book_of(std::uint64_t home);
-  void add_made(cached_object& object);
+  void add_made(open_transaction& tx, cached_object& object);
   // Room for the bytes of an object that add_whole() gets, and for a header before it.
   [[nodiscard]] std::span<std::byte> room_for_whole(std::size_t size);
   void add_whole(book& in, std::uint64_t home, std::uint32_t type, std::span<std::byte> bytes);

@@ -32,12 +32,13 @@ void* store_state::make(open_transaction* tx, open_database& in, const type& of,
     object.maker = tx;
     object.is_root = is_root;
     std::memset(object.bytes, 0, static_cast<std::size_t>(size));
+    const bool has_lock = is_root && locks_objects_;
     if (tx != nullptr) tx->made.reserve_one_more();
-    objects_.add(std::move(made));
+    if (has_lock) object_locks::make_room(*tx, object);
+    objects_.add(std::move(made));  // from here on nothing fails
     object_table::hold(object);
     if (tx != nullptr) tx->made.add(object);
-    if (is_root && locks_objects_)
-      (void)object_locks::try_acquire(*tx, object, lock_mode::exclusive);  // nobody has one
+    if (has_lock) (void)object_locks::try_acquire(*tx, object, lock_mode::exclusive);  // nobody has one
     return object.bytes;
   } catch (...) {
     in.free.give_back(home, size);
@@ -56,8 +57,8 @@ void* store_state::make_object(open_transaction& tx, std::string_view name, cons
 
 // Near what is in memory: with it. Otherwise in the default database, until the container's own memory ends.
 void* store_state::make_array(open_transaction* tx, const type& of, std::size_t count, std::uintptr_t near) {
-  require_usable();
   const std::scoped_lock lock(mutex_);
+  require_usable();  // whoever calls need not keep the store open
   const rvm::own_stores zeros;
   if (of.size != 0 && count > SIZE_MAX / 2 / of.size)
     throw error(errc::out_of_memory, "an array of " + std::to_string(count) + " x " + of.name + " is too large");
@@ -89,7 +90,7 @@ void store_state::require_destroyable(open_transaction& tx, std::uintptr_t addre
       throw error(errc::bad_free, directory_ + ": cannot destroy " + os::hexadecimal(address) + ": " + why);
     };
     if (object == nullptr) refuse("it is no object of the store");
-    if (object->state == object_state::destroyed)
+    if (object_locks::has_destroyed(tx, *object))
       refuse(object->text() + ", has been destroyed already in this transaction");
     if (const auto set = tx.roots.find(databases_.at(object->home)); set != tx.roots.end())
       for (const auto& [name, root] : set->second)
@@ -112,7 +113,9 @@ void store_state::require_destroyable(open_transaction& tx, std::uintptr_t addre
           "leads to " +
           object->text());
   }
-  announce(tx, address, of.size);
+  if (!announce(tx, address, of.size))
+    throw error(errc::bad_free, directory_ + ": cannot destroy " + os::hexadecimal(address) +
+                                    ": another transaction has destroyed it meanwhile");
 }
 
 void store_state::destroy(std::uintptr_t address) noexcept {

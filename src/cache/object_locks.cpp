@@ -67,7 +67,7 @@ bool object_locks::closes_a_circle(const open_transaction& tx) const {
   while (!to_follow.empty()) {
     const open_transaction& next = *to_follow.back();
     to_follow.pop_back();
-    if (next.waits_for == nullptr) continue;
+    if (next.waits_for == nullptr || next.waits_for->state == object_state::gone) continue;
     bool is_circle = false;
     const auto follow = [&](const open_transaction& other) {
       is_circle = is_circle || &other == &tx;
@@ -101,7 +101,16 @@ bool object_locks::lock_shared(open_transaction& tx, object_guard& guard) {
     if ((now & (exclusive_bit | closed_bit)) != 0) return false;
   while (!word.compare_exchange_weak(now, now | tx.bit, std::memory_order_acq_rel, std::memory_order_relaxed));
   tx.locked.push_back(&guard);
-  return true;
+  if (!object_table::is_removed(guard)) return true;
+  // It was destroyed between the two looks at its guard, and this is a lock of what is left of its group.
+  tx.has_locked_what_is_gone = true;
+  return false;
+}
+
+void object_locks::make_room(open_transaction& tx, cached_object& object) {
+  if (tx.bit != 0) return os::reserve_one_more(tx.locked);
+  os::reserve_one_more(object.locks);
+  os::reserve_one_more(tx.locked_without_bit);
 }
 
 bool object_locks::try_acquire(open_transaction& tx, cached_object& object, lock_mode mode) {
@@ -147,14 +156,16 @@ void object_locks::open_again(const cached_object& object) noexcept {
   object.lock().fetch_and(~closed_bit);
 }
 
-void object_locks::acquire(std::unique_lock<std::mutex>& mutex, open_transaction& tx, cached_object& object,
+bool object_locks::acquire(std::unique_lock<std::mutex>& mutex, open_transaction& tx, cached_object& object,
                            lock_mode mode) {
   const auto acquires_now = [&] {
     bool is_first = true;
     for_each_before(tx, object, mode, [&](const open_transaction&) { is_first = false; });
     return is_first && try_acquire(tx, object, mode);
   };
-  if (acquires_now()) return;
+  const auto is_gone = [&] { return object.state == object_state::gone; };
+  if (is_gone()) return false;
+  if (acquires_now()) return true;
   ++waits_;
   struct waiting {
     object_locks& locks;
@@ -173,7 +184,7 @@ void object_locks::acquire(std::unique_lock<std::mutex>& mutex, open_transaction
   } const until_return(*this, tx, object, mode);
   object.lock().fetch_or(closed_bit);
   // Nobody comes any more but with the mutex; who has gone meanwhile has told nobody.
-  while (!acquires_now()) {
+  while (!is_gone() && !acquires_now()) {
     if (closes_a_circle(tx)) {
       ++deadlocks_;
       throw error(errc::deadlock,
@@ -183,6 +194,7 @@ void object_locks::acquire(std::unique_lock<std::mutex>& mutex, open_transaction
     }
     changed_.wait(mutex);
   }
+  return !is_gone();
 }
 
 // If the lock is exclusive, it is this transaction's.
@@ -198,14 +210,21 @@ void object_locks::release_open(open_transaction& tx) noexcept {
   });
 }
 
-void object_locks::release_all(open_transaction& tx) noexcept {
+void object_locks::release_all(open_transaction& tx, object_table& objects,
+                               std::span<cached_object* const> removed) noexcept {
   bool somebody_waits = false;
-  for (const object_guard* const guard : tx.locked) {
-    lock_word& word = *guard->lock.load();
-    if ((word.load() & tx.bit) == 0) continue;  // its group was united with one of which it has let go
+  const auto release = [&](lock_word& word) {
+    if ((word.load() & tx.bit) == 0) return;  // its group was united with one of which it has let go
     somebody_waits = (word.fetch_and(~(tx.bit | exclusive_bit)) & closed_bit) != 0 || somebody_waits;
-  }
+  };
+  for (const object_guard* const guard : tx.locked)
+    if (tx.has_locked_what_is_gone && object_table::is_removed(*guard))
+      release(objects.removed_with(*guard).lock());
+    else
+      release(*guard->lock.load());
+  for (const cached_object* const object : removed) release(object->lock());
   tx.locked.clear();
+  tx.has_locked_what_is_gone = false;
   for (cached_object* const object : tx.locked_without_bit) {
     std::erase_if(object->leader->locks, [&](const lock_holder& h) { return h.who == &tx; });
     open_again(*object);

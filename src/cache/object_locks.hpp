@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "cache/object_table.hpp"
@@ -32,15 +33,25 @@ class object_locks {
   // It has let go of its locks.
   void left(const open_transaction& tx) noexcept;
 
-  // Waits until the transaction has the lock, and for writers that have waited longer. Throws errc::deadlock.
-  void acquire(std::unique_lock<std::mutex>& mutex, open_transaction& tx, cached_object& object, lock_mode mode);
+  // Waits until the transaction has the lock, and for writers that have waited longer. Throws errc::deadlock. False: another
+  // transaction has destroyed the object meanwhile, and there is no lock of it.
+  [[nodiscard]] bool acquire(std::unique_lock<std::mutex>& mutex, open_transaction& tx, cached_object& object,
+                             lock_mode mode);
   // The same without waiting for anybody: whether it has the lock now.
   [[nodiscard]] static bool try_acquire(open_transaction& tx, cached_object& object, lock_mode mode);
+  // So that try_acquire() of a new object throws nothing.
+  static void make_room(open_transaction& tx, cached_object& object);
   // The lock that it has; nullopt: none.
   [[nodiscard]] static std::optional<lock_mode> lock_of(const open_transaction& tx, const cached_object& object);
+  // Whether the transaction has destroyed the object; and no other one, which would have the lock.
+  [[nodiscard]] static bool has_destroyed(const open_transaction& tx, const cached_object& object) {
+    return object.state == object_state::destroyed &&
+           (!object.has_guard || lock_of(tx, object) == lock_mode::exclusive);
+  }
   // The same as in lock_shared(), of an object with this guard: without the mutex.
   [[nodiscard]] static bool lock_shared(open_transaction& tx, object_guard& guard);
-  void release_all(open_transaction& tx) noexcept;
+  // `removed`: objects that its commit has removed from the table.
+  void release_all(open_transaction& tx, object_table& objects, std::span<cached_object* const> removed = {}) noexcept;
   // Of words that are open: without the mutex. release_all must follow.
   static void release_open(open_transaction& tx) noexcept;
   // Groups were united, and may have got locks of others.

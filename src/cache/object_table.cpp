@@ -141,6 +141,14 @@ void object_table::remove_destroyed(cached_object& object) noexcept {
   forget(object);
 }
 
+bool object_table::is_removed(const object_guard& guard) {
+  return guard.lock.load(std::memory_order_acquire) == &no_lock;
+}
+
+cached_object& object_table::removed_with(const object_guard& guard) {
+  return *std::ranges::find_if(objects_, [&](const cached_object& o) { return &o.guard() == &guard; });
+}
+
 // Its group has it still: others may be waiting for a lock of it, and it may be what a transaction knows the group by. So its
 // guard stays, too, and the bytes behind it.
 void object_table::forget(cached_object& object) noexcept {

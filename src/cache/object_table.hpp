@@ -149,8 +149,11 @@ class object_table {
   void stored(cached_object& object) noexcept;
   // Nobody uses the object any more. It was held once for being made, which ends.
   void discard_made(cached_object& object) noexcept;
-  // A commit has destroyed the object [cache.making.destroyed].
+  // A commit has destroyed the object [cache.making.destroyed]. Its guard leads to no lock from now on.
   void remove_destroyed(cached_object& object) noexcept;
+  [[nodiscard]] static bool is_removed(const object_guard& guard);
+  // The removed object with this guard. It looks at all objects.
+  [[nodiscard]] cached_object& removed_with(const object_guard& guard);
   // Of objects in the table. (Where there is no memory for a few locks, the program ends.)
   static void unite(cached_object& one, cached_object& other) noexcept;
   static void hold(cached_object& object) { ++object.leader->holds; }

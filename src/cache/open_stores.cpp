@@ -1,6 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 #include "cache/open_stores.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <utility>
@@ -22,9 +23,11 @@ struct registry {
   struct entry {
     const store_state* which;
     std::weak_ptr<store_state> store;
+    std::uint64_t number;  // they ascend
   };
   std::mutex mutex;
   std::vector<entry> stores;
+  std::uint64_t next_number = 0;
   std::atomic<std::size_t> count{0};
 };
 // Never destroyed, because stores at namespace scope are closed at any time.
@@ -102,20 +105,25 @@ bool arrays_in_caches::deallocate(void* array) noexcept {
   return store != nullptr && store->destroy_array(transaction_in(*store), address);
 }
 
+// One after the other, and not from a list of all: whoever gives memory back cannot fail for want of some.
 template <class F>
-std::shared_ptr<store_state> first_open(F&& f) {
+std::shared_ptr<store_state> first_open(F&& f) noexcept {
   registry& r = all();
   if (r.count.load(std::memory_order_relaxed) == 0) return nullptr;  // a program that only maps stores
-  std::vector<std::shared_ptr<store_state>> open;
-  {
-    const std::scoped_lock lock(r.mutex);
-    open.reserve(r.stores.size());
-    for (const auto& each : r.stores)
-      if (auto alive = each.store.lock()) open.push_back(std::move(alive));
+  for (std::uint64_t next = 0;;) {
+    std::shared_ptr<store_state> store;
+    {
+      const std::scoped_lock lock(r.mutex);
+      const auto found = std::ranges::find_if(r.stores, [&](const registry::entry& each) {
+        if (each.number < next) return false;
+        store = each.store.lock();
+        return store != nullptr;
+      });
+      if (found == r.stores.end()) return nullptr;
+      next = found->number + 1;
+    }
+    if (!store->is_of_the_parent() && f(*store)) return store;
   }
-  for (auto& store : open)
-    if (!store->is_of_the_parent() && f(*store)) return std::move(store);
-  return nullptr;
 }
 
 }  // namespace
@@ -132,7 +140,7 @@ void add_open(const std::shared_ptr<store_state>& opened) {
       others.push_back(std::move(other));
       opened->require_other_homes(*others.back());
     }
-  r.stores.push_back({opened.get(), opened});
+  r.stores.push_back({opened.get(), opened, r.next_number++});
   ++r.count;
   tenure::detail::home_of_cached = [](std::uint64_t address) noexcept {
     return address == 0 ? 0 : detail::home_of(address);

@@ -23,7 +23,8 @@ void remove_open(const store_state& closed) noexcept;
 [[nodiscard]] open_transaction* locking_transaction() noexcept;
 // Whether a store of which the thread has a transaction has an object there; if so, its change is announced.
 bool announce_in_thread(std::uintptr_t address, std::size_t length);
-// The store with the object of which the address in memory has a byte; nullptr: none. The thread's transactions come first.
+// The store with the object of which the address in memory has a byte; nullptr: none. The thread's transactions come first. What it
+// returns, and what the next one does, keeps the store's memory, and does not keep it open.
 [[nodiscard]] std::shared_ptr<store_state> store_with(std::uintptr_t address);
 // The store that the home address belongs to; nullptr: none.
 [[nodiscard]] std::shared_ptr<store_state> store_at_home(std::uint64_t home);

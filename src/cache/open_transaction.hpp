@@ -26,9 +26,11 @@ struct open_database;
 enum class lock_mode : std::uint8_t { shared, exclusive };
 
 struct open_transaction {
-  open_transaction(std::shared_ptr<store_state> in, bool is_writer) : of(std::move(in)), writes(is_writer) {}
+  open_transaction(std::shared_ptr<store_state> in, std::shared_ptr<store_state> kept, bool is_writer)
+      : of(std::move(in)), keeps_open(std::move(kept)), writes(is_writer) {}
 
   const std::shared_ptr<store_state> of;
+  std::shared_ptr<store_state> keeps_open;  // the same, until it has ended
   const bool writes;
   std::vector<cached_object*> changed;  // announced; they are held
   made_objects made;                    // and not discarded; they are held
@@ -40,6 +42,7 @@ struct open_transaction {
   std::uint64_t bit = 0, store = 0;
   std::shared_ptr<const given_number> bit_holder;
   std::vector<const object_guard*> locked;
+  bool has_locked_what_is_gone = false;  // by some of these guards
   std::vector<cached_object*> locked_without_bit;
   const cached_object* waits_for = nullptr;
   lock_mode wants = lock_mode::shared;

@@ -54,12 +54,13 @@ std::uint64_t places::take_typed(page_word word) {
   if (of.end - of.next < word.stride()) {
     if (typed_pages_ == heap::pages_in_block) {
       if (is_in_headed_zone_) return 0;
-      const std::uint64_t block = take_blocks(1);
-      if (of_.kind_of_zone(block / blocks_in_zone) == zone_kind::headed) {
-        begin_headed(block);
-        return 0;
-      }
-      uses_.emplace(block, use{block_kind::typed});
+      const std::uint64_t block = take_blocks(1, [&](std::uint64_t taken) {
+        if (of_.kind_of_zone(taken / blocks_in_zone) == zone_kind::headed)
+          begin_headed(taken);
+        else
+          uses_.emplace(taken, use{block_kind::typed});
+      });
+      if (uses_.at(block).kind != block_kind::typed) return 0;
       typed_block_ = block;
       typed_pages_ = 0;
     }
@@ -85,7 +86,7 @@ std::uint64_t places::take_headed(std::uint64_t size, std::uint64_t alignment) {
   stretch& in = headed_last_;
   std::uint64_t home = up(in.next + sizeof(heap::object_header), alignment);
   if (in.next == 0 || home + size > in.end) {
-    begin_headed(take_blocks(1));
+    take_blocks(1, [&](std::uint64_t taken) { begin_headed(taken); });
     home = up(in.next + sizeof(heap::object_header), alignment);
   }
   in.next = home + size;
@@ -93,10 +94,11 @@ std::uint64_t places::take_headed(std::uint64_t size, std::uint64_t alignment) {
 }
 
 void places::begin_headed(std::uint64_t block) {
-  uses_.emplace(block, use{block_kind::small});
+  const bool is_in_headed_zone = of_.kind_of_zone(block / blocks_in_zone) == zone_kind::headed;
+  uses_.emplace(block, use{block_kind::small});  // from here on nothing fails
   headed_last_.next = home_of(block);
   headed_last_.end = headed_last_.next + block_size;
-  is_in_headed_zone_ = of_.kind_of_zone(block / blocks_in_zone) == zone_kind::headed;
+  is_in_headed_zone_ = is_in_headed_zone;
 }
 
 std::uint64_t places::take_large(std::uint64_t size, std::uint64_t alignment) {
@@ -107,8 +109,10 @@ std::uint64_t places::take_large(std::uint64_t size, std::uint64_t alignment) {
                                          ", is too large for a cache, which stores at most " + std::to_string(most) +
                                          " bytes in one object; tenure::store stores larger ones");
   const std::uint64_t before = up(heap::header_bytes(size), alignment),
-                      blocks = (before + size + block_size - 1) / block_size, first = take_blocks(blocks);
-  uses_.emplace(first, use{block_kind::large, {}, blocks});
+                      blocks = (before + size + block_size - 1) / block_size;
+  const std::uint64_t first = take_blocks(blocks, [&](std::uint64_t taken) {
+    uses_.emplace(taken, use{block_kind::large, {}, blocks});
+  });
   return home_of(first) + before;
 }
 
@@ -171,18 +175,21 @@ void places::add(const freed& what) noexcept {
 
 // --- Blocks ----------------------------------------------------------------------------------------------------------------
 
+// An error leaves it to the next call.
 void places::begin() {
   if (free_) return;
   const heap::database_header h = of_.header();
-  free_.emplace(of_.blocks());
-  search_end_ = never_used_ = h.blocks_end;
-  may_lack_space_ = h.trims != 0;
+  std::uint64_t never_used = h.blocks_end;
   // An object that continues into its last zone has used that zone's bookkeeping.
-  if (never_used_ % blocks_in_zone != 0 && of_.kind_of_zone(never_used_ / blocks_in_zone) == zone_kind::continued)
-    never_used_ = (never_used_ / blocks_in_zone + 1) * blocks_in_zone;
-  if (never_used_ % blocks_in_zone < bookkeeping_blocks)
-    never_used_ = never_used_ / blocks_in_zone * blocks_in_zone + bookkeeping_blocks;
+  if (never_used % blocks_in_zone != 0 && of_.kind_of_zone(never_used / blocks_in_zone) == zone_kind::continued)
+    never_used = (never_used / blocks_in_zone + 1) * blocks_in_zone;
+  if (never_used % blocks_in_zone < bookkeeping_blocks)
+    never_used = never_used / blocks_in_zone * blocks_in_zone + bookkeeping_blocks;
   if (h.blocks_end != 0) continue_last_block(h.blocks_end - 1);
+  search_end_ = h.blocks_end;
+  never_used_ = never_used;
+  may_lack_space_ = h.trims != 0;
+  free_.emplace(of_.blocks());
 }
 
 // Behind the objects with headers that an earlier opening has left: otherwise each opening would begin a block.
@@ -198,7 +205,8 @@ void places::continue_last_block(std::uint64_t block) {
   headed_last_.next = object.at + object.size;
 }
 
-std::uint64_t places::take_blocks(std::uint64_t count) {
+template <class F>
+std::uint64_t places::take_blocks(std::uint64_t count, F&& begin_use) {
   std::optional<std::uint64_t> first;
   const bool is_of_zones = count > blocks_in_zone - bookkeeping_blocks;
   const auto look = [&] {
@@ -222,6 +230,7 @@ std::uint64_t places::take_blocks(std::uint64_t count) {
     of_.grow((*first + count) * block_size);
     // What was cleared has no space on the disk, and truncation must not meet a full one [heap.blocks.space].
     if (may_lack_space_) of_.segment().allocate(*first * block_size, count * block_size);
+    begin_use(*first);
   } catch (...) {
     free(*first, count);
     throw;

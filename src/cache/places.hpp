@@ -66,8 +66,10 @@ class places {
   void begin_headed(std::uint64_t block);
   [[nodiscard]] std::uint64_t take_headed(std::uint64_t size, std::uint64_t alignment);
   [[nodiscard]] std::uint64_t take_large(std::uint64_t size, std::uint64_t alignment);
-  // Blocks of one zone, or of several if they are too many for one, with space on the disk.
-  [[nodiscard]] std::uint64_t take_blocks(std::uint64_t count);
+  // Blocks of one zone, or of several if they are too many for one, with space on the disk: the first of them. If
+  // begin_use(first) throws, they are free again.
+  template <class F>
+  std::uint64_t take_blocks(std::uint64_t count, F&& begin_use);
   [[nodiscard]] std::optional<std::uint64_t> take_zones(std::uint64_t count);
   void free(std::uint64_t first, std::uint64_t count);
   [[nodiscard]] std::uint64_t take_never_used(std::uint64_t count);
@@ -86,7 +88,7 @@ class places {
   stretch headed_last_;
   bool is_in_headed_zone_ = false;  // headed_last_: one of format 1, which has no typed pages
   std::uint64_t typed_block_ = 0, typed_pages_ = heap::pages_in_block;  // the last block of typed pages; pages in use
-  std::optional<heap::free_runs> free_;                                 // nothing before the first place is wanted
+  std::optional<heap::free_runs> free_;                                 // nothing before begin() is done
   // Blocks from searched_ to search_end_ were not looked at yet; nothing was ever stored in those from never_used_ on.
   std::uint64_t searched_ = 0, search_end_ = 0, never_used_ = 0;
   bool may_lack_space_ = false;  // unused blocks, on the disk

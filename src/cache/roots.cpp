@@ -56,7 +56,7 @@ void store_state::lock_roots(std::unique_lock<std::mutex>& lock, open_transactio
     objects_.add(std::move(made));
     roots = objects_.find(home);
   }
-  locks_.acquire(lock, *tx, *roots, mode);
+  (void)locks_.acquire(lock, *tx, *roots, mode);  // nobody destroys it
 }
 
 std::uint64_t store_state::root_word(std::string_view name, std::string_view in, const type& declared, bool must_be) {

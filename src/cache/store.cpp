@@ -66,7 +66,7 @@ void detail::announce_change(const void* at, std::size_t length) {
 detail::held_object::held_object(const void* resident) {
   const auto address = reinterpret_cast<std::uintptr_t>(resident);
   if (resident == nullptr) return;
-  store_ = store_with(address);
+  if (const auto found = store_with(address)) store_ = found->keep_open();
   if (store_) object_ = store_->hold(address);
 }
 detail::held_object& detail::held_object::operator=(held_object&& other) noexcept {
@@ -109,7 +109,7 @@ transaction& transaction::operator=(transaction&& other) noexcept {
 }
 ticket transaction::commit(commit_mode mode) {
   open_transaction& tx = require_open(state_);
-  const std::shared_ptr<store_state> store = tx.of;
+  const std::shared_ptr<store_state> store = tx.keeps_open;  // which ends with the transaction
   const ticket done = store->commit(tx);
   state_ = nullptr;
   if (mode == commit_mode::durable) store->wait(done);
@@ -135,9 +135,7 @@ void read_transaction::release() {
 
 // --- Stores --------------------------------------------------------------------------------------------------------------
 
-store::store(const std::string& directory, const options& how) : state_(std::make_shared<store_state>(directory, how)) {
-  state_->opened();
-}
+store::store(const std::string& directory, const options& how) : state_(store_state::open(directory, how)) {}
 store_state& store::state() const {
   if (state_ == nullptr) throw error(errc::closed, "the store was moved to another object");
   return *state_;

@@ -76,17 +76,33 @@ store_state::store_state(const std::string& directory, const options& how)
   open_all(disk_of(how), how.typed_from);
 }
 
-store_state::~store_state() {
+std::shared_ptr<store_state> store_state::open(const std::string& directory, const options& how) {
+  const auto made = std::make_shared<store_state>(directory, how);
+  std::shared_ptr<store_state> opened(made.get(), [state = made](store_state*) mutable {
+    const auto last = std::move(state);  // it knows what this belongs to, which would keep it
+    last->nobody_keeps_it_open();
+  });
+  made->kept_open_ = opened;
+  add_open(made);
+  return opened;
+}
+
+// Others may be looking at it.
+void store_state::nobody_keeps_it_open() noexcept {
+  if (is_of_the_parent()) return;
+  const std::scoped_lock lock(mutex_);
+  close_files();
+}
+
+void store_state::close_files() noexcept {
   remove_open(*this);
-  if (closed_.load()) return;
+  if (closed_.exchange(true)) return;
   try {
     for (const auto& d : databases_) d->stored.segment() = {};
     if (memory_) memory_->close();
   } catch (...) {  // close() reports errors; a destructor cannot
   }
 }
-
-void store_state::opened() { add_open(shared_from_this()); }
 
 // A member is pending if a crash may have come before its first transaction.
 void store_state::open_all(os::disk& disk, std::uint64_t typed_from) {
@@ -176,13 +192,11 @@ loader::reached store_state::reach_and_lock(std::unique_lock<std::mutex>& lock, 
     };
     const loader::reached found = loader_.reach(home, &declared, may_unite);
     if (missing != nullptr) {
-      locks_.acquire(lock, tx, *missing, mode);
+      (void)locks_.acquire(lock, tx, *missing, mode);  // what is gone is looked for again
       continue;
     }
     if (found.was_loaded) locks_.united();
-    locks_.acquire(lock, tx, *found.object, lock_mode::shared);
-    if (found.object->state == object_state::gone) continue;  // while this transaction has waited
-    return found;
+    if (locks_.acquire(lock, tx, *found.object, lock_mode::shared)) return found;
   }
 }
 

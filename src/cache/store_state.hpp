@@ -35,12 +35,16 @@ class commit_changes;
 
 class store_state : public std::enable_shared_from_this<store_state> {
  public:
+  // Others may find the store from now on. It is open until the last one lets go of the result, or of what keep_open() gives: the
+  // program's store, its open transactions and its pins. Whoever only looks at it has other references, which keep its memory
+  // [cache.thread].
+  [[nodiscard]] static std::shared_ptr<store_state> open(const std::string& directory, const options& how);
+  [[nodiscard]] std::shared_ptr<store_state> keep_open() const { return kept_open_.lock(); }
+
   store_state(const std::string& directory, const options& how);
-  ~store_state();
+  ~store_state() { close_files(); }
   store_state(const store_state&) = delete;
   store_state& operator=(const store_state&) = delete;
-  // After it is owned: others may find the store from now on.
-  void opened();
   void close();
   // Of this process, which a fork has made: what waited for its locks there would be waited for, and is not here.
   [[nodiscard]] bool is_of_the_parent() const;
@@ -110,6 +114,8 @@ class store_state : public std::enable_shared_from_this<store_state> {
 
  private:
   void open_all(os::disk& disk, std::uint64_t typed_from);
+  void nobody_keeps_it_open() noexcept;
+  void close_files() noexcept;
   [[nodiscard]] loader::reached reach_and_lock(std::unique_lock<std::mutex>& lock, open_transaction& tx,
                                                std::uint64_t home, const type& declared);
   [[nodiscard]] std::uint64_t home_in_memory(std::uintptr_t address) const;
@@ -132,6 +138,7 @@ class store_state : public std::enable_shared_from_this<store_state> {
   const bool locks_objects_;
   const std::shared_ptr<const given_number> number_;
   const std::uint32_t fork_generation_;
+  std::weak_ptr<store_state> kept_open_;
   std::atomic<bool> closed_{false};
   mutable std::mutex mutex_;
   page_pool pool_;

@@ -5,6 +5,7 @@
 
 #include <tenure/error.hpp>
 
+#include "cache/object_locks.hpp"
 #include "cache/words.hpp"
 #include "os/system_error.hpp"
 
@@ -26,7 +27,7 @@ void add_changed_parts(cached_object& object, std::vector<object_part>& to) {
   });
 }
 
-void stored_form(const object_part& part, const std::byte* bytes, const object_table& objects,
+void stored_form(open_transaction& tx, const object_part& part, const std::byte* bytes, const object_table& objects,
                  const open_databases& databases, std::span<std::byte> to) {
   const cached_object& object = *part.object;
   std::memcpy(to.data(), bytes + part.offset, part.length);
@@ -36,26 +37,33 @@ void stored_form(const object_part& part, const std::byte* bytes, const object_t
                 object.text() + ", refers to " + os::hexadecimal(word) + " in " +
                     pointer_map::path_of(*object.type.program, offset % object.type.program->size) + ", " + why);
   };
+  const auto require_not_destroyed = [&](const cached_object& target, std::uint64_t word, std::size_t offset) {
+    if (object_locks::has_destroyed(tx, target) && !object.type.program->tolerates_stale)
+      refuse(word, offset, "which the transaction has destroyed: " + target.text());
+  };
+  // [cache.locks.united]
+  const auto has_lock = [&](cached_object& target) {
+    return !target.has_guard || target.leader == object.leader || target.state == object_state::made ||
+           object.type.program->tolerates_stale || object_locks::try_acquire(tx, target, lock_mode::shared);
+  };
   const auto require_home = [&](std::uint64_t word, std::size_t offset) {
     if (!is_now) return word;
-    if (const cached_object* const target = objects.find(word);
-        target != nullptr && target->state == object_state::destroyed && !object.type.program->tolerates_stale)
-      refuse(word, offset, "which the transaction has destroyed: " + target->text());
+    if (const cached_object* const target = objects.find(word)) require_not_destroyed(*target, word, offset);
     if (databases.at(word) == nullptr)
       refuse(word, offset,
              "where no object of the store is; cache::store::make makes objects, and containers that were made in a "
              "transaction that changes the store have their elements there");
     return word;
   };
-  const auto home_of = [&](std::uint64_t word, std::size_t offset) {
-    const cached_object* const target = objects.find_at(word);
+  const auto home_of = [&](std::uint64_t word, bool is_ref, std::size_t offset) {
+    cached_object* const target = objects.find_at(word);
     if (target == nullptr) return require_home(word, offset);  // of a slot behind the last element, as it was stored
-    if (is_now && target->state == object_state::destroyed) {
-      if (object.type.program->tolerates_stale) return target->home + (word - target->at());
-      refuse(word, offset, "which the transaction has destroyed: " + target->text());
-    }
+    if (is_now) require_not_destroyed(*target, word, offset);
     if (is_now && target->state == object_state::made && !target->is_reached)
       refuse(word, offset, "which another transaction has made: " + target->text());
+    if (is_now && !is_ref && !has_lock(*target))
+      refuse(word, offset,
+             "which another transaction changes or destroys, and this one has no lock of: " + target->text());
     return target->home + (word - target->at());
   };
   std::uint64_t base = 0, stored_base = 0;  // of the last reference, which derived pointers follow
@@ -74,7 +82,7 @@ void stored_form(const object_part& part, const std::byte* bytes, const object_t
           // What it was may be damaged: then a commit mends it.
           word = is_now ? require_home(home_in(word), offset) : home_in(word);
         else if (word != 0)
-          word = home_of(w.is_checked ? address_in(word) : word, offset);
+          word = home_of(w.is_checked ? address_in(word) : word, w.is_checked, offset);
         if (!w.is_checked) stored_base = word;
         break;
       default: return;

@@ -14,9 +14,9 @@
 namespace tenure::cache {
 
 // Writes the bytes that are stored for the part if `bytes` are the object's in memory: without transient fields, which are left as they
-// are. Throws errc::cannot_persist if a plain pointer leads to no object of the store, or to one that the transaction has
-// destroyed.
-void stored_form(const object_part& part, const std::byte* bytes, const object_table& objects,
+// are. Throws errc::cannot_persist if a plain pointer leads to no object of the store, or to one of which another transaction
+// has an exclusive lock; or if a pointer or a ref leads to one that the transaction has destroyed [cache.making.destroyed.refs].
+void stored_form(open_transaction& tx, const object_part& part, const std::byte* bytes, const object_table& objects,
                  const open_databases& databases, std::span<std::byte> to);
 // Appends where the memory of an announced object differs from what it was. What is the same in memory is stored as it was, so the
 // rest needs no conversion: of a large array, few elements.

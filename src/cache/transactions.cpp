@@ -25,7 +25,7 @@ open_transaction* store_state::begin(bool writes) {
   if (transaction_in(*this) != nullptr)
     throw error(errc::bad_transaction,
                 directory_ + ": this thread has a transaction of the store already; end it first");
-  const auto made = std::make_shared<open_transaction>(shared_from_this(), writes);
+  const auto made = std::make_shared<open_transaction>(shared_from_this(), keep_open(), writes);
   if (writes && !locks_objects_)
     door_.enter_exclusive();
   else
@@ -62,7 +62,8 @@ bool store_state::announce(open_transaction& tx, std::uintptr_t address, std::si
     throw error(errc::wrong_type, object->text() + ", has " + std::to_string(object->size) +
                                       " bytes, and a change of " + std::to_string(length) + " at offset " +
                                       std::to_string(address - object->at()) + " was announced");
-  if (locks_objects_) locks_.acquire(lock, tx, *object, lock_mode::exclusive);
+  if (locks_objects_ && !locks_.acquire(lock, tx, *object, lock_mode::exclusive))
+    throw error(errc::bad_transaction, object->text() + ", was destroyed by another transaction");
   if (object->state == object_state::destroyed)
     throw error(errc::bad_transaction, object->text() + ", was destroyed in this transaction");
   if (object->state == object_state::made) return true;
@@ -146,8 +147,9 @@ void store_state::committed(open_transaction& tx, const commit_changes& changes,
   tx.made.clear();
   ++counts_.commits;
   forget_changes(tx);
-  if (locks_objects_) locks_.release_all(tx);
+  // Before others can get a lock of them, for which they may not need the mutex.
   for (cached_object* const object : destroyed) objects_.remove_destroyed(*object);
+  if (locks_objects_) locks_.release_all(tx, objects_, destroyed);
 }
 
 // [cache.abort]
@@ -201,11 +203,11 @@ void store_state::forget_changes(open_transaction& tx) noexcept {
 
 void store_state::end(open_transaction& tx) noexcept {
   if (is_of_the_parent()) return;
-  const std::shared_ptr<store_state> alive = tx.of;
+  const std::shared_ptr<store_state> alive = tx.of, kept = std::move(tx.keeps_open);  // until it has left
   if (locks_objects_) {
     object_locks::release_open(tx);
     const std::scoped_lock lock(mutex_);
-    locks_.release_all(tx);
+    locks_.release_all(tx, objects_);
     locks_.left(tx);
   }
   const std::shared_ptr<open_transaction> ended = end_in_thread(tx);

@@ -499,6 +499,34 @@ TEST_F(cache_locks, groups_that_change_while_they_are_locked) {
   });
 }
 
+// [cache.locks.united] A pin gives a pointer without a lock. A commit that stores it would unite groups.
+TEST_F(cache_locks, plain_pointers_to_what_others_change) {
+  make([](store& s) {
+    auto& root = s.root<owners>("owners");
+    s.transact([&] {
+      root.shared = s.make<account>();
+      root.all.push_back(s.make<owner>());
+    });
+  });
+  auto& s = open_locking();
+  std::optional<cache::pin<account>> pinned;
+  s.read([&] { pinned.emplace(s.root<owners>("owners")->shared); });
+  const auto point_to_it = [&] {
+    s.root<owners>("owners")->all[0].change().part = const_cast<account*>(pinned->get());
+  };
+  auto tx = s.begin();
+  s.root<owners>("owners")->shared.change().writer = 1;
+  std::thread([&] {
+    expect_error(errc::cannot_persist, {"part", "another transaction changes"}, [&] { s.transact(point_to_it); });
+  }).join();
+  tx.abort();
+  s.transact(point_to_it);
+  s.read([&] { EXPECT_EQ(s.root<owners>("owners")->all[0]->part->writer, 0u); });
+  s.check();
+  pinned.reset();
+  close();
+}
+
 // A fault unites two groups, of which this transaction has a lock of one, and another transaction of the other one
 // [cache.locks.united].
 TEST_F(cache_locks, a_fault_that_unites_what_is_locked) {

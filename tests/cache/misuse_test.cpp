@@ -3,6 +3,7 @@
 // What programs get wrong: stores at the same addresses, transactions in other threads, references into other stores; and what looks
 // wrong and is not: keys that are pointers, pointers between objects of which one is changed.
 #include <atomic>
+#include <barrier>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -203,6 +204,33 @@ TEST_F(cache_misuse, transactions_end_in_their_thread) {
       at(1).change().number = 1;
     });
     close();
+  }
+}
+
+// The thread that began it has not looked at its list since, and lives on.
+TEST_F(cache_misuse, what_has_ended_keeps_no_store_open) {
+  make(fill);
+  for (const auto mode : {cache::concurrency::one_writer, cache::concurrency::object_locks}) {
+    auto& s = open({.transactions = mode});
+    std::optional<cache::transaction> left;
+    std::optional<cache::pin<ship>> pinned;
+    std::barrier hand_over(2);
+    std::thread other([&] {
+      left.emplace(s.begin());
+      pinned.emplace(at(0));
+      hand_over.arrive_and_wait();
+      hand_over.arrive_and_wait();
+    });
+    hand_over.arrive_and_wait();
+    opened.reset();  // ends with the transaction and the pin
+    expect_error(errc::in_use, {path}, [&] { open(); });
+    left.reset();
+    expect_error(errc::in_use, {path}, [&] { open(); });
+    pinned.reset();
+    EXPECT_NO_THROW(open({.transactions = mode}));
+    hand_over.arrive_and_wait();
+    other.join();
+    opened.reset();
   }
 }
 

@@ -119,6 +119,71 @@ TEST_F(cache_in_short_memory, types_that_are_new_can_be_made_afterwards) {
   EXPECT_GT(failed, 3U / rvm::testing::scaled_stride());
 }
 
+// With object locks an object is made and locked, or not made at all: its place is nobody else's.
+TEST_F(cache_in_short_memory, objects_are_made_with_their_locks_or_not_at_all) {
+  make_library();
+  cache::options options;
+  options.transactions = cache::concurrency::object_locks;
+  std::uint64_t failed = 0;
+  for (long long allocations = 0, in_a_row = 0; in_a_row < 3; ++allocations) {
+    SCOPED_TRACE("allocation " + std::to_string(allocations));
+    opened = std::make_unique<cache::store>(path, options);
+    cache::transaction tx = opened->begin();
+    succeeding = allocations;
+    failing = 1;
+    try {
+      (void)opened->make<large_part>();
+    } catch (const std::bad_alloc&) {
+      ++failed;
+    }
+    succeeding = -1;
+    in_a_row = failing == 0 ? 0 : in_a_row + 1;
+    const std::uint64_t objects = opened->stats().objects;
+    const cache::ref<large_part> one = opened->make<large_part>(), other = opened->make<large_part>();
+    EXPECT_EQ(opened->stats().objects, objects + 2);
+    EXPECT_EQ(objects, failing);
+    EXPECT_NE(one.home(), other.home());
+    opened->check();
+    tx.abort();
+    opened->check();
+    close();
+  }
+  EXPECT_GT(failed, 3U);
+}
+
+// What is looked at before the first object is made is looked at again by the next one.
+TEST_F(cache_in_short_memory, the_end_of_what_is_stored_is_found_the_second_time) {
+  how.tune.typed_from = 4096;
+  make_library();
+  const auto make_one = [&] { return opened->make<leaf>().home(); };
+  open();
+  std::uint64_t last = 0;
+  opened->transact([&] { last = make_one(); });
+  close();
+  std::uint64_t failed = 0;
+  for (long long allocations = 0, in_a_row = 0; in_a_row < 3; ++allocations) {
+    SCOPED_TRACE("allocation " + std::to_string(allocations));
+    open();
+    cache::transaction tx = opened->begin();
+    succeeding = allocations;
+    failing = 1;
+    try {
+      (void)make_one();
+    } catch (const std::bad_alloc&) {
+      ++failed;
+    }
+    succeeding = -1;
+    in_a_row = failing == 0 ? 0 : in_a_row + 1;
+    const std::uint64_t next = make_one();
+    EXPECT_LT(next - last, 10000U);  // in the same block
+    tx.abort();
+    opened->transact([&] { last = make_one(); });
+    close();
+    look([](store&) {});
+  }
+  EXPECT_GT(failed, 3U);
+}
+
 // A commit that ends with an eviction does not need memory for it: objects stay longer instead.
 TEST_F(cache_in_short_memory, evictions_wait) {
   {
@@ -172,6 +237,24 @@ TEST_F(cache_in_short_memory, evictions_wait) {
   EXPECT_GT(evictions, 0U);
   EXPECT_GT(failed, 3U);
   EXPECT_GT(reopened, 0U);
+}
+
+// Whoever gives memory back asks which store it is of.
+TEST_F(cache_in_short_memory, memory_is_given_back_without_any) {
+  make_library();
+  open();
+  auto text = std::make_unique<tenure::string>(std::string(100, 't'));
+  std::unique_ptr<tenure::string> cached;
+  opened->transact([&] { cached = std::make_unique<tenure::string>(std::string(100, 'c')); });
+  const std::uint64_t objects = opened->stats().objects;
+  succeeding = 0;
+  failing = 1;
+  text.reset();
+  EXPECT_EQ(failing, 1);
+  cached.reset();  // its place may be forgotten
+  succeeding = -1;
+  EXPECT_EQ(opened->stats().objects, objects - 1);
+  close();
 }
 
 // Nobody is kept out, and the cache can be closed.

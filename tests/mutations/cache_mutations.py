@@ -3,6 +3,7 @@
 
 MODEL = "cache_test */cache_model.*:cache_limits.*"
 LOCKS = "cache_test cache_locks.*"
+DESTROYED = "cache_test locks_of_destroyed.*"
 MISUSE = "cache_test cache_misuse.*"
 MAKING = "cache_test cache_making.*:cache_making_containers.*"
 MAPS = "cache_test cache_map.*:seeds/cache_map_model.*"
@@ -43,8 +44,8 @@ CACHE_MUTATIONS = [
      [("++to.back().length;", "to.back().length += at + 1 < now.size() ? 1 : 0;")],
      "cache_test */cache_model.*:cache_reading.*:cache_misuse.*", "the last byte of an object is not committed"),
     ("cache_logs_addresses", "cache/stored_form.cpp",
-     [("which another transaction has made: \" + target->text()); return target->home + (word - target->at());",
-       "which another transaction has made: \" + target->text()); return target->home;")],
+     [("this one has no lock of: \" + target->text()); return target->home + (word - target->at());",
+       "this one has no lock of: \" + target->text()); return target->home;")],
      MISUSE, "a reference to a part of an object becomes one to its begin"),
     ("cache_commits_transient_fields", "cache/stored_form.cpp",
      [("static_cast<std::size_t>(w.length)); });", "static_cast<std::size_t>(w.length / 100)); });")],
@@ -70,7 +71,7 @@ CACHE_MUTATIONS = [
     ("cache_locks_gone_before_the_commit", "cache/transactions.cpp",
      [("ticket store_state::commit(open_transaction& tx) { require_usable();",
        "ticket store_state::commit(open_transaction& tx) { require_usable(); "
-       "if (locks_objects_) { { const std::scoped_lock early(mutex_); locks_.release_all(tx); } std::this_thread::yield(); }")],
+       "if (locks_objects_) { { const std::scoped_lock early(mutex_); locks_.release_all(tx, objects_); } std::this_thread::yield(); }")],
      LOCKS, "others see what may still be aborted, or change it"),
     ("cache_deadlock_not_found", "cache/object_locks.cpp",
      [("if (is_circle) return true;", "if (is_circle) return false;")],
@@ -102,6 +103,15 @@ CACHE_MUTATIONS = [
     ("cache_groups_united_under_locks", "cache/store_state.cpp",
      [("if (missing == nullptr && !object_locks::try_acquire(tx, *object, mode)) missing = object;", "(void)object;")],
      LOCKS, "two transactions have locks of one group that exclude each other"),
+    ("cache_waiters_lock_what_is_gone", "cache/object_locks.cpp",
+     [("while (!is_gone() && !acquires_now())", "while (!acquires_now())")],
+     DESTROYED, "a lock of a destroyed object is never given back"),
+    ("cache_refuses_refs_to_what_others_destroy", "cache/object_locks.hpp",
+     [("(!object.has_guard || lock_of(tx, object) == lock_mode::exclusive)", "true")],
+     DESTROYED, "a commit is refused because of what another transaction may take back"),
+    ("cache_unites_with_what_others_change", "cache/stored_form.cpp",
+     [("if (is_now && !is_ref && !has_lock(*target))", "if (false && !is_ref && !has_lock(*target))")],
+     LOCKS, "a transaction that commits takes the lock of another one away"),
     # --- Stores and threads ---
     ("cache_stores_share_addresses", "cache/open_stores.cpp",
      [("opened->require_other_homes(*others.back());", "")],
@@ -153,7 +163,7 @@ CACHE_MUTATIONS = [
      [("object->state = object_state::stored; } ++counts_.aborts;", "} ++counts_.aborts;")],
      MAKING, "an object is gone whose destruction was aborted"),
     ("cache_made_objects_have_no_lock", "cache/making.cpp",
-     [("if (is_root && locks_objects_)", "if (false)")],
+     [("if (has_lock) (void)object_locks::try_acquire(*tx, object, lock_mode::exclusive);", "")],
      MAKING, "another transaction sees an object that may never be stored"),
     ("cache_begins_a_block_each_time", "cache/places.cpp",
      [("if (h.blocks_end != 0) continue_last_block(h.blocks_end - 1);", "")],

@@ -190,7 +190,7 @@ class store {
 
 // An object that stays in memory beyond the transaction, with all that it has plain pointers to. Made in a transaction of the
 // store, like a dereference. Ends before its store is closed. It does not lock the object: outside of a transaction other threads
-// may be changing it.
+// may be changing it, or have destroyed it.
 template <class T>
 class pin {
  public:

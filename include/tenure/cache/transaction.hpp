@@ -29,7 +29,7 @@ class transaction {
 
   // What differs in the objects whose change was announced goes to the log, byte by byte. If it throws, the transaction is open
   // still: it can be aborted, or, if the cause is gone, committed again; errc::cannot_persist, if a plain pointer leads out
-  // of the store; the errors of rvm::transaction::commit. If only the
+  // of the store, or to what another transaction changes; the errors of rvm::transaction::commit. If only the
   // wait for the disk has failed (errc::outcome_unknown), it has ended, as is_open() says.
   ticket commit(commit_mode mode = commit_mode::durable);
   // Changed objects get the values back that they had when their change was announced first, with their transient fields.

@@ -23,7 +23,7 @@ std::vector<std::shared_ptr<log_file>> open_files(os::disk& disk, const std::str
   for (const log_file_entry& listed : of.files) {
     const std::string file = log_file_path(disk, path, listed.number);
     try {
-      files.push_back(log_file::open(disk, file, access, of.log_id, listed));
+      files.push_back(log_file::open(disk, file, access, of, listed));
     } catch (const error& e) {
       if (e.code() != std::errc::no_such_file_or_directory) throw;
       std::string text = file;
@@ -515,7 +515,9 @@ void log_files::remove(const std::string& file) noexcept {
 }
 
 void log_files::remove_left_overs() {
-  const std::uint32_t last = std::ranges::max(status().files, {}, &log_file_entry::number).number;
+  // The log gives the lowest number that is free. A manifest may be forged, and say that there are thousands of millions.
+  constexpr std::uint32_t most = 1 << 16;
+  const std::uint32_t last = std::min(std::ranges::max(status().files, {}, &log_file_entry::number).number, most);
   for (std::uint32_t number = 1; number <= last + 1; ++number) {
     const std::string file = log_file_path(disk_, path_, number);
     if (status().find_file(number) == nullptr && disk_.exists(file) && is_left_over_log_file(disk_, file, log_id_))

@@ -56,7 +56,7 @@ class life {
     }
     rvm::memory memory(log_path, how);
     rvm::region region = memory.map(segment_path);
-    while (n < 270) commit(memory, region, ++n);
+    while (n < 292) commit(memory, region, ++n);
     memory.truncate();
     memory.backup(backup_path);
     keep(truncated);
@@ -86,7 +86,7 @@ class life {
     tx.modify(in.data(), &n, sizeof n);
     tx.modify(in.data() + (value.size() > 700 ? 1 : 1 + n % 20) * 4096 + n, value.data(), value.size());
     tx.modify(in.data() + n % 7 * 4096 + 8, &n, sizeof n);
-    if (n % 64 != 0) return;
+    if (n % 37 != 0) return;
     static const bytes_of_file page(4096, std::byte{1});
     const std::span<const std::byte> whole = page;
     tx.write_bulk(in, compared, {&whole, 1});

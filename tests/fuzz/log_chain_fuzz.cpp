@@ -60,7 +60,7 @@ class life {
     memory.truncate();
     memory.backup(backup_path);
     keep(truncated);
-    while (n < 300) commit(memory, region, ++n);
+    while (n < 330) commit(memory, region, ++n);
     memory.flush();
     keep(crashed);
     rvm::transaction tx = memory.begin();

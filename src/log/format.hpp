@@ -48,6 +48,9 @@ inline constexpr std::uint64_t min_log_file = 16 * 1024;
 inline constexpr std::uint64_t first_log_file = 64 * 1024;
 inline constexpr std::uint64_t second_log_file = 1024 * 1024;
 
+// No log gets so far: with what is beyond, sums could overflow.
+inline constexpr std::uint64_t max_lsn = std::uint64_t{1} << 62, max_sequence = std::uint64_t{1} << 62;
+
 // manifest_header::incompatible: the live part may have records of bulk runs.
 inline constexpr std::uint32_t feature_bulk_runs = 1;
 // It may have records of changes by page.

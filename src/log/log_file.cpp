@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cassert>
 #include <cstring>
 #include <vector>
@@ -38,6 +37,21 @@ bool begins_with_zeros(os::file& file) {
   std::vector<std::byte> first(512);
   first.resize(file.read_at(log_file_data, first));
   return std::ranges::all_of(first, [](std::byte b) { return b == std::byte{}; });
+}
+
+// The reason why the header, whose checksum is right, cannot be that of the file that the manifest means; "" if it can.
+std::string flaw_of(const log_file_header& h, const manifest_header& log, const log_file_entry& listed) {
+  if (h.length != listed.length)
+    return "its header says that it has " + std::to_string(h.length) + " bytes of the log, and the manifest " +
+           std::to_string(listed.length);
+  if (h.block_size != log.block_size)
+    return "its header has a block size of " + std::to_string(h.block_size) + ", and the log one of " +
+           std::to_string(log.block_size);
+  if (h.base == 0 || h.base % h.block_size != 0 || h.base > max_lsn)
+    return "its header says that it begins at LSN " + std::to_string(h.base) + ", which is senseless";
+  if (h.sequence > max_sequence)
+    return "its header has the sequence number " + std::to_string(h.sequence) + ", which is senseless";
+  return "";
 }
 
 log_file_entry entry_of(const os::file& file, const log_file_header& header) {
@@ -87,7 +101,7 @@ std::unique_ptr<log_file> log_file::create(os::disk& disk, const std::string& pa
 }
 
 std::unique_ptr<log_file> log_file::open(os::disk& disk, const std::string& path, os::access access,
-                                         const identity& log_id, const log_file_entry& listed) {
+                                         const manifest_header& log, const log_file_entry& listed) {
   auto file = disk.open(path, access);
   const log_file_header copies[2] = {read_copy(*file, 0), read_copy(*file, 1)};
   const bool valid[2] = {is_valid(copies[0]), is_valid(copies[1])};
@@ -100,12 +114,14 @@ std::unique_ptr<log_file> log_file::open(os::disk& disk, const std::string& path
   if (h.version != log_format_version)
     throw error(errc::wrong_version, path + ": log format version " + std::to_string(h.version) +
                                          ", this library has " + std::to_string(log_format_version));
-  if (h.log_id != log_id || h.number != listed.number)
+  if (h.log_id != log.log_id || h.number != listed.number)
     throw error(errc::wrong_log, path +
                                      ": is a file of another log, or another file of this one; put the right one "
                                      "back, or restore log and segments from a backup, of one moment");
-  if (!std::has_single_bit(h.block_size) || h.length != listed.length || h.base == 0 || h.base % h.block_size != 0 ||
-      file->size() < log_file_data + h.length)
+  if (const std::string flaw = flaw_of(h, log, listed); !flaw.empty())
+    throw error(errc::damaged,
+                path + ": is damaged: " + flaw + "; restore log and segments from a backup, of one moment");
+  if (file->size() < log_file_data + h.length)
     throw error(errc::damaged, path + ": this file of the log should have " +
                                    std::to_string(log_file_data + listed.length) + " bytes, but has " +
                                    std::to_string(file->size()) +

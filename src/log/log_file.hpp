@@ -38,7 +38,7 @@ class log_file {
   };
   // Opens and validates it. It must be this file of this log.
   static std::unique_ptr<log_file> open(os::disk& disk, const std::string& path, os::access access,
-                                        const identity& log_id, const log_file_entry& listed);
+                                        const manifest_header& log, const log_file_entry& listed);
 
   [[nodiscard]] const std::string& path() const { return file_->path(); }
   [[nodiscard]] std::uint32_t number() const { return header_.number; }

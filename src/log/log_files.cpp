@@ -23,7 +23,7 @@ std::vector<std::shared_ptr<log_file>> open_files(os::disk& disk, const std::str
   for (const log_file_entry& listed : of.files) {
     const std::string file = log_file_path(disk, path, listed.number);
     try {
-      files.push_back(log_file::open(disk, file, access, of.log_id, listed));
+      files.push_back(log_file::open(disk, file, access, of, listed));
     } catch (const error& e) {
       if (e.code() != std::errc::no_such_file_or_directory) throw;
       std::string text = file;
@@ -121,7 +121,9 @@ std::unique_ptr<log_files> log_files::create(os::disk& disk, const std::string& 
 }
 
 std::unique_ptr<log_files> log_files::open(os::disk& disk, const std::string& path, os::access access) {
-  return std::unique_ptr<log_files>(new log_files(disk, path, manifest_file::open(disk, path, access), access));
+  std::unique_ptr<log_files> opened(new log_files(disk, path, manifest_file::open(disk, path, access), access));
+  opened->require_last_change();
+  return opened;
 }
 
 std::unique_ptr<log_files> log_files::open_unlocked(os::disk& disk, const std::string& path) {
@@ -167,6 +169,19 @@ void log_files::build_chain(std::vector<std::shared_ptr<log_file>> files) {
                                    ", but its files end at LSN " + std::to_string(end) +
                                    "; restore log and segments from a backup, of one moment");
   set(std::make_shared<const chain>(std::move(found)));
+}
+
+// Whatever changes a file makes it the end of the chain. So if the file that was changed last is spare, one that leads to it is
+// older than it was then, or the manifest is, and what was committed in it would be missed [rvm.log.chain].
+void log_files::require_last_change() const {
+  const auto last = std::ranges::max_element(spare_, {}, &log_file::sequence);
+  const auto links = now();
+  if (last == spare_.end() || (!links->empty() && links->back().file->sequence() > (*last)->sequence())) return;
+  throw error(errc::damaged, path_ + ": the log's files are of several moments: they lead to LSN " +
+                                 std::to_string(end()) + ", but " + (*last)->path() +
+                                 ", which was changed last, begins at LSN " + std::to_string((*last)->base()) +
+                                 "; put files of the same moment in place, or restore log and segments from a "
+                                 "backup, of one moment");
 }
 
 std::shared_ptr<const log_files::chain> log_files::now() const {
@@ -515,7 +530,9 @@ void log_files::remove(const std::string& file) noexcept {
 }
 
 void log_files::remove_left_overs() {
-  const std::uint32_t last = std::ranges::max(status().files, {}, &log_file_entry::number).number;
+  // The log gives the lowest number that is free. A manifest may be forged, and say that there are thousands of millions.
+  constexpr std::uint32_t most = 1 << 16;
+  const std::uint32_t last = std::min(std::ranges::max(status().files, {}, &log_file_entry::number).number, most);
   for (std::uint32_t number = 1; number <= last + 1; ++number) {
     const std::string file = log_file_path(disk_, path_, number);
     if (status().find_file(number) == nullptr && disk_.exists(file) && is_left_over_log_file(disk_, file, log_id_))

@@ -36,6 +36,9 @@ class log_files final : public readable_log {
   static std::unique_ptr<log_files> open(os::disk& disk, const std::string& path, os::access access);
   // The same without a lock, for looking at a log that may be in use. Reads only.
   static std::unique_ptr<log_files> open_unlocked(os::disk& disk, const std::string& path);
+  // Throws errc::damaged if the chain lacks the file that was changed last. open() has done it; after open_unlocked() it may also
+  // be that files were changed while they were opened.
+  void require_last_change() const;
 
   [[nodiscard]] const identity& id() const override { return log_id_; }
   [[nodiscard]] const std::string& path() const override { return path_; }

@@ -19,7 +19,6 @@ namespace tenure::rvm {
 namespace {
 
 constexpr std::uint64_t max_log_size = std::uint64_t{1} << 56;
-constexpr lsn max_lsn = std::uint64_t{1} << 62;
 constexpr std::size_t checksum_at = offsetof(manifest_header, checksum);
 
 std::string copy_name(int copy) {
@@ -41,17 +40,19 @@ std::string flaw_of(const manifest& m) {
   if (m.size < m.block_size || m.size % m.block_size != 0) return "its size is senseless";
   if (m.head % m.block_size != 0 || m.tail % m.block_size != 0 || m.tail < m.head)
     return "its head and tail are senseless";
-  // LSN 0 means "none"; no log reaches LSNs so large that sums could overflow
+  // LSN 0 means "none"
   if (m.head == 0 || m.tail > max_lsn) return "its head and tail are impossible";
   if (m.clean != 0 && m.head != m.tail) return "it says that the log was closed cleanly, but also that it is not empty";
   if (m.max_size < m.size || m.max_size % m.block_size != 0 || m.max_size > max_log_size)
     return "its limit of growth is senseless";
+  if (m.sequence > max_sequence || m.generation == ~std::uint32_t{0})
+    return "it was written or opened impossibly often";
   if (m.files.empty()) return "it has no files";
   std::set<std::uint32_t> numbers;
   std::uint64_t sum = 0;
   for (const log_file_entry& f : m.files) {
     if (f.number == 0 || !numbers.insert(f.number).second) return "its list of files is senseless";
-    if (f.length < m.block_size || f.length % m.block_size != 0 || f.length > max_log_size)
+    if (f.length < m.block_size || f.length % m.block_size != 0 || f.length > max_log_size - sum)
       return "the length of one of its files is senseless";
     sum += f.length;
   }

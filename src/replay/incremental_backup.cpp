@@ -110,6 +110,7 @@ class backing_up_since {
   void find_end(const std::string& earlier) {
     tail_ = repeated([&] {
       log_ = log_files::open_unlocked(disk_, from_);
+      log_->require_last_change();
       const manifest& now = log_->status();
       return now.clean != 0 ? now.tail : find_tail(*log_, now).tail;
     });

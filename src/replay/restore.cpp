@@ -36,6 +36,7 @@ class original_log {
     from_ = kept_.position();
     live_ = repeated([&] {
       files_ = log_files::open_unlocked(disk, path);
+      files_->require_last_change();
       const manifest& now = files_->status();
       if (now.clean != 0) return log_part{now.tail, now.tail, 0};
       const log_tail end = find_tail(*files_, now);

@@ -190,8 +190,9 @@ inline rvm::options small(sim::disk& disk, rvm::open_mode mode = rvm::open_mode:
   return how;
 }
 
-// The log at log_path has just been opened and closed without an error: it must go on working.
-inline void use_and_reopen(sim::disk& disk) {
+// The log at log_path has just been opened and closed without an error: it must go on working. With forged counters it may be
+// that the next ones are refused.
+inline void use_and_reopen(sim::disk& disk, bool has_forged_counters = false) {
   const char text[] = "written after recovery";
   bool written = false;
   // The segment may wait for another log.
@@ -206,16 +207,20 @@ inline void use_and_reopen(sim::disk& disk) {
                        {errc::too_big});
         memory.close();
       },
-      {errc::wrong_log});
+      {errc::wrong_log, has_forged_counters ? errc::damaged : errc::wrong_log});
   if (!usable) return;
-  must("a log that was used must open again", [&] {
+  const auto reopen = [&] {
     rvm::memory memory(log_path, small(disk));
     require(!memory.recovery().needed, "a log closed cleanly needed recovery");
     rvm::region region = memory.map(segment_path);
     require(!written || std::memcmp(region.data() + 100, text, sizeof text) == 0, "a commit was lost");
     require(memory.verify_segment(segment_path).empty(), "a checksum is wrong");
     memory.close();
-  });
+  };
+  if (has_forged_counters)
+    must("a log that was used must open again", reopen, {errc::damaged});
+  else
+    must("a log that was used must open again", reopen);
 }
 
 }  // namespace tenure::fuzz

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <iostream>
 #include <string>
 
@@ -210,6 +211,76 @@ TEST(log_damage, of_any_byte_of_a_files_header) {
       else
         ASSERT_TRUE(is_refusal(r)) << "byte " << i << ": state " << r.state << ", " << r.message;
     }
+}
+
+// A header with a right checksum that makes no sense is refused, with what is wrong in it.
+TEST(log_damage, of_a_files_header_with_a_checksum_that_holds) {
+  const dirty_log d;
+  const auto refused = [&](const std::string& what, const std::function<void(log_file_header&)>& change) {
+    log_image bytes = d.log;
+    log_file_header header = bytes.files[0].header;
+    change(header);
+    header.checksum = header_checksum(header, offsetof(log_file_header, checksum));
+    for (const std::uint64_t copy : {std::uint64_t{0}, log_file_copy_size})
+      std::memcpy(bytes.files[0].contents.data() + copy, &header, sizeof header);
+    const auto r = d.open(bytes);
+    EXPECT_TRUE(r.code == errc::damaged && r.message.find(bytes.files[0].path + ": is damaged: " + what) == 0)
+        << what << ": state " << r.state << ", " << r.message;
+  };
+  for (const std::uint32_t size : {0, 1, 256, 1024, 1 << 31})
+    refused("its header has a block size of " + std::to_string(size), [&](auto& h) { h.block_size = size; });
+  for (const lsn base : {lsn{0}, lsn{4097}, max_lsn + 4096, lsn{0} - 4096})
+    refused("its header says that it begins at LSN " + std::to_string(base), [&](auto& h) { h.base = base; });
+  for (const std::uint64_t length : {std::uint64_t{0}, std::uint64_t{512}, ~std::uint64_t{0}})
+    refused("its header says that it has " + std::to_string(length), [&](auto& h) { h.length = length; });
+  for (const std::uint64_t sequence : {max_sequence + 1, ~std::uint64_t{0}})
+    refused("its header has the sequence number " + std::to_string(sequence), [&](auto& h) { h.sequence = sequence; });
+}
+
+// The same of the manifest. Its counters go on: they must not pass the largest number.
+TEST(log_damage, of_a_manifest_with_a_checksum_that_holds) {
+  const dirty_log d;
+  const auto refused = [&](const std::string& what, const std::function<void(manifest&)>& change) {
+    log_image bytes = d.log;
+    manifest m = bytes.read_manifest();
+    change(m);
+    const image whole = encode(m);
+    for (const std::uint64_t copy : {std::uint64_t{0}, manifest_copy_size})
+      std::ranges::copy(whole, bytes.manifest.begin() + static_cast<std::ptrdiff_t>(copy));
+    const auto r = d.open(bytes);
+    EXPECT_TRUE(r.code == errc::damaged && r.message.find(what) != std::string::npos)
+        << what << ": state " << r.state << ", " << r.message;
+  };
+  refused("impossibly often", [](manifest& m) { m.generation = ~std::uint32_t{0}; });
+  refused("impossibly often", [](manifest& m) { m.sequence = ~std::uint64_t{0}; });
+  refused("the length of one of its files is senseless", [](manifest& m) {  // together they pass it
+    for (std::uint32_t number = 10; number < 10 + 256; ++number)
+      m.files.push_back({.number = number, .reserved = 0, .length = std::uint64_t{1} << 56, .device = 0, .inode = 0});
+  });
+}
+
+// Left-overs are looked for by their numbers.
+TEST(log_damage, is_no_number_however_large) {
+  const dirty_log d;
+  for (const std::uint32_t number : {1u << 20, ~std::uint32_t{0} - 1, ~std::uint32_t{0}}) {
+    log_image bytes = d.log;
+    log_image::file& file = bytes.files[0];
+    file.path = d.where.log_path + "." + std::to_string(number);
+    file.header.number = number;
+    file.header.checksum = header_checksum(file.header, offsetof(log_file_header, checksum));
+    manifest m = bytes.read_manifest();
+    m.files[0].number = number;
+    const image whole = encode(m);
+    for (const std::uint64_t copy : {0, 1}) {
+      std::memcpy(file.contents.data() + copy * log_file_copy_size, &file.header, sizeof file.header);
+      std::ranges::copy(whole, bytes.manifest.begin() + static_cast<std::ptrdiff_t>(copy * manifest_copy_size));
+    }
+    const auto copy = d.left->crash(1, sim::policy::keep_all);
+    copy->rename(d.log.files[0].path, file.path);
+    bytes.install(*copy);
+    EXPECT_EQ(memory(d.where.log_path, d.where.how(*copy)).recovery().transactions,
+              static_cast<std::uint64_t>(d.last()));
+  }
 }
 
 TEST(log_damage, of_a_missing_or_foreign_file) {

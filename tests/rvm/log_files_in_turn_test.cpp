@@ -3,13 +3,19 @@
 // The files of a log while it goes round in them, and begins anew: crashes at every operation, and damage of their headers.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
+
+#include <tenure/rvm/backup.hpp>
 
 #include "log/log_files.hpp"
+#include "replay/backup.hpp"
 #include "sim/disk.hpp"
+#include "support/expect_error.hpp"
 #include "support/log_image.hpp"
 #include "support/model.hpp"
 #include "support/small_memory.hpp"
@@ -110,6 +116,45 @@ TEST_F(log_files_in_turn, is_found_if_a_copy_of_a_header_is_damaged) {
       }
   }
   EXPECT_GT(used_again, 0U);
+}
+
+// An older copy of a file that is not the last one: what was committed behind it is not given up without a word, nor left out
+// of backups and restores.
+TEST_F(log_files_in_turn, is_refused_if_an_older_file_leads_nowhere) {
+  memory m(round_log, small(disk));
+  region r = m.map(round_segment, {.create_length = 256 * kib});
+  m.backup("/full");
+  std::vector<log_image> earlier;
+  std::size_t refused = 0;
+  for (std::uint64_t number = 1; number <= 40; ++number) {
+    commit(m, r, number);
+    const auto left = disk.crash(1, sim::policy::drop_all);
+    const log_image image(*left, round_log);
+    const auto sequence = [](const log_image::file& file) { return file.header.sequence; };
+    const auto last = std::ranges::max(image.files, {}, sequence).path;
+    for (const log_image& then : earlier)
+      for (const auto& [path, contents, header] : then.files) {
+        const auto now = std::ranges::find(image.files, path, &log_image::file::path);
+        if (path == last || now == image.files.end() || now->header.sequence == header.sequence) continue;
+        const auto mixed = left->crash(1, sim::policy::keep_all);
+        mixed->install(path, contents);
+        try {
+          memory again(round_log, small(*mixed));
+          ASSERT_EQ(again.map(round_segment).at<std::uint64_t>(0), number) << path;
+        } catch (const error& e) {
+          ASSERT_TRUE(e.code() == errc::damaged) << e.what();
+          if (std::string(e.what()).find("which was changed last") == std::string::npos) continue;
+          ++refused;
+          const auto is_refused = [](auto&& f) { expect_error(errc::damaged, {"which was changed last"}, f); };
+          is_refused([&] { back_up(*mixed, round_log, "/copy", {}); });
+          is_refused([&] { back_up(*mixed, round_log, "/copy", {.since = "/full"}); });
+          is_refused([&] { restore("/full", "/restored", {.log = round_log, .disk = mixed.get()}); });
+        }
+      }
+    earlier.push_back(image);
+    if (earlier.size() > 8) earlier.erase(earlier.begin());
+  }
+  EXPECT_GT(refused, 0U);
 }
 
 }  // namespace

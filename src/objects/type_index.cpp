@@ -11,6 +11,7 @@
 #include <tenure/registry.hpp>
 
 #include "log/invariant.hpp"
+#include "os/room_for_one.hpp"
 #include "os/virtual_memory.hpp"
 #include "types/differences.hpp"
 #include "types/stable_vtables.hpp"
@@ -238,6 +239,7 @@ void type_index::bind(const guard&, known_type& known, const type& program) {
                                    std::to_string(known.slots) + " vtable pointers, not " +
                                    std::to_string(slots_of(program)) + "; restore it from a backup");
   auto words = std::make_unique<pointer_map>(program);
+  os::reserve_one_more(replaced_);
   by_type_.emplace(&program, known.index);
   const type* const was = std::exchange(known.of, &program);
   std::swap(known.words, words);
@@ -249,6 +251,7 @@ void type_index::bind(const guard&, known_type& known, const type& program) {
     std::swap(known.words, words);
     throw;
   }
+  replaced_.push_back(std::move(words));
 }
 
 bool type_index::canonicalize(const known_type& of, std::byte* object, std::uint64_t size) const {

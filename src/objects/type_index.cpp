@@ -124,8 +124,8 @@ void type_index::make_vtables(known_type& of) {
     else
       types::fill_with_stub(slot, of.of->name);
   }
-  of.vtable_words.assign(of.words->words().size(), stored_address::none);
-  for (std::size_t n = 0; n < of.vtable_words.size(); ++n) {
+  std::vector<stored_address> values(of.words->words().size(), stored_address::none);
+  for (std::size_t n = 0; n < values.size(); ++n) {
     const pointer_map::word& w = of.words->words()[n];
     if (w.kind != field_kind::vtable) continue;
     const auto found = by_name_.find(w.of->name);
@@ -133,8 +133,10 @@ void type_index::make_vtables(known_type& of) {
       throw error(errc::damaged, "the database " + database_ + " is damaged: it has the type " + of.of->name +
                                      ", but not " + w.of->name + ", which is in it; restore it from a backup");
     const known_type& whose = *table_[found->second];
-    of.vtable_words[n] = stored_address_of(types::word_of(slots_ + (whose.first_slot + w.slot) * vtable_slot));
+    values[n] = stored_address_of(types::word_of(slots_ + (whose.first_slot + w.slot) * vtable_slot));
   }
+  // Those of a type that is bound are the same, and others may be reading them.
+  if (values != of.vtable_words) of.vtable_words = std::move(values);
 }
 
 void type_index::compare_registered() {

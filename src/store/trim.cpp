@@ -44,6 +44,7 @@ struct position {
 // Before the first space goes, the database says durably that some may be gone: a crash may come when it is, and before the log has
 // the transaction that has taken it [heap.blocks.space]. The open transaction is committed, and another one begun.
 void note_first_trim(store_state& in, database_state& of) {
+  in.label = "trim";
   ++change(of.header().trims);
   const ticket done = in.finish(store_state::access_after::kept);
   in.reopen();

@@ -378,7 +378,7 @@ TEST(transact_all, in_short_memory_commits_in_all_or_none) {
   std::uint64_t in_doubt = 0, refused = 0;
   for (const long long most : {1LL, 2LL, 3LL, 1'000'000'000LL}) {
     bool has_failed = true;
-    for (long long allocations = 0; has_failed && allocations < 400; ++allocations) {
+    for (long long allocations = 0; has_failed && allocations < 80; ++allocations) {
       SCOPED_TRACE(std::to_string(allocations) + ", then " + std::to_string(most) + " fail");
       std::array<party, 3> all{party(1), party(5), party(7)};
       watched_disk watched(*all[0].disk);

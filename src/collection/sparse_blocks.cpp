@@ -23,11 +23,13 @@ sparse_blocks::~sparse_blocks() {
   for (sparse_block& each : blocks_) leave(each);
 }
 
-void sparse_blocks::leave(sparse_block& which) {
+// Where memory is too short for it, nothing is made there until the store is opened again.
+void sparse_blocks::leave(sparse_block& which) noexcept try {
   if (std::exchange(which.is_left, true)) return;
   which.incoming = {};
   birth& births = *store_[which.database].birth;
   births.with_lock([&] { births.reopen(which.number); });
+} catch (const std::bad_alloc&) {
 }
 
 std::vector<sparse_blocks::candidate> sparse_blocks::candidates(std::uint32_t percent) const {
@@ -73,21 +75,22 @@ void sparse_blocks::choose(std::uint32_t percent, std::uint64_t bytes) {
   std::ranges::stable_sort(found, {}, &candidate::bytes);
   std::uint64_t all = 0;
   std::erase_if(found, [&](const candidate& c) { return (all += c.bytes) > bytes; });
-  // Where new objects are being made, blocks fill by themselves.
+  numbers_.resize(store_.size());
+  for (std::size_t n = 0; n < store_.size(); ++n) numbers_[n].resize(store_[n].header().blocks_end);
+  // Where new objects are being made, blocks fill by themselves. Each is listed before it is closed: whoever fails leaves it.
   std::erase_if(found, [&](const candidate& c) {
+    blocks_.push_back({c.database, c.number, c.bytes, {}, true});
     birth& births = *store_[c.database].birth;
     bool is_closed = false;
     births.with_lock([&] { is_closed = births.close(c.number); });
+    blocks_.back().is_left = !is_closed;
+    if (!is_closed) blocks_.pop_back();
     return !is_closed;
   });
+  for (std::size_t n = 0; n < blocks_.size(); ++n)
+    numbers_[blocks_[n].database][blocks_[n].number] = static_cast<std::uint32_t>(n + 1);
   const std::uint64_t after = blocks_for(found);
   const bool is_worth_it = after + std::max<std::uint64_t>(found.size() / 4, 1) <= found.size();
-  numbers_.resize(store_.size());
-  for (std::size_t n = 0; n < store_.size(); ++n) numbers_[n].resize(store_[n].header().blocks_end);
-  for (const candidate& c : found) {
-    blocks_.push_back({c.database, c.number, c.bytes, {}, false});
-    numbers_[c.database][c.number] = static_cast<std::uint32_t>(blocks_.size());
-  }
   if (is_worth_it) return;
   for (sparse_block& each : blocks_) leave(each);
   blocks_.clear();

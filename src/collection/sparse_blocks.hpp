@@ -65,7 +65,7 @@ class sparse_blocks {
   [[nodiscard]] std::size_t size() const { return blocks_.size(); }
   [[nodiscard]] sparse_block& operator[](std::size_t n) { return blocks_[n]; }
   // Nothing is moved from there any more, and births may use it.
-  void leave(sparse_block& which);
+  void leave(sparse_block& which) noexcept;
 
   // Notes the references that have a byte in [from, to) of a persistent object.
   void note_references(std::size_t database, const object_facts& object, std::uint64_t from, std::uint64_t to);

@@ -8,6 +8,7 @@
 
 #include "log/invariant.hpp"
 #include "os/cleared_memory.hpp"
+#include "os/room_for_one.hpp"
 
 namespace tenure::heap {
 
@@ -15,8 +16,10 @@ namespace tenure::heap {
 class hidden_fields {
  public:
   void hide(std::byte* at, std::size_t length) {
-    fields_.push_back({at, length, saved_.size()});
+    os::reserve_one_more(fields_);  // a field is listed only if its value is saved
+    const std::size_t saved = saved_.size();
     saved_.insert(saved_.end(), at, at + length);
+    fields_.push_back({at, length, saved});
     std::memset(at, 0, length);
   }
   void put_back() noexcept {

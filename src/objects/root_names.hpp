@@ -7,7 +7,9 @@
 #pragma once
 
 #include <cassert>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -24,24 +26,24 @@ class root_names {
   [[nodiscard]] root_entry* find(const root_table& in, std::string_view name) {
     const std::scoped_lock lock(mutex_);
     if (!known_) read(in);
-    const auto found = places_.find(std::string(name));
+    const auto found = places_.find(name);
     return found == places_.end() ? nullptr : &in.entries[found->second];
   }
-  // The table has a new last entry.
-  void added(const root_table& to) {
+  // The table will get a new last entry. If memory is too short, nothing has changed.
+  void adding(const root_table& to, std::string_view name) {
     const std::scoped_lock lock(mutex_);
-    assert(to.count != 0);
+    if (known_) places_.emplace(name, to.count);
     changed_ = true;
-    if (known_) places_[text_of(to.entries[to.count - 1])] = to.count - 1;
   }
-  // The last entry of the table will be moved to the place of `gone`.
-  void removing(const root_table& from, const root_entry& gone) {
+  // The last entry of the table will be moved to the place of `gone`. Needs no memory.
+  void removing(const root_table& from, const root_entry& gone) noexcept {
     const std::scoped_lock lock(mutex_);
     assert(&gone >= from.entries && &gone < from.entries + from.count);
     changed_ = true;
     if (!known_) return;
-    places_[text_of(from.entries[from.count - 1])] = static_cast<std::uint64_t>(&gone - from.entries);
-    places_.erase(text_of(gone));
+    const auto last = places_.find(text_of(from.entries[from.count - 1])), found = places_.find(text_of(gone));
+    if (last != places_.end()) last->second = static_cast<std::uint64_t>(&gone - from.entries);
+    if (found != places_.end()) places_.erase(found);  // a damaged table may have a name twice
   }
   // The open transaction has committed.
   void committed() { changed_ = false; }
@@ -66,7 +68,13 @@ class root_names {
   }
 
  private:
-  static std::string text_of(const root_entry& e) { return {e.name.text, e.name.length}; }
+  // Finds views without making strings.
+  struct hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view of) const noexcept { return std::hash<std::string_view>()(of); }
+  };
+
+  static std::string_view text_of(const root_entry& e) { return {e.name.text, e.name.length}; }
   void read(const root_table& in) {
     places_.clear();
     for (std::uint64_t n = 0; n < in.count; ++n) places_.emplace(text_of(in.entries[n]), n);
@@ -76,7 +84,7 @@ class root_names {
   mutable std::mutex mutex_;
   bool known_ = false;
   bool changed_ = false;  // by the open transaction; the writer's
-  std::unordered_map<std::string, std::uint64_t> places_;
+  std::unordered_map<std::string, std::uint64_t, hash, std::equal_to<>> places_;
 };
 
 }  // namespace tenure::heap

@@ -22,6 +22,7 @@ heap::root_table& database_state::root_table() const {
 
 root_entry* database_state::find_root(std::string_view root_name) const { return names->find(root_table(), root_name); }
 
+// The transaction may go on where memory is too short. So each step first does what may fail.
 void database_state::add_root(std::string_view root_name, void* object) {
   heap::root_table& table = root_table();
   if (table.count == table.capacity) {
@@ -33,9 +34,10 @@ void database_state::add_root(std::string_view root_name, void* object) {
     change(table.capacity) = capacity;
   }
   assert(table.count < table.capacity && map->contains(reinterpret_cast<address>(object)));
-  change(table.entries[table.count]) = {make_text(root_name), object};
+  const stored_text text = make_text(root_name);
+  names->adding(table, root_name);
+  change(table.entries[table.count]) = {text, object};
   ++change(table.count);
-  names->added(table);
 }
 
 void database_state::remove_root(std::string_view root_name) {

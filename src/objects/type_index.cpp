@@ -11,6 +11,7 @@
 #include <tenure/registry.hpp>
 
 #include "log/invariant.hpp"
+#include "os/room_for_one.hpp"
 #include "os/virtual_memory.hpp"
 #include "types/differences.hpp"
 #include "types/stable_vtables.hpp"
@@ -123,8 +124,8 @@ void type_index::make_vtables(known_type& of) {
     else
       types::fill_with_stub(slot, of.of->name);
   }
-  of.vtable_words.assign(of.words->words().size(), stored_address::none);
-  for (std::size_t n = 0; n < of.vtable_words.size(); ++n) {
+  std::vector<stored_address> values(of.words->words().size(), stored_address::none);
+  for (std::size_t n = 0; n < values.size(); ++n) {
     const pointer_map::word& w = of.words->words()[n];
     if (w.kind != field_kind::vtable) continue;
     const auto found = by_name_.find(w.of->name);
@@ -132,8 +133,10 @@ void type_index::make_vtables(known_type& of) {
       throw error(errc::damaged, "the database " + database_ + " is damaged: it has the type " + of.of->name +
                                      ", but not " + w.of->name + ", which is in it; restore it from a backup");
     const known_type& whose = *table_[found->second];
-    of.vtable_words[n] = stored_address_of(types::word_of(slots_ + (whose.first_slot + w.slot) * vtable_slot));
+    values[n] = stored_address_of(types::word_of(slots_ + (whose.first_slot + w.slot) * vtable_slot));
   }
+  // Those of a type that is bound are the same, and others may be reading them.
+  if (values != of.vtable_words) of.vtable_words = std::move(values);
 }
 
 void type_index::compare_registered() {
@@ -238,6 +241,7 @@ void type_index::bind(const guard&, known_type& known, const type& program) {
                                    std::to_string(known.slots) + " vtable pointers, not " +
                                    std::to_string(slots_of(program)) + "; restore it from a backup");
   auto words = std::make_unique<pointer_map>(program);
+  os::reserve_one_more(replaced_);
   by_type_.emplace(&program, known.index);
   const type* const was = std::exchange(known.of, &program);
   std::swap(known.words, words);
@@ -249,6 +253,7 @@ void type_index::bind(const guard&, known_type& known, const type& program) {
     std::swap(known.words, words);
     throw;
   }
+  replaced_.push_back(std::move(words));
 }
 
 bool type_index::canonicalize(const known_type& of, std::byte* object, std::uint64_t size) const {

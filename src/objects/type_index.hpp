@@ -96,6 +96,7 @@ class type_index {
   std::byte* const slots_;
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<known_type>> all_;
+  std::vector<std::unique_ptr<pointer_map>> replaced_;  // words of types that were bound: a marker may be reading them
   // By index. It never moves, because it is read without the lock.
   std::unique_ptr<known_type*[], void (*)(known_type**)> table_;
   std::atomic<std::uint32_t> count_{1};

@@ -30,6 +30,11 @@ memory_state::memory_state(const std::string& path, const options& want)
                       opening_.path() +
                           ": memory was short when a prepared transaction was aborted, and its log "
                           "does not say so; close this memory and open it again"),
+      // NOLINTNEXTLINE(bugprone-throw-keyword-missing): the same
+      left_in_doubt_(errc::in_doubt,
+                     opening_.path() +
+                         ": a prepared transaction was left in doubt; close it, and open it again when the "
+                         "outcome is known"),
       tune_(want.tune) {
   how_.limits = nullptr;
   checking_.on = want.tune.check_undeclared;
@@ -60,6 +65,7 @@ memory_state::writing::writing(memory_state& of, archive_writer* archive)
                     .count = of.count_,
                     .not_restored = of.not_restored_,
                     .still_prepared = of.still_prepared_,
+                    .left_in_doubt = of.left_in_doubt_,
                     .archived = archive != nullptr}) {}
 
 void memory_state::open_log() {

@@ -116,7 +116,7 @@ class memory_state final : public truncation_host {
   opening opening_;
   os::disk& disk_;
   const thresholds limits_;
-  const error not_restored_, still_prepared_;  // made in advance, because memory may be short later
+  const error not_restored_, still_prepared_, left_in_doubt_;  // made in advance, because memory may be short later
 
   counters count_;
   recovery_report report_;

@@ -35,7 +35,11 @@ void constructed(database_state& in, const type& of, void* object) noexcept {
   in.types->canonicalize(known, static_cast<std::byte*>(object), of.size);
 }
 
-void unmake_object(database_state& in, void* object) noexcept { in.birth->discard(reinterpret_cast<address>(object)); }
+// Where memory is too short to give its block back, that stays unused until the store is opened again.
+void unmake_object(database_state& in, void* object) noexcept try {
+  in.birth->discard(reinterpret_cast<address>(object));
+} catch (const std::bad_alloc&) {
+}
 
 void* require_object(store_state& in, const void* object, const type& of, const std::type_info* dynamic) {
   in.require_changeable("destroy an object");

@@ -105,7 +105,7 @@ void collector::made(std::uint64_t bytes) noexcept {
   if (!of_.how.collection.enabled || all < due_at_) return;
   try {
     const std::scoped_lock lock(mutex_);
-    if (is_due_) return;
+    if (is_due_ || stopping_) return;
     start_thread();
     is_due_ = true;
     wanted_.notify_one();
@@ -138,7 +138,13 @@ void collector::stop() noexcept {
   const std::scoped_lock lock(mutex_);
   for (request* const late : requests_) late->failed = std::make_exception_ptr(is_being_closed());
   requests_.clear();
+  is_due_ = false;  // nobody is left to see it, and the program may go on
   over_.notify_all();
+}
+
+void collector::go_on() noexcept {
+  const std::scoped_lock lock(mutex_);
+  stopping_ = false;
 }
 
 error collector::is_being_closed() const {

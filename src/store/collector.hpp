@@ -54,8 +54,9 @@ class collector {
   void require_other_thread(const char* what) const;
   // No cycle goes on while somebody has it: whoever adds a database.
   [[nodiscard]] std::unique_lock<std::mutex> pause() { return std::unique_lock(cycles_); }
-  // Ends what goes on. The next collect() begins anew.
+  // Ends what goes on. The next collect() begins anew; commits begin nothing before go_on().
   void stop() noexcept;
+  void go_on() noexcept;
 
   // Held by the writer while it changes the committed objects and the bookkeeping. Empty if nobody collects.
   using gate_lock = std::unique_lock<std::mutex>;

@@ -20,7 +20,9 @@ thread_local store_state* store_of_thread = nullptr;  // its other stores with t
 
 }  // namespace
 
+// Another thread may have destroyed the program's object of a store in which this one has a transaction.
 store_state* current_store() noexcept {
+  while (store_of_thread != nullptr && store_of_thread->closed) [[unlikely]] store_of_thread = store_of_thread->outer;
   return store_of_thread != nullptr ? store_of_thread : newest_store.load(std::memory_order_acquire);
 }
 store_state* store_at(const void* address) noexcept {

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <new>
 #include <string>
+#include <utility>
 
 #include <tenure/barriers.hpp>
 
@@ -76,6 +78,26 @@ void quarantined_objects::hold(database_state& in, std::span<const address> gone
   }
 }
 
+// Memory may be too short to offer the block for new objects, when births do not hold it any more. Then it is held again. If that
+// fails, or some blocks of a large object may be others' already, it is forgotten: offered twice, it would have two owners. Its space
+// is lost until the store is opened again.
+void quarantined_objects::release(std::map<place, held_block>::iterator which, const start_bits& but) {
+  const auto [in, block] = which->first;
+  const std::uint64_t blocks = which->second.blocks;
+  const start_bits before = in->birth->held_in(block);
+  auto known = held_.extract(which);
+  try {
+    in->birth->release(block, blocks, but);
+  } catch (const std::bad_alloc&) {
+    if (blocks == 1) {
+      in->birth->hold(block, blocks, before);
+      held_.insert(std::move(known));
+    }
+    throw;
+  }
+  if (!but.empty()) held_.insert(std::move(known));
+}
+
 // What memory is too short for stays held until the next cycle.
 void quarantined_objects::aborted() noexcept {
   for (const auto& [where, objects] : std::exchange(held_now_, {})) {
@@ -92,8 +114,7 @@ void quarantined_objects::aborted() noexcept {
           bytes_ -= facts.end - facts.begin;
           left.reset(bit);
         });
-        where.first->birth->release(where.second, at->second.blocks, left);
-        if (left.empty()) held_.erase(at);
+        release(at, left);
       });
     } catch (const std::bad_alloc&) {
     }
@@ -160,10 +181,11 @@ start_bits quarantined_objects::used_in_block(const place& where, held_block& wh
 void quarantined_objects::confirm(const use_of& is_used, collect_report& report) {
   objects_ = bytes_ = 0;
   for (auto at = held_.begin(); at != held_.end();) {
-    const auto& [in, block] = at->first;
+    const database_state* const in = at->first.first;
     const start_bits used = used_in_block(at->first, at->second, is_used, report);
-    in->birth->with_lock([&, &in = in, &block = block] { in->birth->release(block, at->second.blocks, used); });
-    at = used.empty() ? held_.erase(at) : std::next(at);
+    const auto next = std::next(at);
+    in->birth->with_lock([&] { release(at, used); });
+    at = next;
   }
 }
 

@@ -64,6 +64,8 @@ class quarantined_objects {
   using place = std::pair<const database_state*, std::uint64_t>;
   void hold_block(database_state& in, std::uint64_t block, std::uint64_t blocks, const heap::page_words& pages,
                   const heap::start_bits& objects);
+  // All but these. With the births locked.
+  void release(std::map<place, held_block>::iterator which, const heap::start_bits& but);
   static heap::object_facts facts_of(const place& where, const held_block& what, std::uint64_t bit);
   heap::start_bits used_in_block(const place& where, held_block& what, const use_of& is_used, collect_report& report);
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <exception>
 #include <filesystem>
 #include <mutex>
 #include <vector>
@@ -326,8 +327,10 @@ void store_state::close() {
   }
   collection.require_other_thread("close the store");
   collection.stop();
-  if (access.in_use())
+  if (access.in_use()) {
+    collection.go_on();
     throw error(errc::transactions_open, directory + ": has open transactions; end them before it is closed");
+  }
   // Also where that fails: the memory is closed then, and its regions are gone.
   const auto let_go = [&]() noexcept {
     closed = true;
@@ -335,8 +338,13 @@ void store_state::close() {
     store_closed(*this);
     databases->clear();
   };
+  std::exception_ptr not_written;
   try {
     if (recording) recording->write(disk_of(how), how.record_accesses);
+  } catch (...) {
+    not_written = std::current_exception();
+  }
+  try {
     if (!read_only)
       for (const auto& d : *databases) d->region.set_change_filter(nullptr);
     memory->close();
@@ -345,6 +353,7 @@ void store_state::close() {
     throw;
   }
   let_go();
+  if (not_written) std::rethrow_exception(not_written);
 }
 
 namespace {

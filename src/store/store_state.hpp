@@ -120,7 +120,8 @@ struct store_state final : rvm::participant {
   std::atomic<bool> used{false};
   const std::string directory;
   store_options how;
-  bool read_only = false, closed = false;
+  bool read_only = false;
+  std::atomic<bool> closed{false};
   const type_check check_types;
   std::uint32_t fork_generation;
   std::unique_ptr<rvm::memory> memory;

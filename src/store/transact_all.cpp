@@ -8,7 +8,9 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <new>
 #include <numeric>
+#include <string>
 #include <string_view>
 
 #include <tenure/barriers.hpp>
@@ -71,6 +73,23 @@ std::string global_id(const store& coordinator, const store_identity& participan
          std::to_string(number);
 }
 
+// Thrown where memory is too short for the text that says more. Made while there is memory.
+const error& is_unknown() {
+  static const error made(errc::outcome_unknown,
+                          "a transaction in several stores: memory was short for its outcome, and for a message that "
+                          "names the stores; close all of them and open them again, the coordinator first");
+  return made;
+}
+
+template <class F>
+[[noreturn]] void throw_unknown(F&& text) {
+  try {
+    throw error(errc::outcome_unknown, text());
+  } catch (const std::bad_alloc&) {
+    throw error(is_unknown());
+  }
+}
+
 // A coordinator, wherever its store object is moved. Its database is `in` as long as the store is open.
 struct asked_coordinator {
   std::string directory;
@@ -115,7 +134,8 @@ rvm::outcome outcome_in(const asked_coordinator& coordinator, const rvm::prepare
 }  // namespace
 
 all_transactions::all_transactions(std::span<store* const> stores)
-    : stores_(stores.begin(), stores.end()), transactions_(stores.size()) {
+    : stores_(stores.begin(), stores.end()), transactions_(stores.size()), is_in_doubt_(stores.size()) {
+  (void)is_unknown();
   std::vector<std::size_t> order(stores.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::sort(order, std::less<>{}, [&](std::size_t n) { return stores_[n]; });
@@ -148,13 +168,14 @@ void all_transactions::commit() {
   const ticket outcome = transactions_[0].commit(commit_mode::lazy);
   try {
     coordinator.wait(outcome);
-  } catch (const error& e) {
+  } catch (const std::exception& e) {
     for (std::size_t n = 1; n < stores_.size(); ++n) leave_in_doubt(n);
-    throw error(errc::outcome_unknown,
-                coordinator.directory() +
-                    ": the outcome could not be written, so the other stores are in doubt; close "
-                    "all of them and open them again, this one first: " +
-                    e.what());
+    throw_unknown([&] {
+      return coordinator.directory() +
+             ": the outcome could not be written, so the other stores are in doubt; close all of them and open them "
+             "again, this one first: " +
+             e.what();
+    });
   } catch (...) {
     for (std::size_t n = 1; n < stores_.size(); ++n) leave_in_doubt(n);
     throw;
@@ -162,23 +183,26 @@ void all_transactions::commit() {
   commit_participants();
 }
 
-// Each for itself: it is decided.
+// Each for itself: it is decided, and nobody aborts from here on. So what needs memory comes when all have ended.
 void all_transactions::commit_participants() {
   std::exception_ptr failure;
-  std::string which;
   for (std::size_t n = 1; n < stores_.size(); ++n) try {
       transactions_[n].commit(commit_mode::lazy);
     } catch (...) {
       if (!failure) failure = std::current_exception();
       leave_in_doubt(n);
-      which += (which.empty() ? "" : ", ") + stores_[n]->directory();
+      is_in_doubt_[n] = true;
     }
   if (failure) try {
       std::rethrow_exception(failure);
     } catch (const std::exception& e) {
-      throw error(errc::outcome_unknown,
-                  which + ": the transaction is committed, but is in doubt here; close this store " +
-                      "and open it again, with outcomes_of(" + stores_[0]->directory() + "): " + e.what());
+      throw_unknown([&] {
+        std::string which;
+        for (std::size_t n = 1; n < stores_.size(); ++n)
+          if (is_in_doubt_[n]) which += (which.empty() ? "" : ", ") + stores_[n]->directory();
+        return which + ": the transaction is committed, but is in doubt here; close this store " +
+               "and open it again, with outcomes_of(" + stores_[0]->directory() + "): " + e.what();
+      });
     }
 }
 

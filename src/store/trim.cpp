@@ -2,6 +2,7 @@
 //
 // Gives disk space back: that of blocks without objects. One transaction after the other clears some runs of them, so that
 // other writers wait only shortly.
+#include <tenure/barriers.hpp>
 #include <tenure/error.hpp>
 
 #include "store/store_state.hpp"
@@ -40,6 +41,16 @@ struct position {
   std::uint64_t length = 0;  // of the database, in bytes
 };
 
+// Before the first space goes, the database says durably that some may be gone: a crash may come when it is, and before the log has
+// the transaction that has taken it [heap.blocks.space]. The open transaction is committed, and another one begun.
+void note_first_trim(store_state& in, database_state& of) {
+  in.label = "trim";
+  ++change(of.header().trims);
+  const ticket done = in.finish(store_state::access_after::kept);
+  in.reopen();
+  in.memory->wait(done);
+}
+
 // Returns the bytes that it has given back, and moves `from` behind them; 0: there are no more.
 std::uint64_t trim_some(store_state& in, position& from) {
   in.begin();
@@ -48,6 +59,7 @@ std::uint64_t trim_some(store_state& in, position& from) {
       database_state& d = *in.databases->begin()[static_cast<std::ptrdiff_t>(from.database)];
       trimmed_blocks blocks(d, from.block);
       if (blocks.runs().empty()) continue;
+      if (d.header().trims == 0) note_first_trim(in, d);
       d.trimming = blocks.runs();
       in.label = "trim";
       blocks.begin();

@@ -32,18 +32,23 @@ void weak_collection::for_each_cell_in(std::span<const address> some, F&& f) con
 }
 
 template <class F>
+void weak_collection::in_transaction(F&& f) {
+  of_.begin();
+  try {
+    f();
+    (void)of_.commit();
+  } catch (...) {
+    if (of_.is_writer()) of_.abort();
+    throw;
+  }
+}
+
+template <class F>
 void weak_collection::in_transactions(const granules& of, const std::function<void()>& between, F&& f) {
   for (std::size_t done = 0; done < of.size();) {
     between();
     const auto some = std::span(of).subspan(done).first(std::min(cells_at_once, of.size() - done));
-    of_.begin();
-    try {
-      for_each_cell_in(some, f);
-      (void)of_.commit();
-    } catch (...) {
-      if (of_.is_writer()) of_.abort();
-      throw;
-    }
+    in_transaction([&] { for_each_cell_in(some, f); });
     done += some.size();
   }
 }
@@ -84,11 +89,11 @@ void weak_collection::foresee(const std::function<void()>& between) {
 
 void weak_collection::clear_transient() {
   if (!of_.weak.has_made_any()) return;
-  of_.begin();
-  cleared_ += of_.weak.clear_transient(is_kept_);
-  // What garbage refers to may yet be kept.
-  if (garbage_.empty()) of_.weak.forget_transient(is_kept_);
-  (void)of_.commit();
+  in_transaction([&] {
+    cleared_ += of_.weak.clear_transient(is_kept_);
+    // What garbage refers to may yet be kept.
+    if (garbage_.empty()) of_.weak.forget_transient(is_kept_);
+  });
 }
 
 void weak_collection::keep_garbage(const std::function<void()>& between) {

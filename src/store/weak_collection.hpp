@@ -33,6 +33,9 @@ class weak_collection {
 
  private:
   using granules = heap::address_list<heap::address>;
+  // Aborts it, and rethrows, if f() or the commit throws: otherwise nobody could write any more.
+  template <class F>
+  void in_transaction(F&& f);
   // Calls f(cell) for the cells that start in these granules.
   template <class F>
   void in_transactions(const granules& of, const std::function<void()>& between, F&& f);

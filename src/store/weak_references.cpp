@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include <tenure/barriers.hpp>
 #include <tenure/error.hpp>
@@ -52,13 +53,13 @@ found_cell weak_references::cell_at(std::uint64_t hidden) const {
 
 weak_references::cells_by_target& weak_references::index() {
   if (index_) return *index_;
-  index_.emplace();
+  cells_by_target all;  // a part of it would count as complete
   const auto add = [&](const found_cell& cell) {
     const void* const target = cell.target();
     const database_state* const in = of_.databases->at(target);
     // The open transaction may have destroyed it.
     if (const found_object object = in != nullptr ? in->find(target) : found_object{})
-      index_->emplace(~object.at, hide(cell.cell));
+      all.emplace(~object.at, hide(cell.cell));
   };
   for (const auto& d : *of_.databases) for_each_persistent_cell(*d, add);
   for (const std::uint64_t each : transient_) {  // also those that the open transaction has ended: it may be aborted
@@ -66,13 +67,15 @@ weak_references::cells_by_target& weak_references::index() {
     const found_object object = in != nullptr ? in->find_start(shown(each)) : found_object{};
     if (const found_cell cell = in != nullptr ? found_cell_of(*in, object) : found_cell{}) add(cell);
   }
-  return *index_;
+  return index_.emplace(std::move(all));
 }
 
+// If memory is too short, nothing leads to the cell: the index, by which it would be given to the program, comes last.
 void weak_references::note_made(address target, const void* cell) {
-  index().emplace(~target, hide(cell));
+  cells_by_target& known = index();
   transient_.insert(hide(cell));
   made_.push_back({hide(cell), ~target});
+  known.emplace(~target, hide(cell));
   has_cells_ = has_made_any_ = true;
 }
 

@@ -50,9 +50,7 @@ void transaction_state::end_prepared(bool logged) noexcept {
 
 void transaction_state::leave_in_doubt() {
   if (!is_prepared_) throw error(errc::bad_transaction, name() + ": is not prepared, so there is no doubt; abort it");
-  owner_.parts().writer.fail(error(errc::in_doubt, owner_.parts().of.path() +
-                                                       ": a prepared transaction was left in doubt; close it, "
-                                                       "and open it again when the outcome is known"));
+  owner_.parts().writer.fail(owner_.parts().left_in_doubt);
   abort();
 }
 

@@ -30,6 +30,7 @@ class transaction_table final : public region_users {
     counters& count;
     const error& not_restored;    // set if an abort could not put everything back
     const error& still_prepared;  // set if the log could not be told that a prepared transaction was aborted
+    const error& left_in_doubt;   // set if a prepared transaction stays so
     bool archived;                // data that is written in bulk must go through the log
   };
   explicit transaction_table(const memory_parts& parts) : parts_(parts) {}

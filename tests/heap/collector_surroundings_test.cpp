@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <functional>
 #include <iterator>
+#include <latch>
 #include <memory>
 #include <optional>
 #include <string>
@@ -113,6 +114,46 @@ TEST_F(collecting_an_open_store, closing_does_not_wait_for_who_closes) {
   tx.reset();
   s().collect({.roots = program_roots::handles});
   expect_sound(s());
+}
+
+// A collection is due when close() ends another one, and is refused.
+TEST_F(collecting_an_open_store, happens_by_itself_after_a_close_that_was_refused) {
+  s().close();
+  std::atomic<int> cycles{0};
+  how.collection.enabled = true;
+  how.collection.roots = program_roots::handles;
+  how.collection.after_bytes = 100'000;
+  how.collection.on_collected = [&](const collect_report&) { ++cycles; };
+  open();
+  kept_list& l = s().root<kept_list>("list");
+  const auto make_many = [&] {
+    s().transact([&] {
+      l.all.clear();
+      for (int n = 0; n < 5'000; ++n) l.all.push_back(s().make<kept_node>());
+    });
+  };
+  std::latch has_begun(1), may_end(1);
+  bool is_first = true;
+  std::thread other([&] {
+    const auto waits_for_close = [&](const rvm::progress&) {
+      if (!std::exchange(is_first, false)) return;
+      has_begun.count_down();
+      may_end.wait();
+      expect_error(errc::closed, {"being closed"}, [&] { (void)s().begin(); });
+    };
+    expect_error(errc::closed, {"being closed"},
+                 [&] { s().collect({.roots = program_roots::handles, .on_progress = waits_for_close}); });
+  });
+  has_begun.wait();
+  make_many();
+  {
+    const transaction tx = s().begin();
+    may_end.count_down();
+    expect_error(errc::transactions_open, {"open transactions"}, [&] { s().close(); });
+    other.join();
+  }
+  const int before = cycles;
+  while (cycles == before) make_many();
 }
 
 // The program cannot know when a collection by itself goes on.

@@ -21,7 +21,9 @@
 #include "sim/disk.hpp"
 #include "support/expect_error.hpp"
 #include "support/model.hpp"
+#include "support/short_memory.hpp"
 #include "support/test_store.hpp"
+#include "support/watched_disk.hpp"
 
 using namespace tenure;
 using namespace tenure::support;
@@ -58,9 +60,9 @@ struct party {
   }
   void open(store* coordinator = nullptr) {
     store_options with = how;
-    with.memory.disk = disk.get();
+    with.memory.disk = watched != nullptr ? static_cast<os::disk*>(watched) : disk.get();
     if (coordinator != nullptr) with.memory.in_doubt = outcomes_of(*coordinator);
-    of.emplace("/store", with);
+    of.emplace(directory, with);
   }
   ledger& book() { return of->root<ledger>("ledger"); }
   void add(std::uint64_t number) {
@@ -97,7 +99,9 @@ struct party {
   }
 
   store_options how;
+  std::string directory = "/store";
   std::unique_ptr<sim::disk> disk = std::make_unique<sim::disk>();
+  watched_disk* watched = nullptr;
   std::optional<store> of;
 };
 
@@ -367,6 +371,59 @@ TEST(transact_all, what_is_decided_is_committed_where_it_can_be) {
   b.open(&*a.of);
   transact_all(*a.of, *b.of, *c.of, [&] { add(3); });
   for (party* const each : {&a, &b, &c}) each->expect_right(3);
+}
+
+// Nobody aborts what is decided, and nobody commits what was not.
+TEST(transact_all, in_short_memory_commits_in_all_or_none) {
+  std::uint64_t in_doubt = 0, refused = 0;
+  for (const long long most : {1LL, 2LL, 3LL, 1'000'000'000LL}) {
+    bool has_failed = true;
+    for (long long allocations = 0; has_failed && allocations < 80; ++allocations) {
+      SCOPED_TRACE(std::to_string(allocations) + ", then " + std::to_string(most) + " fail");
+      std::array<party, 3> all{party(1), party(5), party(7)};
+      watched_disk watched(*all[0].disk);
+      all[0].watched = &watched;
+      for (party& each : all) each.directory = "/a-store-with-a-long-name";  // no short string has room for it
+      const auto open = [&] {
+        all[0].open();
+        for (std::size_t n = 1; n < all.size(); ++n) all[n].open(&*all[0].of);
+      };
+      open();
+      const auto add = [&](std::uint64_t number) {
+        transact_all(*all[0].of, *all[1].of, *all[2].of, [&] {
+          for (party& each : all) each.add(number);
+        });
+      };
+      add(1);
+      std::uint64_t decided = 2;
+      // From the moment on at which the coordinator decides.
+      watched.in_durable_write = [&](const std::string&) {
+        succeeding = allocations;
+        failing = most;
+      };
+      try {
+        add(2);
+      } catch (const error& e) {
+        EXPECT_EQ(e.code(), errc::outcome_unknown) << e.what();
+        decided = 0;
+        ++in_doubt;
+      } catch (const std::bad_alloc&) {
+        decided = 1;
+        ++refused;
+      }
+      has_failed = failing != most;
+      short_memory::end();
+      watched.in_durable_write = {};
+      for (party& each : all) each.of.reset();
+      open();
+      if (decided == 0) decided = all[0].book().commits;
+      for (party& each : all) each.expect_right(decided);
+      for (party& each : all) each.of.reset();
+      if (HasFailure()) return;
+    }
+  }
+  EXPECT_GT(in_doubt, 20u);
+  std::printf("%lu in doubt, %lu refused\n", in_doubt, refused);
 }
 
 TEST(transact_all, older_copies) {

@@ -406,6 +406,28 @@ TEST_F(store_transaction, that_another_thread_destroys_is_aborted_by_its_own) {
   EXPECT_EQ(s().root<account>("first").balance, 7);
 }
 
+// Its thread goes on with the stores that are open.
+TEST_F(store_transaction, of_a_store_that_another_thread_destroys_leaves_its_thread_no_store) {
+  for (const bool ends_first : {true, false}) {
+    std::latch has_begun(1), is_open_again(1);
+    std::thread other([&] {
+      std::optional<transaction> tx = s().begin();
+      has_begun.count_down();
+      is_open_again.wait();
+      if (ends_first) tx.reset();
+      EXPECT_NO_THROW({
+        const tenure::string text(std::string(1000, 'x'));
+        EXPECT_TRUE(store_at(text.data()) != nullptr);
+      });
+    });
+    has_begun.wait();
+    opened.reset();
+    open();
+    is_open_again.count_down();
+    other.join();
+  }
+}
+
 TEST_F(store_transaction, objects_of_other_threads_survive_an_abort) {
   account* theirs = nullptr;
   transaction tx = s().begin();

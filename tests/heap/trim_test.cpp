@@ -297,6 +297,39 @@ TEST_F(trim, is_whole_after_a_crash_at_every_operation) {
   EXPECT_GT(with_holes, 10U);
 }
 
+// Before space goes, the database says so.
+TEST_F(trim, no_space_is_gone_without_a_word_after_a_crash) {
+  make(3000, 40);
+  destroy_most(30);
+  close();
+  std::uint64_t with_holes = 0;
+  for (std::uint64_t at = 1;; ++at) {
+    const auto on = disk.crash(1, sim::policy::keep_all);
+    open(*on);
+    on->crash_at(on->operations() + at);
+    bool is_over = false;
+    try {
+      s->trim();
+      is_over = true;
+    } catch (const sim::power_failure&) {
+    }
+    try {
+      s.reset();
+    } catch (const sim::power_failure&) {
+    }
+    if (is_over) break;
+    for (const auto policy : {sim::policy::drop_all, sim::policy::random, sim::policy::keep_all}) {
+      const auto left = on->crash(at, policy);
+      const bool has_holes = holes(*left) != 0;
+      open(*left);
+      EXPECT_TRUE(!has_holes || open_set_with(&all())->at(&all())->header().trims != 0) << at;
+      with_holes += has_holes ? 1 : 0;
+      close();
+    }
+  }
+  EXPECT_GT(with_holes, 2U);
+}
+
 // Its last zone is free to the end, beyond the end of the segment.
 TEST(trim_of_a_large_object, ends_where_the_segment_ends) {
   const temp_dir dir;

@@ -126,6 +126,20 @@ TEST_F(ordered_by_access, what_is_used_comes_first_and_in_that_order) {
   for (std::uint64_t n = 180; n < 185; ++n) EXPECT_GT(reinterpret_cast<std::uintptr_t>(u.all[n]), last);
 }
 
+// The store's files are released all the same.
+TEST_F(ordered_by_access, a_recording_that_cannot_be_written) {
+  const std::string gone = dir / "gone";
+  std::filesystem::create_directory(gone);
+  store_options reading = how;
+  reading.mode = rvm::open_mode::read_only;
+  reading.record_accesses = gone + "/accesses";
+  store s(path, reading);
+  std::filesystem::remove(gone);
+  EXPECT_THROW(s.close(), error);
+  store again(path, how);
+  expect_sound(again);
+}
+
 TEST_F(ordered_by_access, refuses_what_was_not_recorded_of_the_store) {
   const auto compact_by = [&](const std::string& accesses) {
     return [this, accesses] { (void)compact(path, {.order = object_order::by_access, .accesses = accesses}); };

@@ -7,10 +7,9 @@
 #include <cstdlib>
 #include <new>
 
-namespace tenure::support {
+#include "support/short_memory.hpp"
 
-// Of this thread: allocations that succeed, and how many fail then. Negative: all succeed.
-inline thread_local long long succeeding = -1, failing = 0;
+namespace tenure::support {
 
 [[gnu::noinline]] inline void* allocate(std::size_t size, std::size_t alignment) {
   if (succeeding > 0) {

@@ -50,6 +50,7 @@ class all_transactions {
   void leave_in_doubt(std::size_t which) noexcept;
   std::vector<store*> stores_;
   std::vector<transaction> transactions_;
+  std::vector<bool> is_in_doubt_;  // decided, and not committed there
 };
 
 }  // namespace detail

@@ -52,11 +52,11 @@ extern "C" {
 
 enum pobj_code {
   POBJ_OK = 0,
-  POBJ_ESTATE,       /* not initialized, initialized already, or in the child of a fork */
-  POBJ_EHANDLE,      /* not the handle of an object: never allocated, freed already, or an address inside one */
-  POBJ_ERANGE,       /* a field or range that does not lie in the object, or the static variable */
-  POBJ_ENOMEM,       /* an allocator has returned NULL */
-  POBJ_ETOOBIG,      /* larger than an object can be (16 GiB), more types than a store can have, or a full store */
+  POBJ_ESTATE,  /* not initialized, initialized already, or in the child of a fork */
+  POBJ_EHANDLE, /* not the handle of an object: never allocated, freed already, or an address inside one */
+  POBJ_ERANGE,  /* a field or range that does not lie in the object, or the static variable */
+  POBJ_ENOMEM,  /* an allocator has returned NULL */
+  POBJ_ETOOBIG, /* larger than an object can be (16 GiB less 8 bytes), more types than a store can have, or a full store */
   POBJ_ETYPE,        /* an invalid descriptor, or one that differs from the stored one of this name */
   POBJ_ESTATIC,      /* a static variable that cannot be named, is smaller than the stored one, or overlaps another */
   POBJ_ETRANSACTION, /* no transaction is open, or one is open and must not be */

@@ -219,6 +219,7 @@ void transaction::set_type(static_variable& v, std::uint32_t number) {
 void transaction::forget_static(static_variable& v) {
   release_slot(v.slot);
   forgotten_ = &v;
+  v.is_going = true;
 }
 
 // --- Commit ------------------------------------------------------------------------------------------------------------

@@ -83,10 +83,13 @@ class transaction {
   // The static variable is about to change. `size`: bytes of memory that an abort puts back. An abort removes a new
   // variable.
   void note_change(static_variable& v, std::uint64_t size, bool is_new);
+  // Does not fail after expect_to_leave_a_type().
   void set_type(static_variable& v, std::uint32_t number);
+  void expect_to_leave_a_type();
   // Removes the object from all tables. Its slot belongs to the caller then.
   void remove(static_variable& v) noexcept;
-  // Frees the slot of a static variable. The transaction does nothing else.
+  // Frees the slot of a static variable, which nobody else may change or forget until the end. The transaction does nothing
+  // else.
   void forget_static(static_variable& v);
   // A word of an image refers to a transient object.
   void note_waiting(position word, object target);

@@ -17,6 +17,7 @@
 
 #include "pobj/errors.hpp"
 #include "pobj/level_notes.hpp"
+#include "pobj/linked_words.hpp"
 #include "pobj/store.hpp"
 
 namespace tenure::pobj {
@@ -24,7 +25,7 @@ namespace tenure::pobj {
 class transaction {
  public:
   // begin(), commit() and abort() are called without the store's lock, everything else with it.
-  explicit transaction(store& in) : in_(in), tx_(in.memory.begin()) {
+  explicit transaction(store& in) : in_(in), linked_(in.free), tx_(in.memory.begin()) {
     levels_.emplace_back();
     ++in.open_transactions;
   }
@@ -158,6 +159,7 @@ class transaction {
   [[nodiscard]] bool is_in_image(position word) const;
   [[nodiscard]] bool is_anothers(position word) const;
   void link(object o);
+  void take_back_links() noexcept;
   void leave_type(std::uint64_t number) { left_types_.push_back(static_cast<std::uint32_t>(number)); }
   void type_slot(object o);
   void release_slot(position slot);
@@ -180,6 +182,7 @@ class transaction {
   void forget_object(object o, blocks_to_free& to_free) noexcept;
 
   store& in_;
+  linked_words linked_;  // by the commit that is under way
   rvm::transaction tx_;
   std::vector<level> levels_;                // the open ones
   std::map<position, own_area> areas_;       // by their begin
@@ -198,7 +201,6 @@ class transaction {
   level_notes<static_variable*, static_before> statics_;
   static_variable* forgotten_ = nullptr;
   std::unique_ptr<static_variable> removed_;
-  bool has_linked_ = false;
   bool over_ = false;
 };
 

@@ -114,12 +114,14 @@ static_variable make_slot_for(transaction& t, static_name name, std::uint64_t si
 void store_new(transaction& t, known& k, std::byte* variable, std::uint64_t size, std::uint32_t type,
                const void* value) {
   store& in = t.get_store();
+  auto* const from = value != nullptr ? static_cast<std::byte*>(const_cast<void*>(value)) : variable;
   static_variable made = make_slot_for(t, std::move(k.name), size, type);
   const position slot = made.slot;
   made.address = variable;
   made.module = std::move(k.module);
   static_variable* v = nullptr;
   try {
+    write_image(t, {from, made.image(), size, in.types[type]}, 0, size);
     v = &in.statics.add(std::move(made));
     t.note_change(*v, size, true);
   } catch (...) {
@@ -129,7 +131,6 @@ void store_new(transaction& t, known& k, std::byte* variable, std::uint64_t size
   }
   in.types.use(type);  // from here on an abort takes it back
   if (value != nullptr) std::memcpy(variable, value, size);
-  write_image(t, {v->address, v->image(), v->size, in.types[v->type]}, 0, v->size);
 }
 
 // Moves the variable to another slot, because its size or name has changed.
@@ -151,12 +152,18 @@ void store_anew(transaction& t, static_variable& v, static_name name, std::uint6
   v.value = made.value;
 }
 
-void set_static_type(transaction& t, static_variable& v, std::uint32_t type) {
-  if (v.type == type) return;
+// Updates the image, as one of this type. If it fails, neither image nor type has changed.
+void update_image(transaction& t, static_variable& v, std::uint32_t type) {
+  store& in = t.get_store();
   const position at = v.slot + 8 + offsetof(stored_static, type);
-  t.declare(at, sizeof type);
+  if (v.type != type) {
+    t.declare(at, sizeof type);
+    t.expect_to_leave_a_type();
+  }
+  write_image(t, {v.address, v.image(), v.size, in.types[type]}, 0, v.size);
+  if (v.type == type) return;
   t.set_type(v, type);
-  std::memcpy(t.get_store().free.at(at), &type, sizeof type);
+  std::memcpy(in.free.at(at), &type, sizeof type);
 }
 
 // Stores a variable. If a value is given, sets the variable first; where the call fails, the caller puts back what it had.
@@ -193,8 +200,7 @@ void update_static(void* variable, std::uint64_t size, const std::size_t* refere
     t.note_change(*v, size, false);
     if (value != nullptr) std::memcpy(variable, value, size);
     if (v->size != size || is_renamed) return store_anew(t, *v, std::move(k.name), size, type);
-    set_static_type(t, *v, type);
-    write_image(t, {v->address, v->image(), v->size, in.types[v->type]}, 0, v->size);
+    update_image(t, *v, type);
   });
 }
 

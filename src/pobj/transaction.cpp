@@ -200,12 +200,20 @@ void transaction::type_slot(object o) {
 }
 
 void transaction::set_type(object o, std::uint32_t number) {
-  if (o.is_persistent() && !is_made_in_level(o.header().slot)) retyped_.push_back(o);
+  // What may fail for want of memory comes first.
+  expect_to_leave_a_type();
+  if (o.is_persistent()) {
+    const position slot = o.header().slot;
+    if (!is_made_in_level(slot)) retyped_.push_back(o);
+    declare(slot, 8);
+    convert_words(*this, stored(in_, o), in_.types[number]);
+    const slot_word word = in_.free.word_at(slot);
+    in_.free.set_word(slot, slot_word::of(word.size(), number, word.serial()));
+  }
   leave_type(o.header().type);
   in_.types.use(number);
   in_.types.forget_own(o);
   o.set_type(number);
-  if (o.is_persistent()) type_slot(o);
 }
 
 void transaction::share_own_type(object o) {
@@ -219,6 +227,8 @@ void transaction::note_change(static_variable& v, std::uint64_t size, bool is_ne
   std::vector<std::byte>& bytes = before->bytes;
   if (size > bytes.size()) bytes.insert(bytes.end(), v.address + bytes.size(), v.address + size);
 }
+
+void transaction::expect_to_leave_a_type() { os::reserve_one_more(left_types_); }
 
 void transaction::set_type(static_variable& v, std::uint32_t number) {
   leave_type(v.type);

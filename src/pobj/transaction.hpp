@@ -76,7 +76,7 @@ class transaction {
   void note_persistified(object o) {
     (void)updated_.note(o.address(), levels_.back().updated, [] { return nothing(); });
   }
-  // Gives the object and its slot a type. If it is the object's own, the commit makes it a shared one.
+  // Gives the object, its slot and its image a type. If it throws, nothing has changed.
   void set_type(object o, std::uint32_t number);
   void note_typing(object o) { retyped_.push_back(o); }
   // If the object has its own type, makes that a shared one.

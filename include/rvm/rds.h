@@ -56,7 +56,8 @@ extern int rds_init_heap(char* base, rvm_length_t length, unsigned long chunkSiz
 
 /* Loads a segment that rds_zap_heap has made, and starts its heap; *staticAddr is the static region's address. */
 extern int rds_load_heap(char* device, rvm_offset_t device_length, char** staticAddr, int* err);
-/* Flushes, truncates, stops the heap and unmaps the segment. RVM_EUNCOMMIT while there are open transactions. */
+/* Flushes, stops the heap unless it is stopped, truncates and unmaps the segment. RVM_EUNCOMMIT while there are open
+ * transactions. If it fails, the heap may be stopped; call it again. */
 extern int rds_unload_heap(int* err);
 
 /* Starts the heap in mapped memory at startAddr. */

@@ -41,7 +41,9 @@ extern rvm_return_t rvm_load_segment(char* device, rvm_offset_t length, rvm_opti
                                      unsigned long* region_count, rvm_region_def_t** regions);
 
 /* Unmaps the regions that rvm_load_segment has mapped, and frees the array. RVM_EUNCOMMIT, and nothing is changed, while
- * transactions use one of them; otherwise the last code of rvm_unmap. */
+ * transactions use one of them; otherwise the last code of rvm_unmap. Where a region stays mapped all the same, as when a
+ * transaction begins to use it during the call, the array stays, too, and the call can be made again: regions that were
+ * unmapped have length 0 there. */
 extern rvm_return_t rvm_release_segment(unsigned long region_count, rvm_region_def_t** regions);
 
 #ifdef __cplusplus

@@ -52,11 +52,11 @@ extern "C" {
 
 enum pobj_code {
   POBJ_OK = 0,
-  POBJ_ESTATE,       /* not initialized, initialized already, or in the child of a fork */
-  POBJ_EHANDLE,      /* not the handle of an object: never allocated, freed already, or an address inside one */
-  POBJ_ERANGE,       /* a field or range that does not lie in the object, or the static variable */
-  POBJ_ENOMEM,       /* an allocator has returned NULL */
-  POBJ_ETOOBIG,      /* larger than an object can be (16 GiB), more types than a store can have, or a full store */
+  POBJ_ESTATE,  /* not initialized, initialized already, or in the child of a fork */
+  POBJ_EHANDLE, /* not the handle of an object: never allocated, freed already, or an address inside one */
+  POBJ_ERANGE,  /* a field or range that does not lie in the object, or the static variable */
+  POBJ_ENOMEM,  /* an allocator has returned NULL */
+  POBJ_ETOOBIG, /* larger than an object can be (16 GiB less 8 bytes), more types than a store can have, or a full store */
   POBJ_ETYPE,        /* an invalid descriptor, or one that differs from the stored one of this name */
   POBJ_ESTATIC,      /* a static variable that cannot be named, is smaller than the stored one, or overlaps another */
   POBJ_ETRANSACTION, /* no transaction is open, or one is open and must not be */
@@ -262,7 +262,9 @@ int pobj_static_update(void* variable, size_t size, const size_t* references);
 
 /* Gives a static variable a name that the program chooses. From now on it is stored and found under this name. Before
  * pobj_init: the variable gets its value in pobj_init. After: at once, if the store has a value of this name. If
- * `variable` is NULL, removes the name again; do this before the variable disappears. The stored value stays. */
+ * `variable` is NULL, removes the name again; do this before the variable disappears. The stored value stays. Fails with
+ * POBJ_ESTATIC if the stored value is bound to another variable, and if the name has the form that pobj_unbound gives to
+ * symbols, MODULE:FILE:SYMBOL+OFFSET. */
 int pobj_static_named(const char* name, void* variable, size_t size, const size_t* references);
 /* Binds a stored anchor that has no variable to a variable, which gets its value. For libraries that are loaded after
  * pobj_init. `name` is as returned by pobj_unbound, or NULL for the variable's own name. With NULL, the call succeeds
@@ -270,7 +272,8 @@ int pobj_static_named(const char* name, void* variable, size_t size, const size_
  * unbinds the anchor; its value stays. A library stays loaded as long as a variable of it is bound, or has a name. */
 int pobj_static_bind(const char* name, void* variable, size_t size);
 /* Removes an anchor from the store, bound or not. The variable does not change. pobj_sweep frees the objects to which
- * only this anchor led. The call is a transaction. */
+ * only this anchor led. The call is a transaction. Fails with POBJ_ETRANSACTION while another open one has changed the
+ * anchor. While it runs, calls of other threads that change, bind or forget the same anchor fail so. */
 int pobj_static_forget(const char* name);
 /* The name of the nth anchor that has no variable in this build: "MODULE:FILE:SYMBOL+OFFSET", or a name given by the
  * program; NULL behind the last one. Such anchors, and the objects to which they lead, stay in the store. Valid until

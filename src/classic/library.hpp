@@ -59,7 +59,8 @@ struct library {
 
 // Checks a file name as a program gives it.
 [[nodiscard]] rvm_return_t check_name(const char* name, rvm_return_t if_missing);
-// rvm_map with the library's mutex held.
+// rvm_map and rvm_unmap with the library's mutex held.
 [[nodiscard]] rvm_return_t map_region(library& in, rvm_region_t& region, const rvm_options_t* options);
+[[nodiscard]] rvm_return_t unmap_region(library& in, const rvm_region_t& region);
 
 }  // namespace tenure::classic

@@ -155,10 +155,11 @@ int load(char* device, rvm_offset_t device_length, char** static_address) {
 int unload() {
   if (RegionDefs == nullptr) return EHEAP_INIT;
   if (const int bad = rvm_flush(); bad != RVM_SUCCESS) return bad;
-  if (const int bad = stop(); bad != SUCCESS) return bad;
+  // A try that failed later may have stopped it already.
+  if (const int bad = stop(); bad != SUCCESS && bad != EHEAP_INIT) return bad;
   if (const int bad = rvm_truncate(); bad != RVM_SUCCESS) return bad;
   const int code = rvm_release_segment(NRegionDefs, &RegionDefs);
-  NRegionDefs = 0;
+  if (RegionDefs == nullptr) NRegionDefs = 0;
   return code;
 }
 

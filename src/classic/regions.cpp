@@ -66,6 +66,17 @@ rvm_return_t map_region(library& in, rvm_region_t& region, const rvm_options_t* 
   return RVM_SUCCESS;
 }
 
+rvm_return_t unmap_region(library& in, const rvm_region_t& region) {
+  mapped_region* const found = in.find(region.vmaddr);
+  if (found == nullptr) return RVM_ENOT_MAPPED;
+  if (reinterpret_cast<char*>(found->memory.data()) != region.vmaddr || found->memory.size() != region.length ||
+      found->memory.offset() != region.offset.low || region.offset.high != 0)
+    return RVM_ERANGE;
+  found->memory.unmap();
+  in.regions.remove_if([&](const mapped_region& r) { return &r == found; });
+  return RVM_SUCCESS;
+}
+
 }  // namespace tenure::classic
 
 using namespace tenure::classic;
@@ -86,14 +97,7 @@ rvm_return_t rvm_unmap(rvm_region_t* region) {
     if (region == nullptr || region->struct_id != rvm_region_id) return RVM_EREGION;
     library& l = the_library();
     const std::scoped_lock lock(l.mutex);
-    mapped_region* const found = l.find(region->vmaddr);
-    if (found == nullptr) return RVM_ENOT_MAPPED;
-    if (reinterpret_cast<char*>(found->memory.data()) != region->vmaddr || found->memory.size() != region->length ||
-        found->memory.offset() != region->offset.low || region->offset.high != 0)
-      return RVM_ERANGE;
-    found->memory.unmap();
-    l.regions.remove_if([&](const mapped_region& r) { return &r == found; });
-    return RVM_SUCCESS;
+    return unmap_region(l, *region);
   });
 }
 

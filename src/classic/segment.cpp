@@ -116,14 +116,29 @@ rvm_region_t region_of(const rvm_region_def_t& def, char* device, rvm_offset_t d
   return region;
 }
 
-// Whether some transaction has declared ranges in one of the regions.
-bool is_in_use(std::span<const rvm_region_def_t> defs) {
-  library& l = the_library();
-  const std::scoped_lock lock(l.mutex);
+// Whether some transaction has declared ranges in one of the regions. The library's mutex is held.
+bool is_in_use(library& in, std::span<const rvm_region_def_t> defs) {
   return std::ranges::any_of(defs, [&](const rvm_region_def_t& def) {
-    const mapped_region* const found = l.find(def.vmaddr);
+    const mapped_region* const found = def.length != 0 ? in.find(def.vmaddr) : nullptr;
     return found != nullptr && !log()->open_transactions(&found->memory).empty();
   });
+}
+
+// Unmaps the regions. Those that are not mapped any more have no length from now on. Returns the last code, of those that stay
+// if there are any.
+rvm_return_t unmap_all(library& in, std::span<rvm_region_def_t> defs) {
+  rvm_return_t of_gone = RVM_SUCCESS, of_left = RVM_SUCCESS;
+  for (rvm_region_def_t& def : defs) {
+    if (def.length == 0) continue;  // unmapped by a try before
+    const auto code = guarded([&] { return unmap_region(in, region_of(def, nullptr, {0, 0})); });
+    if (code != RVM_SUCCESS && code != RVM_ENOT_MAPPED && code != RVM_ERANGE) {
+      of_left = code;
+      continue;
+    }
+    def.length = 0;
+    if (code != RVM_SUCCESS) of_gone = code;
+  }
+  return of_left != RVM_SUCCESS ? of_left : of_gone;
 }
 
 }  // namespace
@@ -193,12 +208,12 @@ rvm_return_t rvm_release_segment(unsigned long region_count, rvm_region_def_t** 
   return guarded([&] {
     if (!is_running()) return RVM_EINIT;
     if (regions == nullptr || *regions == nullptr) return RVM_EREGION;
-    if (is_in_use({*regions, region_count})) return RVM_EUNCOMMIT;
-    rvm_return_t last = RVM_SUCCESS;
-    for (unsigned long i = 0; i < region_count; ++i) {
-      rvm_region_t region = region_of((*regions)[i], nullptr, {0, 0});
-      if (const auto bad = rvm_unmap(&region); bad != RVM_SUCCESS) last = bad;
-    }
+    library& l = the_library();
+    const std::scoped_lock lock(l.mutex);
+    const std::span<rvm_region_def_t> defs(*regions, region_count);
+    if (is_in_use(l, defs)) return RVM_EUNCOMMIT;
+    const rvm_return_t last = unmap_all(l, defs);
+    if (std::ranges::any_of(defs, [](const rvm_region_def_t& def) { return def.length != 0; })) return last;
     std::free(*regions);
     *regions = nullptr;
     return last;

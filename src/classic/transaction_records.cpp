@@ -27,10 +27,13 @@ record_pool& pool() {
 }
 
 // Each thread keeps the records that it has released, so that it can begin a transaction without a lock. The pool gets
-// them when the thread ends.
+// them when the thread ends, and the slot. It has no destructor, because destructors that come later may still begin
+// transactions: these take and give records without keeping them, and have a slot that nobody gets any more.
 class spare_records {
  public:
-  ~spare_records() {
+  void end() noexcept {
+    is_over_ = true;
+    known_slot = nullptr;
     record_pool& p = pool();
     const std::scoped_lock lock(p.mutex);
     while (first_ != nullptr) {
@@ -66,6 +69,13 @@ class spare_records {
     return *r;
   }
   void give(record& r) noexcept {
+    if (is_over_) {
+      record_pool& p = pool();
+      const std::scoped_lock lock(p.mutex);
+      r.next_spare = p.spare;
+      p.spare = &r;
+      return;
+    }
     r.next_spare = first_;
     first_ = &r;
   }
@@ -73,9 +83,14 @@ class spare_records {
  private:
   record* first_ = nullptr;
   user_slot* slot_ = nullptr;
+  bool is_over_ = false;
 };
 
-thread_local spare_records my_spare;
+constinit thread_local spare_records my_spare;
+
+struct end_of_thread {
+  ~end_of_thread() { my_spare.end(); }
+};
 
 // Names count from the time at which the first one was requested.
 std::int64_t first_second() noexcept {
@@ -94,7 +109,10 @@ timeval name_of(std::uint64_t id) noexcept {
 // The slot of my_spare. Reading it needs no check that my_spare has been made.
 constinit thread_local user_slot* known_slot = nullptr;
 
-user_slot& make_slot() { return *(known_slot = &my_spare.slot()); }
+user_slot& make_slot() {
+  static thread_local const end_of_thread end;  // the first call of a thread makes it
+  return *(known_slot = &my_spare.slot());
+}
 
 tid_claim::tid_claim(const rvm_tid_t* tid) noexcept
     : flag_([tid]() -> std::atomic_flag& {

@@ -41,7 +41,8 @@ inline constexpr position first_slot = 4096;
 // The word before each slot: bits 0 to 33 size in bytes, 34 to 51 type, 52 to 63 serial.
 struct slot_word {
   static constexpr unsigned size_bits = 34, type_bits = 18, serial_bits = 12;
-  static constexpr std::uint64_t largest_size = (std::uint64_t{1} << size_bits) - 1;
+  // The largest object: when it is freed, all bytes of its slot but the word are the size of a free slot.
+  static constexpr std::uint64_t size_mask = (std::uint64_t{1} << size_bits) - 1, largest_size = size_mask - 7;
   static constexpr std::uint64_t type_free = (1U << type_bits) - 1, type_description = type_free - 1,
                                  type_static = type_free - 2, first_special = type_free - 15;
 
@@ -50,7 +51,7 @@ struct slot_word {
   static constexpr slot_word of(std::uint64_t size, std::uint64_t type, std::uint64_t serial) {
     return {size | type << size_bits | serial << (size_bits + type_bits)};
   }
-  [[nodiscard]] constexpr std::uint64_t size() const { return bits & largest_size; }
+  [[nodiscard]] constexpr std::uint64_t size() const { return bits & size_mask; }
   [[nodiscard]] constexpr std::uint64_t type() const { return bits >> size_bits & type_free; }
   [[nodiscard]] constexpr std::uint64_t serial() const { return bits >> (size_bits + type_bits); }
   // The length of the whole slot. Used slots have at least 16 bytes [pobj.table.granule].

@@ -164,25 +164,32 @@ void read_image(const store& in, const stored_memory& m, std::span<const transac
 
 void convert_words(transaction& t, const stored_memory& m, const type_description& to) {
   store& in = t.get_store();
-  const auto set = [&](std::uint64_t at, std::uint64_t word) {
-    t.declare(m.image + at, 8);
-    store_word(in.free.at(m.image + at), word);
-  };
-  m.type.for_each_reference(0, m.size, m.size, [&](std::uint64_t at) {
-    const std::uint64_t word = load_word(in.free.at(m.image + at));
-    if (word != 0 && !to.has_reference_at(at)) set(at, decode(in, {word}));
-  });
-  to.for_each_reference(0, m.size, m.size, [&](std::uint64_t at) {
-    const std::uint64_t word = load_word(in.free.at(m.image + at));
-    if (word == 0 || m.type.has_reference_at(at)) return;
-    object transient;
-    set(at, encode(in, word, &transient).bits);
-    if (transient) t.note_waiting(m.image + at, transient);
-  });
-  to.for_each_transient(0, m.size, m.size, [&](std::uint64_t begin, std::uint64_t end) {
-    t.declare(m.image + begin, end - begin);
-    std::memset(in.free.at(m.image + begin), 0, end - begin);
-  });
+  // First everything is declared, then written: what fails for want of memory has changed nothing.
+  for (const bool writes : {false, true}) {
+    const auto set = [&](std::uint64_t at, std::uint64_t word) {
+      if (writes)
+        store_word(in.free.at(m.image + at), word);
+      else
+        t.declare(m.image + at, 8);
+    };
+    m.type.for_each_reference(0, m.size, m.size, [&](std::uint64_t at) {
+      const std::uint64_t word = load_word(in.free.at(m.image + at));
+      if (word != 0 && !to.has_reference_at(at)) set(at, decode(in, {word}));
+    });
+    to.for_each_reference(0, m.size, m.size, [&](std::uint64_t at) {
+      const std::uint64_t word = load_word(in.free.at(m.image + at));
+      if (word == 0 || m.type.has_reference_at(at)) return;
+      object transient;
+      set(at, encode(in, word, &transient).bits);
+      if (transient && !writes) t.note_waiting(m.image + at, transient);
+    });
+    to.for_each_transient(0, m.size, m.size, [&](std::uint64_t begin, std::uint64_t end) {
+      if (writes)
+        std::memset(in.free.at(m.image + begin), 0, end - begin);
+      else
+        t.declare(m.image + begin, end - begin);
+    });
+  }
 }
 
 void update(transaction& t, object o, std::uint64_t from, std::uint64_t to) {

@@ -40,7 +40,7 @@ void read_image(const store& in, const stored_memory& m, pobj_report* report = n
 // referred when the inner one began, does so again: an abort of the outer level does not know of it [pobj.inner.taken].
 void read_image(const store& in, const stored_memory& m, std::span<const transaction::placed> taken);
 // The object gets the type `to`: some words become references, and others cease to be references. Changes the image
-// accordingly.
+// accordingly. If it throws, nothing has changed.
 void convert_words(transaction& t, const stored_memory& m, const type_description& to);
 
 // Updates an object's image, strict or not. Does nothing for a transient object.

@@ -42,7 +42,7 @@ struct object {
   // The masks show that no bits are lost.
   void begin(position slot, std::uint64_t size, std::uint64_t type, std::uint64_t allocator) const {
     header() = {};
-    header().size = size & slot_word::largest_size;
+    header().size = size & slot_word::size_mask;
     header().allocator = allocator & 0x3ff;
     set_slot(slot);
     set_type(type);

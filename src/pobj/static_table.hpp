@@ -47,6 +47,7 @@ struct static_variable {
   std::byte* address = nullptr;  // nullptr: unbound
   os::module_hold module = {};   // holds the library that has the variable
   std::uint64_t users = 0;       // open transactions that have changed it
+  bool is_going = false;         // an open transaction forgets it [pobj.static.forgotten]
   // Variables that were removed together. They may hold libraries, which must not be closed with the lock held.
   std::unique_ptr<static_variable> next = {};
 

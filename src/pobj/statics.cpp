@@ -1,8 +1,11 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
 // Static variables [pobj 3.5.5, 7].
+#include <algorithm>
 #include <cstring>
+#include <mutex>
 #include <string>
+#include <string_view>
 
 #include "pobj/images.hpp"
 #include "pobj/transaction.hpp"
@@ -61,7 +64,13 @@ void require_alone(const store& in, const void* variable, std::uint64_t size, co
                                     "(pobj_static_forget)");
 }
 
+void require_staying(const static_variable& v) {
+  if (v.is_going)
+    throw failure(POBJ_ETRANSACTION, text_of(v.name) + ": another thread forgets this anchor, and has not ended yet");
+}
+
 void require_unused(const static_variable& v) {
+  require_staying(v);
   if (v.users != 0)
     throw failure(POBJ_ETRANSACTION, text_of(v.name) + ": an open transaction has changed this anchor; end it first");
 }
@@ -105,12 +114,14 @@ static_variable make_slot_for(transaction& t, static_name name, std::uint64_t si
 void store_new(transaction& t, known& k, std::byte* variable, std::uint64_t size, std::uint32_t type,
                const void* value) {
   store& in = t.get_store();
+  auto* const from = value != nullptr ? static_cast<std::byte*>(const_cast<void*>(value)) : variable;
   static_variable made = make_slot_for(t, std::move(k.name), size, type);
   const position slot = made.slot;
   made.address = variable;
   made.module = std::move(k.module);
   static_variable* v = nullptr;
   try {
+    write_image(t, {from, made.image(), size, in.types[type]}, 0, size);
     v = &in.statics.add(std::move(made));
     t.note_change(*v, size, true);
   } catch (...) {
@@ -120,7 +131,6 @@ void store_new(transaction& t, known& k, std::byte* variable, std::uint64_t size
   }
   in.types.use(type);  // from here on an abort takes it back
   if (value != nullptr) std::memcpy(variable, value, size);
-  write_image(t, {v->address, v->image(), v->size, in.types[v->type]}, 0, v->size);
 }
 
 // Moves the variable to another slot, because its size or name has changed.
@@ -142,12 +152,18 @@ void store_anew(transaction& t, static_variable& v, static_name name, std::uint6
   v.value = made.value;
 }
 
-void set_static_type(transaction& t, static_variable& v, std::uint32_t type) {
-  if (v.type == type) return;
+// Updates the image, as one of this type. If it fails, neither image nor type has changed.
+void update_image(transaction& t, static_variable& v, std::uint32_t type) {
+  store& in = t.get_store();
   const position at = v.slot + 8 + offsetof(stored_static, type);
-  t.declare(at, sizeof type);
+  if (v.type != type) {
+    t.declare(at, sizeof type);
+    t.expect_to_leave_a_type();
+  }
+  write_image(t, {v.address, v.image(), v.size, in.types[type]}, 0, v.size);
+  if (v.type == type) return;
   t.set_type(v, type);
-  std::memcpy(t.get_store().free.at(at), &type, sizeof type);
+  std::memcpy(in.free.at(at), &type, sizeof type);
 }
 
 // Stores a variable. If a value is given, sets the variable first; where the call fails, the caller puts back what it had.
@@ -173,6 +189,7 @@ void update_static(void* variable, std::uint64_t size, const std::size_t* refere
     static_variable* const v = in.statics.at(variable);
     if (is_known && (v == nullptr || v->size < size))
       throw failure(POBJ_ESTATIC, hexadecimal(variable) + ": another thread has just unbound this anchor");
+    if (v != nullptr) require_staying(*v);
     if (v != nullptr && v->size > size) wrong_size(v->name, v->size, size);
     const bool is_renamed = !is_known && is_new_name(v, k);
     if (v != nullptr && !is_known && !is_renamed) k.name = v->name;
@@ -183,8 +200,7 @@ void update_static(void* variable, std::uint64_t size, const std::size_t* refere
     t.note_change(*v, size, false);
     if (value != nullptr) std::memcpy(variable, value, size);
     if (v->size != size || is_renamed) return store_anew(t, *v, std::move(k.name), size, type);
-    set_static_type(t, *v, type);
-    write_image(t, {v->address, v->image(), v->size, in.types[v->type]}, 0, v->size);
+    update_image(t, *v, type);
   });
 }
 
@@ -222,8 +238,27 @@ static_variable& anchor_of(store& in, const char* name) {
                                   "\"; pobj_unbound tells those without a variable");
 }
 
+[[noreturn]] void bound_already(const static_variable& v) {
+  throw failure(POBJ_ESTATIC, text_of(v.name) + " is bound to the variable at " + hexadecimal(v.address) +
+                                  " already: unbind it first (pobj_static_bind to NULL)");
+}
+
+// Guards the program's names while no store is open; otherwise the store's lock does.
+constinit std::mutex names_without_store;
+
 void require_name(const char* name) {
   if (name == nullptr || *name == '\0') throw failure(POBJ_EOPTION, "an anchor has a name");
+}
+
+// Refuses what could be the text of an anchor that has a symbol's name: then two anchors would have the same.
+void require_no_symbol(std::string_view name) {
+  const std::size_t plus = name.rfind('+');
+  if (plus == name.npos || plus + 1 == name.size() || name.find_first_not_of("0123456789", plus + 1) != name.npos)
+    return;
+  if (std::ranges::count(name.substr(0, plus), ':') >= 2)
+    throw failure(POBJ_ESTATIC, "the name \"" + std::string(name) +
+                                    "\" has the form MODULE:FILE:SYMBOL+OFFSET of those that come from symbols: choose "
+                                    "another one");
 }
 
 void take_name_away(const char* name) {
@@ -236,7 +271,11 @@ void take_name_away(const char* name) {
     return at;
   };
   store* const in = open_store();
-  if (in == nullptr) return void(named_statics().erase(take()));
+  if (in == nullptr) {
+    const std::scoped_lock lock(names_without_store);
+    named_statics().erase(take());
+    return;
+  }
   const store_lock lock(*in);
   const auto at = take();
   static_variable* const v = in->statics.find({true, "", "", name, 0});
@@ -283,18 +322,24 @@ int pobj_static_named(const char* name, void* variable, size_t size, const size_
     require_name(name);
     if (variable == nullptr) return take_name_away(name);
     if (size == 0) throw failure(POBJ_EOPTION, "a static variable needs a size");
+    require_no_symbol(name);
     auto* const at = static_cast<std::byte*>(variable);
     const tenure::os::module_hold module(variable);
     const named_static wanted{at, size, checked_references(references, size), module};
     store* const in = open_store();
-    if (in == nullptr) return give_name(name, wanted);
+    if (in == nullptr) {
+      const std::scoped_lock lock(names_without_store);
+      return give_name(name, wanted);
+    }
     const store_lock lock(*in);
     static_variable* const v = in->statics.find({true, "", "", name, 0});
     if (v != nullptr && v->size > size) wrong_size(v->name, v->size, size);
     if (v == nullptr || v->address == at) return give_name(name, wanted);
-    if (v->address == nullptr) require_alone(*in, variable, v->size, v);
+    if (v->address != nullptr) bound_already(*v);
+    require_staying(*v);
+    require_alone(*in, variable, v->size, v);
     give_name(name, wanted);
-    if (v->address == nullptr) give_value(*in, *v, at, tenure::os::module_hold(module));
+    give_value(*in, *v, at, tenure::os::module_hold(module));
   });
 }
 
@@ -317,9 +362,8 @@ int pobj_static_bind(const char* name, void* variable, size_t size) {
     // The variable may be bound to its anchor already, or may have no anchor yet.
     if (name == nullptr && (v == nullptr || v->address == variable)) return;
     if (v->size > size) wrong_size(v->name, v->size, size);
-    if (v->address != nullptr)
-      throw failure(POBJ_ESTATIC, text_of(v->name) + " is bound to the variable at " + hexadecimal(v->address) +
-                                      " already: unbind it first (pobj_static_bind to NULL)");
+    if (v->address != nullptr) bound_already(*v);
+    require_staying(*v);
     require_alone(in, variable, v->size, v);
     give_value(in, *v, static_cast<std::byte*>(variable), std::move(k.module));
   });

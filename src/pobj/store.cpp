@@ -210,7 +210,7 @@ void store::require_closable() const {
 }
 
 void store::close() {
-  if (!finalized.empty()) transaction(*this).commit();
+  if (!finalized.empty() || has_missed_references) transaction(*this).commit();
   // If it fails, all commits are durable already, and the next execution recovers them.
   memory.close();
 }

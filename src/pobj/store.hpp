@@ -76,7 +76,7 @@ struct store {
 
   // Throws while transactions are open.
   void require_closable() const;
-  // Frees the finalized objects, and closes the files.
+  // Frees the finalized objects, makes references right that an end has missed, and closes the files.
   void close();
   // Gives back the objects' memory. The store may not be used afterwards.
   void discard() noexcept;
@@ -113,6 +113,8 @@ struct store {
   // Words that a commit would have changed to refer to an image, if transactions had not been open. They are examined
   // when these end.
   std::set<position> late_words;
+  // The end of a transaction found no memory to make references right. Any word that waits may be one of them.
+  bool has_missed_references = false;
   // Commits that have updated words of other transactions' images and are not over. No image is changed meanwhile
   // [pobj.link].
   int linking_commits = 0;

@@ -155,10 +155,20 @@ void transaction::link(object o) {
       if (in_.open_transactions > 1) in_.late_words.insert(word);
       continue;
     }
-    if (!is_made_here(word)) has_linked_ = true;
-    declare(word, 8);
-    store_word(in_.free.at(word), encode(in_, r.address()).bits);
+    const reference known = encode(in_, r.address());
+    if (is_made_here(word)) {
+      store_word(in_.free.at(word), known.bits);  // all of its slot is declared already
+      continue;
+    }
+    if (linked_.empty()) tx_.join(linked_);
+    tx_.hold(in_.free.at(word), 8);
+    linked_.change(word, known);
   }
+}
+
+// The commit has failed.
+void transaction::take_back_links() noexcept {
+  linked_.undo([&](position word) { return is_in_image(word); });
 }
 
 bool transaction::is_waiting(position word, object target) const {
@@ -190,12 +200,20 @@ void transaction::type_slot(object o) {
 }
 
 void transaction::set_type(object o, std::uint32_t number) {
-  if (o.is_persistent() && !is_made_in_level(o.header().slot)) retyped_.push_back(o);
+  // What may fail for want of memory comes first.
+  expect_to_leave_a_type();
+  if (o.is_persistent()) {
+    const position slot = o.header().slot;
+    if (!is_made_in_level(slot)) retyped_.push_back(o);
+    declare(slot, 8);
+    convert_words(*this, stored(in_, o), in_.types[number]);
+    const slot_word word = in_.free.word_at(slot);
+    in_.free.set_word(slot, slot_word::of(word.size(), number, word.serial()));
+  }
   leave_type(o.header().type);
   in_.types.use(number);
   in_.types.forget_own(o);
   o.set_type(number);
-  if (o.is_persistent()) type_slot(o);
 }
 
 void transaction::share_own_type(object o) {
@@ -210,6 +228,8 @@ void transaction::note_change(static_variable& v, std::uint64_t size, bool is_ne
   if (size > bytes.size()) bytes.insert(bytes.end(), v.address + bytes.size(), v.address + size);
 }
 
+void transaction::expect_to_leave_a_type() { os::reserve_one_more(left_types_); }
+
 void transaction::set_type(static_variable& v, std::uint32_t number) {
   leave_type(v.type);
   in_.types.use(number);
@@ -219,6 +239,7 @@ void transaction::set_type(static_variable& v, std::uint32_t number) {
 void transaction::forget_static(static_variable& v) {
   release_slot(v.slot);
   forgotten_ = &v;
+  v.is_going = true;
 }
 
 // --- Commit ------------------------------------------------------------------------------------------------------------
@@ -295,23 +316,27 @@ void transaction::prepare() {
   for (const placed& p : taken_slots_) release_slot(p.slot);
   for (const position slot : abandoned_) release_slot(slot);
   for (const auto& each : finalized_) release_slot(each.slot);
-  // Done when nothing that the program did can refuse the commit any more, because other transactions may write there
-  // until then [pobj.link].
-  for (const object o : given_)
-    if (in_.addresses.is_handle(o.handle) && o.is_persistent() && o.header().dying == 0) link(o);
   std::uint64_t whole = 0;
   for (const auto& [begin, a] : areas_) whole += pages_of(a).length();
   for (const auto& [begin, a] : areas_) prepare_area(a, whole >= test_hooks::bulk_bytes);
+  // Comes last, because other transactions may write there until then [pobj.link].
+  try {
+    for (const object o : given_)
+      if (in_.addresses.is_handle(o.handle) && o.is_persistent() && o.header().dying == 0) link(o);
+  } catch (...) {
+    take_back_links();
+    throw;
+  }
 }
 
 void transaction::commit() {
   {
     const store_lock lock(in_);
     prepare();
-    if (has_linked_) ++in_.linking_commits;
+    if (!linked_.empty()) ++in_.linking_commits;
   }
-  const auto end_linking = [&] {
-    if (!has_linked_) return;
+  const auto end_linking = [&, has_linked = !linked_.empty()] {
+    if (!has_linked) return;
     --in_.linking_commits;
     in_.linked.notify_all();
   };
@@ -319,12 +344,14 @@ void transaction::commit() {
     tx_.commit();
   } catch (...) {
     const store_lock lock(in_);
+    take_back_links();
     end_linking();
     throw;
   }
   blocks_to_free to_free;
   {
     const store_lock lock(in_);
+    linked_.clear();
     end_linking();
     finish(to_free);
   }
@@ -381,7 +408,10 @@ void transaction::finish_references() noexcept {
       in_.written_words.erase(written);
   try {
     update_references();
-  } catch (...) {  // recoverable memory has failed, and the next call reports it; or memory is short
+    in_.has_missed_references = false;
+  } catch (...) {
+    // Recoverable memory has failed, and the next call reports it; or memory is short, and the next end tries.
+    in_.has_missed_references = true;
   }
   if (in_.open_transactions <= 1) in_.late_words.clear();
 }
@@ -396,10 +426,15 @@ void transaction::update_references() {
     if (is_anothers(word) || !r.is_address() || r.execution() != (in_.execution & 0x7fff) || !is_in_image(word)) return;
     const object to = in_.addresses.find(reinterpret_cast<const void*>(r.address()));
     if (!to || !is_waiting(word, to)) return;
+    // Of another open transaction, which may abort: its commit changes the word.
+    if (to.is_persistent() && lies_in(in_.owned, to.header().slot)) return;
     if (const reference known = encode(in_, r.address()); !known.is_address()) now_known.emplace_back(word, known);
   };
   for (const waiting_word& each : waiting_words_) look_at(each.word);
   for (const position word : in_.late_words) look_at(word);
+  if (in_.has_missed_references)
+    for (const auto& [target, words] : in_.waiting)
+      for (const position word : words) look_at(word);
   if (now_known.empty()) return;
   in_.memory.transact(
       [&](rvm::transaction& tx) {

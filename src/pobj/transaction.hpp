@@ -17,6 +17,7 @@
 
 #include "pobj/errors.hpp"
 #include "pobj/level_notes.hpp"
+#include "pobj/linked_words.hpp"
 #include "pobj/store.hpp"
 
 namespace tenure::pobj {
@@ -24,7 +25,7 @@ namespace tenure::pobj {
 class transaction {
  public:
   // begin(), commit() and abort() are called without the store's lock, everything else with it.
-  explicit transaction(store& in) : in_(in), tx_(in.memory.begin()) {
+  explicit transaction(store& in) : in_(in), linked_(in.free), tx_(in.memory.begin()) {
     levels_.emplace_back();
     ++in.open_transactions;
   }
@@ -75,7 +76,7 @@ class transaction {
   void note_persistified(object o) {
     (void)updated_.note(o.address(), levels_.back().updated, [] { return nothing(); });
   }
-  // Gives the object and its slot a type. If it is the object's own, the commit makes it a shared one.
+  // Gives the object, its slot and its image a type. If it throws, nothing has changed.
   void set_type(object o, std::uint32_t number);
   void note_typing(object o) { retyped_.push_back(o); }
   // If the object has its own type, makes that a shared one.
@@ -83,10 +84,13 @@ class transaction {
   // The static variable is about to change. `size`: bytes of memory that an abort puts back. An abort removes a new
   // variable.
   void note_change(static_variable& v, std::uint64_t size, bool is_new);
+  // Does not fail after expect_to_leave_a_type().
   void set_type(static_variable& v, std::uint32_t number);
+  void expect_to_leave_a_type();
   // Removes the object from all tables. Its slot belongs to the caller then.
   void remove(static_variable& v) noexcept;
-  // Frees the slot of a static variable. The transaction does nothing else.
+  // Frees the slot of a static variable, which nobody else may change or forget until the end. The transaction does nothing
+  // else.
   void forget_static(static_variable& v);
   // A word of an image refers to a transient object.
   void note_waiting(position word, object target);
@@ -155,6 +159,7 @@ class transaction {
   [[nodiscard]] bool is_in_image(position word) const;
   [[nodiscard]] bool is_anothers(position word) const;
   void link(object o);
+  void take_back_links() noexcept;
   void leave_type(std::uint64_t number) { left_types_.push_back(static_cast<std::uint32_t>(number)); }
   void type_slot(object o);
   void release_slot(position slot);
@@ -177,6 +182,7 @@ class transaction {
   void forget_object(object o, blocks_to_free& to_free) noexcept;
 
   store& in_;
+  linked_words linked_;  // by the commit that is under way
   rvm::transaction tx_;
   std::vector<level> levels_;                // the open ones
   std::map<position, own_area> areas_;       // by their begin
@@ -195,7 +201,6 @@ class transaction {
   level_notes<static_variable*, static_before> statics_;
   static_variable* forgotten_ = nullptr;
   std::unique_ptr<static_variable> removed_;
-  bool has_linked_ = false;
   bool over_ = false;
 };
 

@@ -25,7 +25,6 @@ void set_type(transaction& t, object o, const type_description& wanted) {
   store& in = t.get_store();
   const std::uint32_t number = in.types.intern(wanted);
   if (o.header().own_type == 0 && o.header().type == number) return;
-  if (o.is_persistent()) convert_words(t, stored(in, o), in.types[number]);
   t.set_type(o, number);
 }
 
@@ -64,11 +63,37 @@ void set_reference(transaction& t, object o, std::uint64_t offset, bool is_refer
     own.references.erase(at);
 }
 
-void unflag_range(transaction& t, object o, std::uint64_t from, std::uint64_t to) {
+void change_of_words::set(std::uint64_t offset, bool is_reference) {
+  store& in = t_.get_store();
+  if (in.types.of(o_).has_reference_at(offset) == is_reference) return;
+  tenure::os::reserve_one_more(changed_);
+  const std::uint64_t image = o_.is_persistent() ? load_word(in.free.at(o_.header().slot + 8 + offset)) : 0;
+  set_reference(t_, o_, offset, is_reference);
+  changed_.push_back({offset, image});
+}
+
+void change_of_words::unflag(std::uint64_t from, std::uint64_t to) {
   std::vector<std::uint64_t> flagged;
-  t.get_store().types.of(o).for_each_reference(from, to, o.header().size,
-                                               [&](std::uint64_t at) { flagged.push_back(at); });
-  for (const std::uint64_t at : flagged) set_reference(t, o, at, false);
+  t_.get_store().types.of(o_).for_each_reference(from, to, o_.header().size,
+                                                 [&](std::uint64_t at) { flagged.push_back(at); });
+  for (const std::uint64_t at : flagged) set(at, false);
+}
+
+// Needs no memory: the list of references has been longer before, and what has changed in the image is declared.
+change_of_words::~change_of_words() {
+  const store& in = t_.get_store();
+  for (auto each = changed_.rbegin(); each != changed_.rend(); ++each) {
+    std::vector<std::uint32_t>& references = t_.get_store().types.own(o_).references;
+    const auto word = static_cast<std::uint32_t>(each->offset / 8);
+    const auto at = std::ranges::lower_bound(references, word);
+    if (at != references.end() && *at == word)
+      references.erase(at);
+    else
+      references.insert(at, word);
+    if (!o_.is_persistent()) continue;
+    std::byte* const image = in.free.at(o_.header().slot + 8 + each->offset);
+    if (load_word(image) != each->image) store_word(image, each->image);
+  }
 }
 
 std::uint64_t reference_offset(object o, const void* field) {

@@ -175,6 +175,7 @@ void transaction::undo(blocks_to_free& to_free) noexcept {
   } catch (...) {  // recoverable memory has failed, and the next call reports it; the rest can be undone
   }
   in_.finalized.splice(in_.finalized.end(), finalized_);
+  if (forgotten_ != nullptr) forgotten_->is_going = false;
   undo_since(levels_.front(), to_free);
   finish_references();
 }

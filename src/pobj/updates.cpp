@@ -52,8 +52,10 @@ int set_field(const char* call, void* handle, T* field, T value) {
     transact([&](transaction& t) {
       const object o = t.get_store().object_of(handle);
       const std::uint64_t at = store::offset_of(o, field, sizeof(T));
-      unflag_range(t, o, at, at + sizeof(T));
+      change_of_words words(t, o);
+      words.unflag(at, at + sizeof(T));
       set_bytes(t, o, at, field, sizeof(T), [&] { std::memcpy(field, &value, sizeof(T)); });
+      words.done();
     });
   });
 }
@@ -112,8 +114,10 @@ int pobj_set_ref(void* handle, void* field, void* value) {
     transact([&](transaction& t) {
       const object o = t.get_store().object_of(handle);
       const std::uint64_t at = reference_offset(o, field);
-      set_reference(t, o, at, true);
+      change_of_words words(t, o);
+      words.set(at, true);
       set_bytes(t, o, at, field, sizeof value, [&] { std::memcpy(field, &value, sizeof value); });
+      words.done();
     });
   });
 }

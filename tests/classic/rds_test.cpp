@@ -275,5 +275,28 @@ TEST_F(classic_rds, threads) {
   });
 }
 
+// A heap that is stopped, by a try before perhaps, can still be unloaded.
+TEST_F(classic_rds, is_unloaded_by_a_second_try) {
+  in_process([&] {
+    load();
+    keep("survives");
+    EXPECT_EQ(rds_stop_heap(&err), 0);
+    rvm_tid_t tid = begun();
+    EXPECT_OK(rvm_set_range(&tid, fixed, 8));
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_EQ(rds_unload_heap(&err), -1);
+      EXPECT_EQ(err, RVM_EUNCOMMIT);
+      EXPECT_EQ(NRegionDefs, 2);
+      EXPECT_NE(RegionDefs, nullptr);
+    }
+    EXPECT_OK(rvm_abort_transaction(&tid));
+    EXPECT_EQ(rds_unload_heap(&err), 0) << err;
+    EXPECT_EQ(NRegionDefs, 0);
+    EXPECT_EQ(RegionDefs, nullptr);
+    EXPECT_EQ(rds_load_heap(file.data(), {0, 0}, &fixed, &err), 0) << err;
+    EXPECT_STREQ(kept(), "survives");
+  });
+}
+
 }  // namespace
 }  // namespace tenure::classic

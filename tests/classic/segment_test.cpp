@@ -1,7 +1,9 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
 // The segment loader: the same addresses every time, never over anything.
+#include "classic/library.hpp"
 #include "classic/scenario.hpp"
+#include "sim/disk.hpp"
 
 #include <filesystem>
 #include <vector>
@@ -148,6 +150,44 @@ TEST_F(classic_segment, headers_that_are_none) {
     write_file(town, good);
     EXPECT_OK(load());
     EXPECT_CODE(RVM_EREGION, rvm_load_segment(town.data(), {0, 0}, nullptr, nullptr, nullptr));
+  });
+}
+
+// A transaction begins to use the second region when the first is being unmapped: what is still mapped is released later.
+TEST_F(classic_segment, is_released_by_a_second_try) {
+  in_process([&] {
+    sim::disk disk;
+    the_library().disk = &disk;
+    disk.install("/d/town", {});
+    town = "/d/town";
+    options_for options("/d/log");
+    options.options.create_log_file = rvm_true;
+    options.options.create_log_size = {0, 64 * 1024};
+    options.options.create_log_mode = 0600;
+    EXPECT_OK(RVM_INIT(&options));
+    EXPECT_OK(create({def_of(base, page), def_of(base + page, page), def_of(base + 2 * page, page)}));
+    EXPECT_OK(load());
+    put(base, "first");
+    put(base + 2 * page, "third");
+    rvm_tid_t tid = begun();
+    bool has_begun = false;
+    disk.on_operation([&](const sim::trace_entry& e) {
+      if (has_begun || e.path != "/d/town") return;
+      has_begun = true;
+      EXPECT_OK(rvm_set_range(&tid, base + page, 8));
+    });
+    EXPECT_CODE(RVM_EUNCOMMIT, rvm_release_segment(count, &loaded));
+    EXPECT_TRUE(has_begun);
+    ASSERT_NE(loaded, nullptr);
+    EXPECT_CODE(RVM_EUNCOMMIT, rvm_release_segment(count, &loaded));
+    ASSERT_NE(loaded, nullptr);
+    EXPECT_OK(rvm_abort_transaction(&tid));
+    EXPECT_OK(rvm_release_segment(count, &loaded));
+    EXPECT_EQ(loaded, nullptr);
+    EXPECT_OK(load());
+    EXPECT_STREQ(base, "first");
+    EXPECT_STREQ(base + 2 * page, "third");
+    EXPECT_OK(rvm_release_segment(count, &loaded));
   });
 }
 

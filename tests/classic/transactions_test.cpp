@@ -2,9 +2,13 @@
 //
 // Transactions: modes, codes, stale identities; and every combination of flags, mappings and threads.
 #include "classic/scenario.hpp"
+#include "classic/transaction_records.hpp"
 #include "support/sanitizers.hpp"
 
+#include <pthread.h>
+
 #include <atomic>
+#include <latch>
 #include <thread>
 #include <tuple>
 #include <vector>
@@ -207,6 +211,42 @@ TEST_P(classic_combination, all_threads_commit) {
         EXPECT_OK(rvm_terminate());
       });
     }
+}
+
+// Destructors of a thread may use transactions when another one has what the library kept for that thread.
+TEST_F(classic_transactions, of_a_thread_that_ends_share_no_slot_with_another) {
+  in_process([&] {
+    static std::latch given(1), taken(1), over(1);
+    static user_slot *late = nullptr, *others = nullptr;
+    const rvm_region_t region = open();
+    pthread_key_t key;
+    ASSERT_EQ(pthread_key_create(&key,
+                                 [](void* to) {
+                                   given.count_down();
+                                   taken.wait();
+                                   late = &my_slot();
+                                   put(static_cast<char*>(to), "late");
+                                   put(static_cast<char*>(to), "later");
+                                   EXPECT_EQ(late, &my_slot());
+                                 }),
+              0);
+    std::thread ending([&] {
+      put(region.vmaddr, "early");
+      EXPECT_EQ(pthread_setspecific(key, region.vmaddr), 0);
+    });
+    std::thread other([&] {
+      given.wait();
+      others = &my_slot();
+      taken.count_down();
+      over.wait();
+    });
+    ending.join();
+    over.count_down();
+    other.join();
+    EXPECT_NE(late, nullptr);
+    EXPECT_NE(late, others);
+    EXPECT_STREQ(region.vmaddr, "later");
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(classic, classic_combination,

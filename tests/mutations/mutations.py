@@ -8,6 +8,7 @@ short enough to be run for each mutation, for rvm_test or, in front of it, anoth
 
 from barrier_mutations import BARRIER_MUTATIONS
 from cache_mutations import CACHE_MUTATIONS
+from classic_mutations import CLASSIC_MUTATIONS
 from collection_mutations import COLLECTION_MUTATIONS
 from container_mutations import CONTAINER_MUTATIONS
 from heap_mutations import HEAP_MUTATIONS
@@ -18,7 +19,7 @@ from rewrite_mutations import REWRITE_MUTATIONS
 
 CRASH = "crashing.after_every_operation:crashing.inside_every_operation"
 
-MUTATIONS = BARRIER_MUTATIONS + CACHE_MUTATIONS + COLLECTION_MUTATIONS + CONTAINER_MUTATIONS + HEAP_MUTATIONS + MEMORY_MUTATIONS + POBJ_MUTATIONS + PREPARED_MUTATIONS + REWRITE_MUTATIONS + [
+MUTATIONS = BARRIER_MUTATIONS + CACHE_MUTATIONS + CLASSIC_MUTATIONS + COLLECTION_MUTATIONS + CONTAINER_MUTATIONS + HEAP_MUTATIONS + MEMORY_MUTATIONS + POBJ_MUTATIONS + PREPARED_MUTATIONS + REWRITE_MUTATIONS + [
     # --- Reading in advance ---
     ("streams_only_upwards", "regions/read_streams.cpp",
      [("found |= begin(first + from - 1, -1);", "")],
@@ -147,19 +148,6 @@ MUTATIONS = BARRIER_MUTATIONS + CACHE_MUTATIONS + COLLECTION_MUTATIONS + CONTAIN
     ("region_ends_behind_its_segment", "regions/region_mapper.cpp",
      [("made->length = static_cast<std::size_t>(length);", "made->length = static_cast<std::size_t>(mapped);")],
      "mapping.raw_*", "changes behind the end of a file are declared, committed, and lost"),
-    ("guard_inside_the_last_word", "classic/heap.hpp",
-     [("return (length + 7) / 8 * 8;", "return length;")],
-     "classic_test classic_rds.whole_words:classic_rds.guards", "programs that read whole words find a guard there"),
-    ("last_word_left_as_it_was", "classic/heap.cpp",
-     [("const std::size_t rest = length - wanted;", "const std::size_t rest = 0;"),
-      ("tx.modify(block + wanted,", "tx.modify(block + length,")],
-     "classic_test classic_rds.whole_words", "programs that read whole words find what another block has left"),
-    ("begins_with_one_tid_do_not_exclude", "classic/transactions.cpp",
-     [("const tid_claim alone(tid);", "")],
-     "classic_test classic_transactions.one_tid_*", "two transactions begin, and one of them is never ended"),
-    ("loaded_region_shorter_than_its_segment_says", "classic/segment.cpp",
-     [("if (result != RVM_SUCCESS || region.length == wanted) return result;", "return result;")],
-     "classic_test classic_segment.*", "a segment that was cut off is loaded, and the program writes beyond it"),
     ("segment_not_synced", "segments/segment.cpp",
      [("void segment::sync() { try { file_->sync();", "void segment::sync() { try {")],
      CRASH, "the head moves over changes that are in no file"),

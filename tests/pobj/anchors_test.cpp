@@ -320,5 +320,63 @@ TEST_F(pobj_anchors, of_libraries_by_names) {
   EXPECT_FALSE(is_loaded());
 }
 
+// Between its decision and its end, what forgets an anchor has it for itself.
+TEST_F(pobj_anchors, that_are_being_forgotten_are_nobody_elses) {
+  start();
+  EXPECT_OK(pobj_static_update(table, 16, two));
+  store& in = *open_store();
+  const std::string name = text_of(in.statics.at(table)->name);
+  for (const bool is_aborted : {true, false}) {
+    SCOPED_TRACE(is_aborted);
+    transaction forgetting(in);
+    {
+      const store_lock lock(in);
+      forgetting.forget_static(*in.statics.at(table));
+    }
+    expect_failure(POBJ_ETRANSACTION, pobj_static_forget(name.c_str()), {"tableE+0", "forgets"});
+    expect_failure(POBJ_ETRANSACTION, pobj_static_update(table, 16, two), {"tableE+0", "forgets"});
+    expect_failure(POBJ_ETRANSACTION, pobj_static_update(table, sizeof table, six), {"tableE+0", "forgets"});
+    expect_failure(POBJ_ETRANSACTION, pobj_static_bind(name.c_str(), nullptr, 0), {"tableE+0", "forgets"});
+    ASSERT_FALSE(HasFailure());  // the end would use an anchor that is gone
+    if (is_aborted)
+      forgetting.abort();
+    else
+      forgetting.commit();
+  }
+  EXPECT_OK(pobj_static_update(table, sizeof table, six));
+  EXPECT_OK(pobj_static_forget(name.c_str()));
+  restart();
+  EXPECT_EQ(report().statics + report().unbound, 0u);
+}
+
+TEST_F(pobj_anchors, that_are_bound_take_no_second_variable) {
+  start();
+  static node *first, *second;
+  EXPECT_OK(pobj_static_named("doubled", &first, sizeof first, nullptr));
+  EXPECT_OK(pobj_static_set_ref(&first, new_node(5)));
+  EXPECT_OK(pobj_static_named("doubled", nullptr, 0, nullptr));
+  EXPECT_OK(pobj_static_bind("doubled", &first, sizeof first));
+  expect_failure(POBJ_ESTATIC, pobj_static_named("doubled", &second, sizeof second, nullptr),
+                 {"doubled", "bound", "pobj_static_bind"});
+  EXPECT_TRUE(named_statics().empty());
+  EXPECT_OK(pobj_static_named("doubled", &first, sizeof first, nullptr));
+}
+
+// Otherwise two anchors would have one text, by which they are bound and forgotten.
+TEST_F(pobj_anchors, given_names_are_unlike_those_of_symbols) {
+  static node* variable;
+  const auto name = [&](const char* text) { return pobj_static_named(text, &variable, sizeof variable, nullptr); };
+  for (const bool is_open : {false, true}) {
+    SCOPED_TRACE(is_open);
+    if (is_open) start();
+    for (const char* const text : {"program:a.c:x+0", "/usr/lib/a.so::x+16", "a:b:c:d+1"})
+      expect_failure(POBJ_ESTATIC, name(text), {text, "MODULE:FILE:SYMBOL+OFFSET"});
+    for (const char* const text : {"program:a.c:x", "a:b+0", "a+0", "a:b:c+", "a:b:c+0x", "a:b:c-0", "+0", "::x"}) {
+      EXPECT_OK(name(text));
+      EXPECT_OK(pobj_static_named(text, nullptr, 0, nullptr));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tenure::pobj

@@ -329,6 +329,24 @@ TEST_F(pobj_refusals, an_end_that_fails_has_not_committed) {
   std::printf("    ends that failed: %lu\n", static_cast<unsigned long>(failed));
 }
 
+// The slot of the largest object fits into one free slot, whose size has as many bits.
+TEST_F(pobj_refusals, objects_beyond_the_largest_size) {
+  pobj_options o = small_options();
+  o.objects = bounded;
+  ASSERT_OK(pobj_init_with(&o));
+  granted = 1 << 20;
+  constexpr std::size_t largest = (std::size_t{1} << 34) - 8;
+  EXPECT_EQ(pobj_malloc_transient(largest), nullptr);
+  expect_failure(POBJ_ENOMEM, POBJ_ENOMEM, {"memory"});
+  for (const std::size_t more : {1, 7, 8, 9}) {
+    EXPECT_EQ(pobj_malloc_transient(largest + more), nullptr);
+    expect_failure(POBJ_ETOOBIG, POBJ_ETOOBIG, {"at most 17179869176 "});
+  }
+  granted = SIZE_MAX;
+  constexpr slot_word word = slot_word::of(largest, 0, 0);
+  static_assert(slot_word::of(word.length() - 8, slot_word::type_free, 0).length() == word.length());
+}
+
 TEST_F(pobj_refusals, a_full_store_is_used_up) {
   start_bounded(1 << 20);
   EXPECT_OK(pobj_start());

@@ -251,6 +251,38 @@ TEST_F(pobj_references, written_by_another_transaction_outlive_an_abort) {
   }
 }
 
+// Another transaction's end makes no reference to an image that an abort takes away.
+TEST_F(pobj_references, to_what_is_transient_again_hold_when_it_becomes_persistent) {
+  for (const bool is_aborted : {false, true}) {
+    SCOPED_TRACE(is_aborted);
+    start();
+    pointers* const p = new_pointers();
+    auto* const later = static_cast<char*>(pobj_malloc_transient(16));
+    std::strcpy(later, "later");
+    EXPECT_OK(pobj_start());
+    p->to[0] = later;
+    EXPECT_OK(pobj_update(p));
+    std::latch made(1), ended(1);
+    std::thread another([&] {
+      EXPECT_OK(pobj_start());
+      EXPECT_OK(pobj_persistify(later));
+      made.count_down();
+      ended.wait();
+      EXPECT_OK(is_aborted ? pobj_abort() : pobj_end());
+    });
+    made.wait();
+    EXPECT_OK(pobj_end());
+    ended.count_down();
+    another.join();
+    if (is_aborted) {
+      EXPECT_OK(pobj_persistify(later));
+    }
+    crash_and_restart();
+    EXPECT_STREQ(anchor->to[0], "later");
+    EXPECT_OK(pobj_close());
+  }
+}
+
 TEST_F(pobj_references, to_freed_objects_are_null_and_never_another_object) {
   start();
   pointers* const p = new_pointers();

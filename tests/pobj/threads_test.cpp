@@ -1,6 +1,7 @@
 // Copyright The Tenure Authors. SPDX-License-Identifier: Apache-2.0
 //
 // Threads with transactions of their own, on objects of their own that refer to shared ones.
+#include <latch>
 #include <thread>
 #include <vector>
 
@@ -83,6 +84,27 @@ TEST_F(pobj_threads, work_side_by_side) {
     }
     EXPECT_EQ(expected, 0u);
   }
+}
+
+// No store is open yet whose lock they could take.
+TEST_F(pobj_threads, name_variables_before_there_is_a_store) {
+  static node* named[thread_count][20];
+  std::latch all(thread_count);
+  std::vector<std::thread> threads;
+  for (auto& mine : named)
+    threads.emplace_back([&all, &mine] {
+      all.arrive_and_wait();
+      for (int round = 0; round < 2000; ++round)
+        for (auto& each : mine) {
+          const std::string name = std::to_string(reinterpret_cast<std::uintptr_t>(&each));
+          EXPECT_OK(pobj_static_named(name.c_str(), &each, sizeof each, nullptr));
+          if (&each == &mine[0]) continue;
+          EXPECT_OK(pobj_static_named(name.c_str(), nullptr, 0, nullptr));
+        }
+    });
+  for (auto& t : threads) t.join();
+  EXPECT_EQ(named_statics().size(), thread_count);
+  named_statics().clear();
 }
 
 }  // namespace

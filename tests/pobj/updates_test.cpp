@@ -2,6 +2,7 @@
 //
 // Updates of whole objects and of parts; fields that are set; recursive updates.
 #include <limits>
+#include <thread>
 #include <vector>
 
 #include "pobj/scenario.hpp"
@@ -114,6 +115,164 @@ TEST_F(pobj_updates, that_find_no_memory_have_set_no_variable) {
     ASSERT_EQ(anchor, before);
   }
   EXPECT_GT(failed, 1);
+}
+
+// Neither types nor images of objects and variables: what the enclosing transaction commits is what was there.
+TEST_F(pobj_updates, that_find_no_memory_have_changed_no_type) {
+  constexpr std::size_t count = 40, half = count / 2;
+  static void *variable[count], *unknown[count];
+  static void* to;
+  std::vector<std::size_t> first, second;
+  for (std::size_t i = 0; i < half; ++i) {
+    first.push_back(i * 8);
+    second.push_back((half + i) * 8);
+  }
+  first.push_back(POBJ_END);
+  second.push_back(POBJ_END);
+  for (int kind = 0; kind < 5; ++kind) {
+    int failed = 0;
+    for (long long allocations = 0, in_a_row = 0; in_a_row < 2; ++allocations) {
+      SCOPED_TRACE(std::to_string(kind) + ", " + std::to_string(allocations));
+      use(std::make_unique<sim::disk>());
+      start();
+      EXPECT_OK(pobj_static_set_ref(&to, pobj_malloc(8)));
+      void* const transient = pobj_malloc_transient(8);
+      auto** const words = static_cast<void**>(pobj_malloc(count * 8));
+      for (std::size_t i = 0; i < count; ++i) unknown[i] = variable[i] = words[i] = i < half ? to : transient;
+      EXPECT_OK(pobj_ref_typify(words, first.data()));
+      EXPECT_OK(pobj_update(words));
+      EXPECT_OK(pobj_static_set_ref(&anchor, words));
+      EXPECT_OK(pobj_static_update(variable, sizeof variable, first.data()));
+      EXPECT_OK(pobj_start());
+      support::succeeding = allocations;
+      support::failing = 1;
+      const int code = kind == 0   ? pobj_ref_typify(words, second.data())
+                       : kind == 1 ? pobj_set_ref(words, &words[half + 1], to)
+                       : kind == 2 ? pobj_set_ulong(words, reinterpret_cast<unsigned long*>(&words[1]), 7)
+                       : kind == 3 ? pobj_static_update(variable, sizeof variable, second.data())
+                                   : pobj_static_update(unknown, sizeof unknown, second.data());
+      support::succeeding = -1;
+      in_a_row = code == POBJ_OK ? in_a_row + 1 : 0;
+      if (code == POBJ_OK) {
+        EXPECT_OK(pobj_abort());
+        continue;
+      }
+      ++failed;
+      ASSERT_EQ(code, POBJ_ENOMEM) << pobj_error();
+      EXPECT_OK(pobj_end());
+      void* const before = to;
+      crash_and_restart();
+      EXPECT_EQ(report().statics, 3u);
+      const auto* const found = static_cast<void**>(anchor);
+      for (std::size_t i = 0; i < count; ++i) {
+        ASSERT_EQ(found[i], i < half ? to : transient) << i;
+        ASSERT_EQ(variable[i], i < half ? to : transient) << i;
+        ASSERT_EQ(unknown[i], i < half ? before : transient) << i;
+      }
+    }
+    EXPECT_GT(failed, 2) << kind;
+  }
+}
+
+// An end that fails has changed no image of others, so an abort puts nothing back there.
+TEST_F(pobj_updates, of_others_outlast_an_end_that_finds_no_memory) {
+  int failed = 0;
+  for (const bool is_tried_again : {false, true})
+    for (long long allocations = 0, in_a_row = 0; in_a_row < 2; ++allocations) {
+      SCOPED_TRACE(allocations);
+      use(std::make_unique<sim::disk>());
+      start();
+      node* const p = new_node(1);
+      EXPECT_OK(pobj_static_set_ref(&anchor, p));
+      auto* const later = static_cast<node*>(pobj_calloc_transient(1, sizeof(node)));
+      EXPECT_OK(pobj_set_ref(p, &p->next, later));
+      node* const other = new_node(7);
+      EXPECT_OK(pobj_start());
+      EXPECT_OK(pobj_persistify(later));
+      support::succeeding = allocations;
+      support::failing = 1;
+      const int code = pobj_end();
+      support::succeeding = -1;
+      in_a_row = code == POBJ_OK ? in_a_row + 1 : 0;
+      if (code == POBJ_OK) continue;
+      if (code != POBJ_ENOMEM) {  // the log could not be written, and nobody goes on
+        EXPECT_OK(pobj_abort());
+        continue;
+      }
+      ++failed;
+      EXPECT_OK(pobj_restore(p));
+      EXPECT_EQ(p->next, later);
+      std::thread([&] { EXPECT_OK(pobj_set_ref(p, &p->next, other)); }).join();
+      EXPECT_OK(is_tried_again ? pobj_end() : pobj_abort());
+      EXPECT_EQ(pobj_is_persistent(later), is_tried_again ? 1 : 0);
+      EXPECT_OK(pobj_restore(p));
+      ASSERT_EQ(p->next, other);
+      restart();
+      ASSERT_EQ(static_cast<node*>(anchor)->next->value, 7u);
+    }
+  EXPECT_GT(failed, 4);
+}
+
+// What the end of a transaction finds no memory to make right is made right later, by the close at the latest.
+TEST_F(pobj_updates, references_that_an_end_found_no_memory_for_hold) {
+  for (const bool is_closed : {false, true}) {
+    int swallowed = 0;
+    bool has_failed = true;
+    for (long long allocations = 0; has_failed; ++allocations) {
+      SCOPED_TRACE(allocations);
+      use(std::make_unique<sim::disk>());
+      start();
+      EXPECT_OK(pobj_static_set_ref(&anchor, nullptr));
+      auto* const later = static_cast<node*>(pobj_calloc_transient(1, sizeof(node)));
+      later->value = 7;
+      EXPECT_OK(pobj_start());
+      node* const p = new_node(1, later);
+      EXPECT_OK(pobj_static_set_ref(&anchor, p));
+      std::thread([&] { EXPECT_OK(pobj_persistify(later)); }).join();
+      support::succeeding = allocations;
+      support::failing = 1;
+      const int code = pobj_end();
+      support::succeeding = -1;
+      has_failed = support::failing == 0;
+      if (code != POBJ_OK) {
+        EXPECT_OK(pobj_abort());
+        continue;
+      }
+      swallowed += has_failed ? 1 : 0;
+      if (is_closed) {
+        restart();
+      } else {
+        for (int i = 0; i < 2; ++i)
+          EXPECT_NE(pobj_malloc(8), nullptr);  // the second makes durable what the first makes right
+        crash_and_restart();
+      }
+      ASSERT_NE(static_cast<node*>(anchor)->next, nullptr);
+      ASSERT_EQ(static_cast<node*>(anchor)->next->value, 7u);
+    }
+    EXPECT_GT(swallowed, 0);
+  }
+}
+
+// Where a check refuses a field, its word is a reference still.
+TEST_F(pobj_updates, that_are_refused_have_changed_no_type) {
+  start(POBJ_STRICT);
+  static node* to;
+  to = new_node(2);
+  EXPECT_OK(pobj_static_update_ref(&to));
+  node* const n = new_node(1, to);
+  EXPECT_OK(pobj_static_set_ref(&anchor, n));
+  EXPECT_OK(pobj_start());
+  auto* const field = reinterpret_cast<unsigned long*>(&n->next);
+  expect_failure(POBJ_EUNTYPED, pobj_set_ulong(n, field, reinterpret_cast<std::uintptr_t>(n)),
+                 {"offset 0", "pobj_ref_flag"});
+  EXPECT_EQ(n->next, to);
+  EXPECT_OK(pobj_end());
+  crash_and_restart();
+  EXPECT_EQ(static_cast<node*>(anchor)->next, to);
+  // What is no handle is no mistake, and no reference any more.
+  EXPECT_OK(pobj_set_ulong(anchor, static_cast<unsigned long*>(anchor), 5));
+  restart();
+  EXPECT_EQ(*static_cast<unsigned long*>(anchor), 5u);
 }
 
 TEST_F(pobj_updates, of_ranges) {

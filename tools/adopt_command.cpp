@@ -10,13 +10,13 @@
 
 #include <tenure/rvm/memory.hpp>
 
-#include "archive_beside.hpp"
 #include "json_text.hpp"
 #include "log/log_files.hpp"
 #include "log_command.hpp"
 #include "objects/verifier.hpp"
 #include "os/file.hpp"
 #include "progress_line.hpp"
+#include "records/archive_beside.hpp"
 #include "segments/segment_table.hpp"
 #include "store_survey.hpp"
 
@@ -85,7 +85,7 @@ int adopt_copy(const std::string& path, bool as_json, std::FILE* out, progress_l
   std::string in_doubt;
   if (wrong.empty()) try {
       rvm::options how = adopting(rvm::open_mode::open, show);
-      how.archive = archive_beside(log);
+      how.archive = rvm::archive_beside(os::real_disk(), log);
       rvm::memory memory(log, how);
       recovered = memory.recovery();
       for (const rvm::damaged_page& page : recovered.damaged)

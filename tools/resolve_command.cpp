@@ -9,11 +9,11 @@
 #include <tenure/rvm/memory.hpp>
 #include <tenure/transact_all.hpp>
 
-#include "archive_beside.hpp"
 #include "json_text.hpp"
 #include "log_command.hpp"
 #include "object_values.hpp"
 #include "os/process.hpp"
+#include "records/archive_beside.hpp"
 
 namespace tenure::tools {
 
@@ -45,7 +45,7 @@ int resolve_prepared(const std::string& path, const wanted_outcome& wanted, bool
     const rvm::outcome said = outcome_wanted(wanted, *found);
     rvm::options how;
     how.mode = rvm::open_mode::open;
-    how.archive = archive_beside(log);
+    how.archive = rvm::archive_beside(os::real_disk(), log);
     how.in_doubt = [said](const rvm::prepared_transaction&) { return said; };
     rvm::memory(log, how).close();
     outcome = said == rvm::outcome::committed ? "committed" : "aborted";

@@ -357,20 +357,14 @@ class upgrade_of_log {
             .progress = how_.on_progress,
             .damaged =
                 [&](const std::vector<page_ref>& pages) {
-                  for (const page_ref& page : pages) require_under_way(page);
+                  throw error(errc::damaged, log_.path() + ": the page at offset " +
+                                                 std::to_string(pages.front().page * redo_page) + " of " +
+                                                 pages.front().in->logged_path() +
+                                                 " is not what the transaction wrote that wrote it in bulk; restore "
+                                                 "log and segments from a backup, of one moment");
                 }},
            done);
     report_.transactions = done.transactions;
-  }
-
-  // A bulk write that was under way may have overwritten a page that an earlier transaction wrote in bulk, and has freed.
-  void require_under_way(const page_ref& page) const {
-    const auto in = std::ranges::find(segments_, page.in, [](const upgraded_segment& s) { return s.target.get(); });
-    if (in != segments_.end() && in->source->is_bulk_unlogged(page.page)) return;
-    throw error(errc::damaged, log_.path() + ": the page at offset " + std::to_string(page.page * redo_page) + " of " +
-                                   page.in->logged_path() +
-                                   " is not what the transaction wrote that wrote it in bulk; restore log and segments "
-                                   "from a backup, of one moment");
   }
 
   void upgrade_databases() {

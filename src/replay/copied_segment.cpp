@@ -45,6 +45,10 @@ void copied_segment::copy_again(std::uint64_t offset, std::uint64_t length) {
   layout_.for_each_part(offset, length,
                         [&](const segment_layout::part& part, std::uint64_t) { copy(part.at, part.length, {}); });
   again_.push_back({offset, length});
+  // It has a record now, and no other one can have begun while the log is held.
+  std::erase_if(under_way_, [&](const bulk_note& n) {
+    return n.page * redo_page < offset + length && offset < (n.page + n.pages) * redo_page;
+  });
 }
 
 void copied_segment::open(const identity& log, const std::string& log_path, lsn tail) {

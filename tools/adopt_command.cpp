@@ -10,13 +10,13 @@
 
 #include <tenure/rvm/memory.hpp>
 
-#include "archive_beside.hpp"
 #include "json_text.hpp"
 #include "log/log_files.hpp"
 #include "log_command.hpp"
 #include "objects/verifier.hpp"
 #include "os/file.hpp"
 #include "progress_line.hpp"
+#include "records/archive_beside.hpp"
 #include "segments/segment_table.hpp"
 #include "store_survey.hpp"
 
@@ -83,9 +83,10 @@ int adopt_copy(const std::string& path, bool as_json, std::FILE* out, progress_l
   }
   rvm::recovery_report recovered;
   std::string in_doubt;
-  if (wrong.empty()) try {
+  const bool is_adopted = wrong.empty();
+  if (is_adopted) try {
       rvm::options how = adopting(rvm::open_mode::open, show);
-      how.archive = archive_beside(log);
+      how.archive = rvm::archive_beside(os::real_disk(), log);
       rvm::memory memory(log, how);
       recovered = memory.recovery();
       for (const rvm::damaged_page& page : recovered.damaged)
@@ -99,7 +100,7 @@ int adopt_copy(const std::string& path, bool as_json, std::FILE* out, progress_l
   if (as_json) {
     fmt::print(out, "{}\n",
                json_text({{"log", log},
-                          {"adopted", wrong.empty()},
+                          {"adopted", is_adopted},
                           {"transactions", recovered.transactions},
                           {"tail", recovered.tail},
                           {"in_doubt", !in_doubt.empty()},
@@ -111,6 +112,9 @@ int adopt_copy(const std::string& path, bool as_json, std::FILE* out, progress_l
     else if (wrong.empty())
       fmt::print(out, "{}: nothing is wrong; goes on from LSN {}, after {} transactions that were in the log\n", path,
                  recovered.tail, recovered.transactions);
+    else if (is_adopted)
+      fmt::print(out, "{}: is adopted, and goes on from LSN {}; but {} pages were found damaged then\n", path,
+                 recovered.tail, wrong.size());
     else
       fmt::print(out, "{}: not adopted: {} things are wrong\n", path, wrong.size());
   }

@@ -16,7 +16,6 @@
 #include <tenure/collect.hpp>
 #include <tenure/store.hpp>
 
-#include "archive_beside.hpp"
 #include "garbage_past.hpp"
 #include "history_command.hpp"
 #include "json_text.hpp"
@@ -24,6 +23,7 @@
 #include "object_values.hpp"
 #include "os/process.hpp"
 #include "progress_line.hpp"
+#include "records/archive_beside.hpp"
 
 namespace tenure::tools {
 
@@ -101,7 +101,7 @@ int collect_store(const std::string& directory, const wanted_collection& which, 
   collect_options how;
   how.dry_run = which.dry_run;
   how.markers = which.markers == 0 ? usual_markers() : which.markers;
-  how.archive = archive_beside(directory + "/log", which.archive);
+  how.archive = rvm::archive_beside(os::real_disk(), directory + "/log", which.archive);
   how.on_progress = [progress](const rvm::progress& p) {
     if (progress != nullptr) progress->show(p.phase, p.done, p.total);
   };

@@ -397,7 +397,11 @@ int renew_log(os::disk& disk, const std::string& path, const std::vector<std::st
     if (!unreadable.empty()) fmt::print(out, "{}: the old file; {}\n", kept, unreadable);
   }
   // Last, and when it has been said: until then each of them still says that changes waited in the old log.
-  std::fflush(out);
+  if (std::fflush(out) != 0 || std::ferror(out) != 0)
+    throw error(std::make_error_code(std::errc::io_error),
+                path +
+                    ": is a new log, but what is given up could not be said, so its segments still say that changes "
+                    "wait in the old one; renew it again");
   for (const auto& s : opened) s->detach_from_log();
   return exit_ok;
 }

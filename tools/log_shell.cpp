@@ -15,6 +15,7 @@
 #include "log_survey.hpp"
 #include "os/process.hpp"
 #include "os/virtual_memory.hpp"
+#include "records/archive_beside.hpp"
 
 namespace tenure::tools {
 
@@ -197,6 +198,7 @@ void log_shell::recover(const arguments&, std::FILE* out) {
   how.mode = rvm::open_mode::open;
   how.background = false;
   how.disk = &disk_;
+  how.archive = rvm::archive_beside(disk_, log());
   rvm::memory m(log(), how);
   const rvm::recovery_report report = m.recovery();
   m.close();

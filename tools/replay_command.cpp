@@ -12,6 +12,7 @@
 
 #include "history_changes.hpp"
 #include "json_text.hpp"
+#include "log/new_file.hpp"
 #include "log_command.hpp"
 #include "os/process.hpp"
 #include "segments/segment.hpp"
@@ -41,12 +42,15 @@ class replayed_segment {
         // First a copy of what there is, then the changes: what gets into the file meanwhile is in the log before.
         from_(disk.open(source_.path, os::access::read_only)),
         head_(log_files::open_unlocked(disk, past_.log_path())->status().head),
-        to_(make(disk)) {
+        making_(make(disk)),
+        to_(disk, making_, made_, os::access::read_write, now_.raw) {
     try {
       fill();
-    } catch (...) {  // it would open as a whole segment
+      disk.rename_to_new(making_, made_);  // before, it would open as a whole segment
+      disk.sync_directory_of(made_);
+    } catch (...) {
       try {
-        disk.remove(made_);
+        if (disk.exists(making_)) disk.remove(making_);
       } catch (const error&) {  // why it could not be made is what counts
       }
       throw;
@@ -131,12 +135,15 @@ class replayed_segment {
     to_.finish_writes();
   }
 
-  segment make(os::disk& disk) const {
-    if (now_.raw)
-      disk.create(made_, 0600)->resize(now_.length);
-    else
-      segment::create(disk, made_, {.length = now_.length});
-    return {disk, made_, made_, os::access::read_write, now_.raw};
+  // Returns its name while it is made [rvm.file.making].
+  std::string make(os::disk& disk) const {
+    if (!now_.raw) return segment::begin(disk, made_, {.length = now_.length});
+    if (disk.exists(made_))
+      throw error(std::make_error_code(std::errc::file_exists),
+                  made_ + ": there is a file already; remove it or choose another name");
+    new_file making(disk, made_, 0600);
+    making.file().resize(now_.length);
+    return making.leave();
   }
 
   // The checksum that the source has of a page.
@@ -297,6 +304,7 @@ class replayed_segment {
   const std::uint64_t whole_;
   const std::unique_ptr<os::file> from_;
   const lsn head_;  // of the log, before the copy was made
+  const std::string making_;
   segment to_;
   prefix taken_{end_};
   known_bytes before_, after_;  // what was written up to the moment, and behind it

@@ -17,6 +17,7 @@
 #include "objects/verifier.hpp"
 #include "output.hpp"
 #include "progress_line.hpp"
+#include "records/archive_beside.hpp"
 #include "store_survey.hpp"
 
 namespace tenure::tools {
@@ -64,8 +65,10 @@ int rewrite_store(const wanted_rewrite& what, bool as_json, std::FILE* out, prog
     if (progress != nullptr) progress->show(p.phase, p.done, p.total);
   };
   if (what.is_rebase && how.homes.empty()) {
-    const store before(what.path,
-                       {.mode = rvm::open_mode::open});  // for writing: a rewriting that was interrupted is completed
+    store_options opening;
+    opening.mode = rvm::open_mode::open;  // for writing: a rewriting that was interrupted is completed
+    opening.memory.archive = rvm::archive_beside(os::real_disk(), what.path + "/log");
+    const store before(what.path, opening);
     for (const database& d : before.databases()) how.homes.push_back({d.name(), 0});
   }
   const std::string& made = what.to.empty() ? what.path : what.to;

@@ -5,10 +5,10 @@
 
 #include <tenure/store.hpp>
 
-#include "archive_beside.hpp"
 #include "json_text.hpp"
 #include "log_command.hpp"
 #include "progress_line.hpp"
+#include "records/archive_beside.hpp"
 
 namespace tenure::tools {
 
@@ -18,7 +18,7 @@ int trim_store(const std::string& directory, bool as_json, std::FILE* out, progr
   };
   store_options how;
   how.mode = rvm::open_mode::open;
-  how.memory.archive = archive_beside(directory + "/log");
+  how.memory.archive = rvm::archive_beside(os::real_disk(), directory + "/log");
   how.memory.on_progress = show;
   store opened(directory, how);
   const std::uint64_t bytes = opened.trim(show);

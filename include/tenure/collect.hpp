@@ -23,8 +23,9 @@ struct collect_options {
   std::uint64_t objects_at_once =
       50'000;                 // that a transaction destroys, at least 1; fewer if the log has no room for so many
   std::uint32_t markers = 1;  // threads that mark, from 1 to 64
-  std::optional<rvm::archive_options> archive = {};  // as rvm::options::archive: of a store whose history is kept
-  rvm::progress_callback on_progress = {};           // phases "marking", "sweeping", in objects
+  std::optional<rvm::archive_options> archive =
+      {};  // as rvm::options::archive; without: the one beside the log, if there is one
+  rvm::progress_callback on_progress = {};  // phases "marking", "sweeping", in objects
   callback<void(const void* object)> on_garbage =
       {};  // with dry_run: of each object that would be destroyed; it can be read
   os::disk* disk = nullptr;

@@ -67,9 +67,10 @@ log_hold log_hold::take(os::disk& disk, const std::string& log_path, const std::
     if (!file->try_lock(os::lock_kind::exclusive) || !file->is_current()) continue;
     log_hold made(disk, path, std::move(file));
     made.purpose_ = purpose;
-    // The head may move until the hold is seen. Whoever moves it writes the manifest first, and then looks for holds.
+    // The head may move until the hold is seen. Whoever moves it writes the manifest first, and then looks for holds. It is lower
+    // if the log was replaced meanwhile.
     for (lsn head; (head = manifest_file::open_unlocked(disk, log_path).current().head) != made.position_;)
-      made.move(head);
+      made.write(head);
     return made;
   }
   throw error(errc::in_use, log_path + ": is held " + std::to_string(most_holds) +
@@ -78,6 +79,10 @@ log_hold log_hold::take(os::disk& disk, const std::string& log_path, const std::
 
 void log_hold::move(lsn position) {
   assert(position >= position_);
+  write(position);
+}
+
+void log_hold::write(lsn position) {
   hold_header h{};
   h.magic = hold_magic;
   h.version = log_format_version;

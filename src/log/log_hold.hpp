@@ -39,6 +39,7 @@ class log_hold {
  private:
   log_hold(os::disk& disk, std::string path, std::unique_ptr<os::file> file)
       : disk_(disk), path_(std::move(path)), file_(std::move(file)) {}
+  void write(lsn position);
 
   os::disk& disk_;
   std::string path_, purpose_;

@@ -94,6 +94,12 @@ bool new_file::is_beside(const std::string& other) const {
   return path_.substr(0, path_.rfind('/')) == behind.substr(0, behind.rfind('/'));
 }
 
+std::string new_file::leave() {
+  has_name_ = true;  // or will get it
+  file_.reset();
+  return making_;
+}
+
 void new_file::replace() {
   disk_.rename(making_, path_);
   has_name_ = true;

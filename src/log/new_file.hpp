@@ -40,6 +40,8 @@ class new_file {
   // The two steps of publish().
   void give_name();
   void make_name_durable() { file_->sync_name(); }
+  // Leaves it as it is, for whoever goes on with it. Returns its name while it is made.
+  [[nodiscard]] std::string leave();
   // The file, which has its name now.
   [[nodiscard]] std::unique_ptr<os::file> take() { return std::move(file_); }
 

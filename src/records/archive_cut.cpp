@@ -32,6 +32,7 @@ void rewrite(os::disk& disk, const std::string& path, const std::vector<frame_he
     at += bytes.size();
   }
   making.file().sync();
+  disk.take_owner_of(making.file().path(), path);  // who could read it can still
   making.replace();
 }
 

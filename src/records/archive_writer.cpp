@@ -247,6 +247,12 @@ void archive_writer::write(stretch& what) {
   at_ += length;
 }
 
+// Whether it is a part of which the name could not be made durable. What it has is in no other part yet, and comes again.
+bool archive_writer::is_left_over(const archive_part& part) const {
+  return part.damage().empty() && part.number() == begun_ && part.is_of(log_id_) &&
+         part.file().try_lock(os::lock_kind::shared);
+}
+
 void archive_writer::write_to_new_part(stretch& what) {
   part_header header{};
   header.magic = archive_magic;
@@ -265,17 +271,20 @@ void archive_writer::write_to_new_part(stretch& what) {
   const os::const_bytes parts[] = {const_bytes_of(header), const_bytes_of(what.header), what.content};
   // Another log may have begun this part since the archive was opened [rvm.archive.one-log].
   if (const auto there = archive_part::find(disk_, path_, header.part % archive_parts, os::access::read_only);
-      there && (!there->damage().empty() || there->number() >= header.part))
+      there && (!there->damage().empty() || there->number() >= header.part) && !is_left_over(*there))
     throw there->damage().empty() ? written_elsewhere(there->file())
                                   : error(errc::damaged, there->damage() + "; it is not written over: move it away");
   // The part gets its name when it is whole. In that moment the oldest part is gone.
   new_file making(disk_, part_path(path_, header.part), 0600);
   making.file().write_all_at(0, parts);
   making.file().sync();
-  part_ = header.part;               // this number is used, whatever happens now,
-  at_ = part_size_ + sizeof header;  // and nothing is written to the part before with it
+  // Whatever happens now, nothing more is written to the part before. The number is used when the name is durable: otherwise the
+  // next part has the same one, and no slot is left out, whose old part would be in the middle of the history.
+  at_ = part_size_ + sizeof header;
+  begun_ = header.part;
   disk_.take_owner_of(making.file().path(), log_path_);
   making.replace();
+  part_ = header.part;
   file_ = making.take();
   at_ = sizeof header + sizeof what.header + what.content.size();
 }

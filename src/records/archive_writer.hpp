@@ -19,6 +19,8 @@ struct ZSTD_CCtx_s;
 
 namespace tenure::rvm {
 
+class archive_part;
+
 // Used by one thread at a time.
 class archive_writer {
  public:
@@ -49,6 +51,7 @@ class archive_writer {
   [[nodiscard]] std::size_t compress(os::const_bytes from, std::size_t to);
   void write(stretch& what);
   void write_to_new_part(stretch& what);
+  [[nodiscard]] bool is_left_over(const archive_part& part) const;
 
   os::disk& disk_;
   const std::size_t frame_;
@@ -58,6 +61,7 @@ class archive_writer {
   counters& count_;
 
   std::uint64_t part_ = 0;          // number of the newest part of any log; 0: none
+  std::uint64_t begun_ = 0;         // number of the part that was to get its name last
   std::unique_ptr<os::file> file_;  // that part, if a frame can be appended: nothing is behind its last frame
   std::uint64_t at_ = 0;            // offset of its next frame
   lsn end_ = 0;

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "log/log_files.hpp"
@@ -80,9 +81,7 @@ class backing_up {
     throw error(errc::in_use, from_ + ": was replaced while it was copied; make the backup again");
   }
 
-  // Returns whether all copies were made before the tail that it has found.
-  bool copy_up_to_date() {
-    for (const auto& [path, s] : segments_) s->note_bulk_under_way();
+  void find_end() {
     // Before the tail is looked for: the first transaction of a member that is pending no longer lies before the tail.
     manifest_ = manifest_file::open_unlocked(disk_, from_).current();
     tail_ = repeated([&] {
@@ -92,6 +91,12 @@ class backing_up {
       return now.clean != 0 ? now.tail : find_tail(*log_, now).tail;
     });
     made_ = os::wall_clock_ns();
+  }
+
+  // Returns whether all copies were made before the tail that it has found.
+  bool copy_up_to_date() {
+    for (const auto& [path, s] : segments_) s->note_bulk_under_way();
+    find_end();
     // A member is listed before the log has anything of it. What is not listed is in the log, or was never changed.
     const manifest listed = manifest_file::open_unlocked(disk_, from_).current();
     if (listed.unlisted != 0)
@@ -108,7 +113,13 @@ class backing_up {
       return true;
     });
     bool up_to_date = true;
-    for (const segment_name& name : find_what_is_there(listed)) up_to_date &= !copy_segment(name);
+    const std::vector<segment_name> there = find_what_is_there(listed);
+    for (const auto& [path, s] : segments_)
+      if (std::ranges::find(there, path, &segment_name::path) == there.end()) disk_.remove(s->path());
+    std::erase_if(segments_, [&](const auto& copied) {
+      return std::ranges::find(there, copied.first, &segment_name::path) == there.end();
+    });
+    for (const segment_name& name : there) up_to_date &= !copy_segment(name);
     for (const auto& [name, run] : bulk) {
       if (copied_segment* const copied = find_copied(name)) copied->copy_again(run.offset, run.length());
       up_to_date = false;
@@ -117,10 +128,10 @@ class backing_up {
   }
 
   void note_changed(const segment_name& name) {
-    const auto is_same = [&](const named& n) {
-      return n.of.raw == name.raw && n.of.id == name.id && n.of.path == name.path;
+    const auto is_same = [&](const segment_name& n) {
+      return n.raw == name.raw && n.id == name.id && n.path == name.path;
     };
-    if (std::ranges::none_of(changed_, is_same)) changed_.push_back({name, true});
+    if (std::ranges::none_of(changed_, is_same)) changed_.push_back(name);
   }
 
   // The segments that are where they were when they were changed last. Tells of those that are not.
@@ -128,7 +139,7 @@ class backing_up {
     std::vector<named> all;
     for (const listed_segment& s : listed.segments)
       all.push_back({{s.id, s.is_raw(), s.path_text}, s.membership != not_a_member});
-    all.insert(all.end(), changed_.begin(), changed_.end());
+    for (const segment_name& name : changed_) all.push_back({name, !seen_.contains(name.path)});
     std::vector<segment_name> there;
     report_.gone.clear();
     for (const named& n : all)
@@ -157,13 +168,19 @@ class backing_up {
   // The copy that has what was changed under this name; nullptr if the file is another one by now.
   [[nodiscard]] copied_segment* find_copied(const segment_name& name) const {
     const auto found = segments_.find(name.path);
-    return found != segments_.end() && found->second->is_raw() == name.raw ? found->second.get() : nullptr;
+    if (found == segments_.end() || found->second->is_raw() != name.raw) return nullptr;
+    return name.raw || found->second->header().segment_id == name.id ? found->second.get() : nullptr;
   }
 
-  // Returns whether it was copied now.
+  // Returns whether it was copied now: what has the name, whichever segment that is by now.
   bool copy_segment(const segment_name& name) {
-    if (find_copied(name) != nullptr) return false;
     const std::string source = absolute_segment_path(from_, name.path);
+    if (const auto known = segments_.find(name.path); known != segments_.end()) {
+      const bool is_same = known->second->is_raw() == name.raw && known->second->is_current();
+      if (is_same || !disk_.exists(source)) return false;  // if it was removed just now, the copy is whole all the same
+      disk_.remove(known->second->path());
+      segments_.erase(known);
+    }
     if (name.path.starts_with('/'))
       throw error(errc::bad_option, source + ": this segment is not in the log's directory, " + directory_of(from_) +
                                         ", or below it; a backup has only what is there");
@@ -171,13 +188,13 @@ class backing_up {
     make_directories(disk_, directory_, name.path);
     auto& copied = segments_[name.path];
     copied = std::make_unique<copied_segment>(disk_, source, target, name.path, name.raw, manifest_.permissions);
+    seen_.insert(name.path);
     if (!name.raw) require_right_file(name, source, *copied);
     total_ += copied->length();
     copied->copy([&](std::uint64_t bytes) {
       report_.bytes += bytes;
       if (how_.on_progress) how_.on_progress({"copying", report_.bytes, std::max(total_, report_.bytes)});
     });
-    report_.files.push_back(target);
     return true;
   }
 
@@ -206,11 +223,15 @@ class backing_up {
   }
 
   // A backup would make one of several moments, or another one's file, look as if all was well.
-  void require_right_file(const segment_name& name, const std::string& source, const copied_segment& copied) const {
+  void require_right_file(const segment_name& name, const std::string& source, const copied_segment& copied) {
     const segment_header& h = copied.header();
-    const bool was_changed = h.log_id != identity{};
-    if (h.segment_id != last_named(name) && was_changed && !was_renamed(h.segment_id) &&
-        !is_in_log(name.path, h.segment_id))
+    const auto is_foreign = [&] {
+      return h.log_id != identity{} && h.segment_id != last_named(name) && !was_renamed(h.segment_id) &&
+             !is_in_log(name.path, h.segment_id);
+    };
+    // It may have been made and changed since the end was found. The next round copies what this one has missed.
+    if (is_foreign()) find_end();
+    if (is_foreign())
       throw error(errc::wrong_log, source + ": is not the file that the log " + from_ + " knows; put that one back");
     const auto listed = std::ranges::find(manifest_.segments, h.segment_id, &listed_segment::id);
     if (listed == manifest_.segments.end()) return;
@@ -226,6 +247,7 @@ class backing_up {
   void replay_since(lsn position) {
     for (const auto& [path, s] : segments_) {
       s->open(own_id_, to_, tail_);
+      report_.files.push_back(s->path());
       disk_.sync_directory_of(s->path());
     }
     report_.tail = tail_;
@@ -244,10 +266,7 @@ class backing_up {
             .progress = how_.on_progress,
             .damaged =
                 [&](const std::vector<page_ref>& pages) {
-                  throw error(errc::damaged, from_ + ": the page at offset " +
-                                                 std::to_string(pages.front().page * redo_page) + " of " +
-                                                 pages.front().in->path() +
-                                                 " is not what the transaction wrote that wrote it in bulk");
+                  for (const page_ref& page : pages) require_under_way(page);
                 }},
            done);
     report_.transactions = done.transactions;
@@ -260,6 +279,14 @@ class backing_up {
         }
       return report_.transaction == 0;
     });
+  }
+
+  // A bulk write that was under way may have overwritten a page that an earlier transaction wrote in bulk, and has freed.
+  void require_under_way(const page_ref& page) const {
+    for (const auto& [path, s] : segments_)
+      if (&s->opened() == page.in && s->was_bulk_under_way(page.page)) return;
+    throw error(errc::damaged, from_ + ": the page at offset " + std::to_string(page.page * redo_page) + " of " +
+                                   page.in->path() + " is not what the transaction wrote that wrote it in bulk");
   }
 
   // The backup is complete when the log has its name.
@@ -305,13 +332,14 @@ class backing_up {
   identity log_id_{};
   backup_report report_;
   std::unique_ptr<log_files> log_;
-  std::vector<named> changed_;  // in the log
-  identity own_id_{};           // of the copy: what is committed there is another history
+  std::vector<segment_name> changed_;  // in the log
+  identity own_id_{};                  // of the copy: what is committed there is another history
   manifest manifest_{};
   lsn tail_ = 0, scanned_ = 0;
   std::int64_t made_ = 0;  // when the tail was found
   std::uint64_t total_ = 0;
   std::map<std::string, std::unique_ptr<copied_segment>> segments_;  // by logged path
+  std::set<std::string> seen_;  // the paths of segments that were there: what is gone later was removed on purpose
 };
 
 }  // namespace

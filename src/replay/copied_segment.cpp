@@ -31,14 +31,24 @@ copied_segment::copied_segment(os::disk& disk, const std::string& from, const st
 void copied_segment::note_bulk_under_way() {
   if (raw_) return;
   const segment_header now = read_header();
-  for (std::uint32_t n = 0; n < now.bulk_count; ++n)
+  for (std::uint32_t n = 0; n < now.bulk_count; ++n) {
     again_.push_back({now.bulk[n].page * redo_page, now.bulk[n].pages * redo_page});
+    under_way_.push_back(now.bulk[n]);
+  }
+}
+
+bool copied_segment::was_bulk_under_way(std::uint64_t page) const {
+  return std::ranges::any_of(under_way_, [&](const bulk_note& n) { return n.page <= page && page < n.page + n.pages; });
 }
 
 void copied_segment::copy_again(std::uint64_t offset, std::uint64_t length) {
   layout_.for_each_part(offset, length,
                         [&](const segment_layout::part& part, std::uint64_t) { copy(part.at, part.length, {}); });
   again_.push_back({offset, length});
+  // It has a record now, and no other one can have begun while the log is held.
+  std::erase_if(under_way_, [&](const bulk_note& n) {
+    return n.page * redo_page < offset + length && offset < (n.page + n.pages) * redo_page;
+  });
 }
 
 void copied_segment::open(const identity& log, const std::string& log_path, lsn tail) {
@@ -73,7 +83,7 @@ void copied_segment::open(const identity& log, const std::string& log_path, lsn 
 }
 
 segment_header copied_segment::read_header() {
-  return repeated([&] { return read_segment_header(disk_, from_); });
+  return repeated([&] { return read_segment_header(*source_); });
 }
 
 void copied_segment::copy(std::uint64_t at, std::uint64_t length, const std::function<void(std::uint64_t)>& on_copied) {

@@ -36,6 +36,10 @@ class copied_segment {
   [[nodiscard]] std::uint64_t length() const { return length_; }
   [[nodiscard]] const segment_header& header() const { return header_; }
   [[nodiscard]] bool is_raw() const { return raw_; }
+  // Whether its path still leads to the file that is copied: it may have been removed, and another one made.
+  [[nodiscard]] bool is_current() const { return source_->is_current(); }
+  // Whether it may have bytes that no transaction has committed: of a bulk write that was under way then.
+  [[nodiscard]] bool was_bulk_under_way(std::uint64_t page) const;
   [[nodiscard]] std::uint64_t inode() const { return source_->id().inode; }
   [[nodiscard]] segment& opened() { return *opened_; }
   [[nodiscard]] std::unique_ptr<segment> take() { return std::move(opened_); }
@@ -61,6 +65,7 @@ class copied_segment {
   segment_layout layout_;
   std::uint64_t length_ = 0;
   std::vector<std::pair<std::uint64_t, std::uint64_t>> again_;
+  std::vector<bulk_note> under_way_;
   std::unique_ptr<segment> opened_;
 };
 

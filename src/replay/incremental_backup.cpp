@@ -243,6 +243,12 @@ class backing_up_since {
     });
   }
 
+  // A hold keeps truncation from the log, not a rewriting from the store.
+  void require_same_log() const {
+    if (manifest_file::open_unlocked(disk_, from_).current().log_id == log_->id()) return;
+    throw error(errc::in_use, from_ + ": was replaced while it was copied; make the backup again");
+  }
+
   // The backup is complete when the note has its name.
   void complete() {
     backup_note made;
@@ -254,6 +260,7 @@ class backing_up_since {
     made.made = os::wall_clock_ns();
     made.label = report_.label;
     note_headers(made);
+    require_same_log();
     write_backup_note(disk_, to_, made);
   }
 

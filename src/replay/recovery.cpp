@@ -127,9 +127,15 @@ class recovering {
       for (const auto& [name, s] : opened_)
         if (s != nullptr) s->add_to(next);
     });
-    // Not done earlier, because until now no other log may be used on these segments.
+    // Not done earlier, because until now no other log may be used on these segments; nor while the log keeps what is prepared.
     for (const auto& [name, s] : opened_)
-      if (s != nullptr && s->may_have_changes_in(log_.id())) s->note_not_in_log();
+      if (s != nullptr && s->may_have_changes_in(log_.id()) && !is_in_prepared(name)) s->note_not_in_log();
+  }
+
+  [[nodiscard]] bool is_in_prepared(const std::string& path) const {
+    return prepared_ && std::ranges::any_of(prepared_->groups, [&](const group_view& group) {
+             return std::ranges::find(group.segments(), path, &segment_name::path) != group.segments().end();
+           });
   }
 
   local_log& log_;

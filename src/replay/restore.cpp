@@ -128,13 +128,14 @@ class restoring {
         throw error(errc::wrong_log, path + ": no archive of the log is there that " + from_ + " is a backup of");
     }
     // The archive may have got what was committed meanwhile.
-    if (original_ && all_.end() > original_->to()) {
-      // The log is held all the time: nothing leaves it that the archive did not have when it was read.
-      auto later = std::make_unique<original_log>(disk_, os::absolute_path(how_.log));
-      original_ = std::move(later);
+    if (!original_) return;
+    const lsn held =
+        original_->from();  // from here on nothing leaves the log: the archive may not have it, as it was read
+    if (all_.end() > original_->to()) {
+      held_ = std::move(original_);
+      original_ = std::make_unique<original_log>(disk_, os::absolute_path(how_.log));
     }
-    if (original_)
-      all_.add_log(original_->files(), original_->from(), original_->to(), original_->files().status().clean != 0);
+    all_.add_log(original_->files(), held, original_->to(), original_->files().status().clean != 0);
   }
 
   restore_plan make_plan() {
@@ -399,13 +400,13 @@ class restoring {
   const restore_options& how_;
   const backup_note note_;
   log_stretches all_;
-  std::unique_ptr<original_log> original_;
-  std::unique_ptr<log_files> log_;      // the backup's
-  manifest made_{};                     // like which the new log is made
-  identity own_id_{};                   // of the new log: what is committed there is another history
-  std::vector<noted_segment> headers_;  // of segments that were changed after the backup
-  lsn backed_up_to_ = 0;                // by incremental backups
-  std::set<identity> gone_;             // made after the full backup, and removed before the next one
+  std::unique_ptr<original_log> original_, held_;  // as it is; as it was at first
+  std::unique_ptr<log_files> log_;                 // the backup's
+  manifest made_{};                                // like which the new log is made
+  identity own_id_{};                              // of the new log: what is committed there is another history
+  std::vector<noted_segment> headers_;             // of segments that were changed after the backup
+  lsn backed_up_to_ = 0;                           // by incremental backups
+  std::set<identity> gone_;                        // made after the full backup, and removed before the next one
   std::map<std::string, std::unique_ptr<segment>> segments_;  // by logged path
   std::vector<std::unique_ptr<segment>> replaced_;            // removed, and others have their names
   std::set<segment*> written_;

@@ -10,6 +10,7 @@
 
 #include "os/process.hpp"
 #include "rvm/memory_state.hpp"
+#include "segments/segment.hpp"
 
 namespace tenure::rvm {
 
@@ -51,11 +52,12 @@ void memory_state::redo_prepared(const prepared_contents& found) {
         by_path[name.path] = nullptr;
         continue;
       }
-      if (!name.raw && mapper_->describe(path).id != name.id)
+      // Opening and closing it here would let it go [rvm.segment.in-log].
+      const segment_header header = name.raw ? segment_header{} : read_segment_header(disk_, path);
+      if (!name.raw && header.segment_id != name.id)
         throw error(errc::wrong_log, path + ": is not the segment that the prepared transaction \"" +
                                          found.what.global_id + "\" has changed; put the right one back");
-      if (!name.raw && mapper_->length_of(path, false) < group.lengths()[n])
-        (void)mapper_->grow_segment(path, group.lengths()[n]);
+      if (!name.raw && header.length < group.lengths()[n]) (void)mapper_->grow_segment(path, group.lengths()[n]);
       map_options how;
       how.raw = name.raw;
       // Only a region that ends within a page has the last one of a raw segment.

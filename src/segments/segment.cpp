@@ -159,12 +159,17 @@ void note_log(segment_header& h, const identity& log, const std::string& log_pat
 std::uint32_t stored_checksum(os::const_bytes page) { return crc32c(page) ^ zeros_checksum(); }
 
 segment_header read_segment_header(os::disk& disk, const std::string& path) {
-  return read_header(*disk.open(path, os::access::read_only), path).header;
+  return read_segment_header(*disk.open(path, os::access::read_only));
 }
+segment_header read_segment_header(os::file& file) { return read_header(file, file.path()).header; }
 
 void segment::create(os::disk& disk, const std::string& path, const segment_options& how,
                      const std::string& owner_like) {
   create_file(disk, path, new_header(path, how), how.permissions, owner_like);
+}
+
+std::string segment::begin(os::disk& disk, const std::string& path, const segment_options& how) {
+  return write_file(disk, path, new_header(path, how), how.permissions)->leave();
 }
 
 std::unique_ptr<new_file> segment::write_new_member(os::disk& disk, const std::string& path,

@@ -29,6 +29,7 @@ namespace tenure::rvm {
 
 // The header of a formatted segment. Takes no lock: another process may have the segment open.
 [[nodiscard]] segment_header read_segment_header(os::disk& disk, const std::string& path);
+[[nodiscard]] segment_header read_segment_header(os::file& file);
 
 // What the table of checksums has for a page with these bytes.
 [[nodiscard]] std::uint32_t stored_checksum(os::const_bytes page);
@@ -42,7 +43,9 @@ class segment {
   // `owner_like`: a file whose owner and permissions the new one has before it has its name, if that file is there.
   static void create(os::disk& disk, const std::string& path, const segment_options& how,
                      const std::string& owner_like = {});
-  // The same, with identity, address and limits of a segment that has this header.
+  // The same, under its name while made [rvm.file.making]; who opens it there gives it its name. Returns where it is.
+  static std::string begin(os::disk& disk, const std::string& path, const segment_options& how);
+  // As create(), with identity, address and limits of a segment that has this header.
   static void create_like(os::disk& disk, const std::string& path, const segment_header& like, std::uint64_t length,
                           unsigned permissions);
   // Writes the file of a member that is made together with a log, and adds it to the log's manifest, as pending. The

@@ -13,6 +13,8 @@
 
 #include "collection/marker.hpp"
 #include "collection/marking_crew.hpp"
+#include "os/file.hpp"
+#include "records/archive_beside.hpp"
 #include "store/dropped_objects.hpp"
 #include "store/store_state.hpp"
 #include "store/sweep.hpp"
@@ -24,13 +26,14 @@ namespace {
 
 using namespace heap;
 
-store_options options_for(const collect_options& how) {
+store_options options_for(const std::string& directory, const collect_options& how) {
   store_options options;
   options.mode = how.dry_run ? rvm::open_mode::read_only : rvm::open_mode::open;
   options.check_destroyed = destroy_check::never;  // garbage refers to garbage
   options.memory.disk = how.disk;
   options.memory.on_progress = how.on_progress;
-  if (!how.dry_run) options.memory.archive = how.archive;
+  os::disk& disk = how.disk != nullptr ? *how.disk : os::real_disk();
+  if (!how.dry_run) options.memory.archive = how.archive ? how.archive : rvm::archive_beside(disk, directory + "/log");
   return options;
 }
 
@@ -132,7 +135,7 @@ collect_report collect(const std::string& directory, const collect_options& how)
   if (how.objects_at_once == 0) throw error(errc::bad_option, "objects_at_once is 0: at least 1 is needed");
   require_markers(how.markers);
   const auto start = std::chrono::steady_clock::now();
-  store_state opened(directory, options_for(how));
+  store_state opened(directory, options_for(directory, how));
   store_opened(opened);
   collect_report report = closed_collection(opened, how).run();
   opened.close();

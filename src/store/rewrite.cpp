@@ -19,6 +19,7 @@
 #include "objects/verifier.hpp"
 #include "os/process.hpp"
 #include "os/storage_guard.hpp"
+#include "records/archive_beside.hpp"
 #include "replay/backup_note.hpp"
 #include "rewrite/rewriter.hpp"
 #include "rewrite/salvage.hpp"
@@ -36,9 +37,10 @@ using clock = std::chrono::steady_clock;
 
 os::disk& disk_of(const rewrite_options& how) { return how.disk != nullptr ? *how.disk : os::real_disk(); }
 
-store_options opened_as(rvm::open_mode mode, const rewrite_options& how) {
+store_options opened_as(const std::string& store, rvm::open_mode mode, const rewrite_options& how) {
   store_options options;
   options.mode = mode;
+  if (mode == rvm::open_mode::open) options.memory.archive = rvm::archive_beside(disk_of(how), store + "/log");
   options.memory.disk = how.disk;
   options.memory.on_progress = how.on_progress;
   options.read_ahead = 0;
@@ -176,7 +178,7 @@ rewrite_report rewrite_in_place(store_state& opened, const rewrite_options& how,
 }  // namespace
 
 rewrite_report compact(const std::string& store, const rewrite_options& how) {
-  store_state opened(store, opened_as(rvm::open_mode::open, how), type_check::none);
+  store_state opened(store, opened_as(store, rvm::open_mode::open, how), type_check::none);
   return rewrite_in_place(opened, how, nullptr);
 }
 
@@ -185,7 +187,9 @@ void convert_store(const std::string& directory, const store_options& how) {
   rewriting.order = object_order::by_address;
   rewriting.on_progress = how.memory.on_progress;
   rewriting.disk = how.memory.disk;
-  store_state opened(directory, opened_as(rvm::open_mode::open, rewriting), type_check::none);
+  store_options opening = opened_as(directory, rvm::open_mode::open, rewriting);
+  if (how.memory.archive) opening.memory.archive = how.memory.archive;
+  store_state opened(directory, opening, type_check::none);
   types::evolution plan(registered_types());
   std::vector<const type*> stored;
   for (const auto& d : *opened.databases)
@@ -236,7 +240,7 @@ repair_report repair(const std::string& store, const repair_options& how) {
   const os::storage_guard guard(os::storage_guard::zeros::are_expected);  // what cannot be read is damaged
   std::optional<store_state> kept;
   try {
-    kept.emplace(store, opened_as(is_in_place ? rvm::open_mode::open : rvm::open_mode::read_only, rewriting),
+    kept.emplace(store, opened_as(store, is_in_place ? rvm::open_mode::open : rvm::open_mode::read_only, rewriting),
                  type_check::none);
   } catch (const error& e) {
     if (guard.text().empty()) throw;
@@ -281,7 +285,7 @@ rewrite_report clone(const std::string& store, const std::string& directory, con
   const auto start = clock::now();
   os::disk& disk = disk_of(how);
   const std::string to = os::absolute_path(directory);
-  store_state opened(store, opened_as(rvm::open_mode::read_only, how), type_check::none);
+  store_state opened(store, opened_as(store, rvm::open_mode::read_only, how), type_check::none);
   require_databases(*opened.databases, how);
   require_outside(opened.directory, to);
   if (const auto& prepared = opened.memory->in_doubt())

@@ -357,14 +357,32 @@ class upgrade_of_log {
             .progress = how_.on_progress,
             .damaged =
                 [&](const std::vector<page_ref>& pages) {
-                  throw error(errc::damaged, log_.path() + ": the page at offset " +
-                                                 std::to_string(pages.front().page * redo_page) + " of " +
-                                                 pages.front().in->logged_path() +
-                                                 " is not what the transaction wrote that wrote it in bulk; restore "
-                                                 "log and segments from a backup, of one moment");
+                  for (const page_ref& page : pages) require_under_way(page);
                 }},
            done);
     report_.transactions = done.transactions;
+  }
+
+  // A bulk write that was under way, and is in no record, may have overwritten a page that an earlier transaction wrote in bulk, and
+  // has freed.
+  void require_under_way(const page_ref& page) {
+    const auto in = std::ranges::find(segments_, page.in, [](const upgraded_segment& s) { return s.target.get(); });
+    const auto notes = std::span(in->header.bulk).first(in->header.bulk_count);
+    if (std::ranges::any_of(notes, [&](const bulk_note& n) {
+          return n.page <= page.page && page.page < n.page + n.pages && n.transaction != 0 && !is_in_log(n.transaction);
+        }))
+      return;
+    throw error(errc::damaged, log_.path() + ": the page at offset " + std::to_string(page.page * redo_page) + " of " +
+                                   page.in->logged_path() +
+                                   " is not what the transaction wrote that wrote it in bulk; restore log and segments "
+                                   "from a backup, of one moment");
+  }
+  [[nodiscard]] bool is_in_log(std::uint64_t transaction) {
+    bool found = false;
+    for_each_live_group([&](const group_view& group) {
+      for (const transaction_view& tx : group.transactions()) found |= tx.id == transaction;
+    });
+    return found;
   }
 
   void upgrade_databases() {

@@ -275,7 +275,7 @@ REWRITE_MUTATIONS = [
      [("unsound_.insert(first_page + n);", "{}")],
      "tools_test past.of_a_damaged_*", "damaged bytes get new checksums"),
     ("segments_are_never_made_again", "replay/backup.cpp",
-     [("if (h.segment_id != last_named(name) && was_changed && !was_renamed(h.segment_id) && !is_in_log(name.path, h.segment_id))", "if (h.segment_id != name.id)")],
+     [("return h.log_id != identity{} && h.segment_id != last_named(name) && !was_renamed(h.segment_id) && !is_in_log(name.path, h.segment_id);", "return h.segment_id != name.id;")],
      "segment_made_again.*", "no backup can be made of a log with a segment that was made again"),
     ("damaged_pages_get_right_checksums", "store/rewrite.cpp",
      [("if (damaged.empty()) continue;", "if (damaged.size() < 1000) continue;")],

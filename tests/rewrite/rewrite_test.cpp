@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,12 +12,16 @@
 #include <tenure/collect.hpp>
 #include <tenure/finalization_queue.hpp>
 
+#include "log/log_files.hpp"
 #include "log/log_hold.hpp"
 #include "log/unfinished.hpp"
 #include "os/scratch_memory.hpp"
+#include "records/archive_reader.hpp"
+#include "records/log_reader.hpp"
 #include "rewrite/key_orders.hpp"
 #include "rewrite/page_writer.hpp"
 #include "segments/segment.hpp"
+#include "support/child_process.hpp"
 #include "support/rewritten_store.hpp"
 
 using namespace tenure;
@@ -267,6 +272,28 @@ TEST_F(rewriting_stores, a_word_of_unknown_layout_that_may_be_a_pointer_is_refus
   const store s = opened(path);
   expect_sound(s);
   EXPECT_EQ(s.find_root<opaque_root>("opaque")->of->pointer, s.find_root<opaque_root>("opaque")->to);
+}
+
+// [rvm.archive.beside]
+TEST_F(rewriting_stores, recover_into_the_archive) {
+  how.memory.archive.emplace();
+  const std::string log = path + "/log";
+  made(10)->close();
+  for (const auto& rewrite : std::vector<std::function<void()>>{
+           [&] { (void)collect(path); }, [&] { (void)repair(path); }, [&] { (void)compact(path); }}) {
+    run_and_die([&] {
+      store s = opened(path);
+      for (int n = 0; n < 3; ++n) s.transact([&] { ++s.root<std::uint64_t>("number"); });
+      die();
+    });
+    const auto files = rvm::log_files::open_unlocked(os::real_disk(), log);
+    const rvm::lsn end = rvm::find_tail(*files, files->status()).tail;
+    ASSERT_GT(end, files->status().head);
+    rewrite();
+    const rvm::archive_reader archive(os::real_disk(), log + ".archive", files->status().log_id);
+    EXPECT_GE(archive.end(), end);
+    EXPECT_TRUE(archive.gaps().empty());
+  }
 }
 
 TEST_F(rewriting_stores, what_is_in_doubt_is_not_left_out) {

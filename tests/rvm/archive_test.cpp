@@ -4,6 +4,7 @@
 // [rvm.archive.before-head]. What is in the archive, tests/tools/history_test.cpp looks at.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <random>
@@ -129,44 +130,86 @@ TEST_P(archive_that_fails, has_what_is_in_it_only_once) {
 
 // The next stretch may be shorter, and fit into the part before.
 TEST_P(archive_that_fails, goes_on_with_a_new_part_where_one_has_not_got_its_name) {
-  sim::disk disk(512);
-  options how = archived(disk);
-  how.background = GetParam();
-  how.archive->max_size = 1 << 20;  // parts of 64 KiB
-  how.tune.truncation_threshold = 2;
-  memory m("/d/log", how);
-  region r = m.map("/d/seg", {.create_length = 64 * kib});
-  std::mt19937 random(1);
-  const auto commit = [&](std::size_t offset, std::size_t length) {  // that cannot be compressed
-    std::string bytes(length, ' ');
-    for (char& c : bytes) c = static_cast<char>(random());
-    put(m, r, offset, bytes);
-  };
-  commit(0, 100);
-  m.truncate();
-  const std::size_t named = disk.inject({.kind = sim::operation::rename, .path = ".archive"});
-  bool has_failed = false;
-  for (int n = 0; n < 20 && !has_failed; ++n) {
+  for (const auto kind : {sim::operation::rename, sim::operation::sync_directory}) {
+    sim::disk disk(512);
+    options how = archived(disk);
+    how.background = GetParam();
+    how.archive->max_size = 1 << 20;  // parts of 64 KiB
+    how.tune.truncation_threshold = 2;
+    memory m("/d/log", how);
+    region r = m.map("/d/seg", {.create_length = 64 * kib});
+    std::mt19937 random(1);
+    const auto commit = [&](std::size_t offset, std::size_t length) {  // that cannot be compressed
+      std::string bytes(length, ' ');
+      for (char& c : bytes) c = static_cast<char>(random());
+      put(m, r, offset, bytes);
+    };
     commit(0, 100);
-    commit(8 * kib, 12 * kib);
-    try {
-      m.truncate();
-    } catch (const error&) {
-      has_failed = true;
+    m.truncate();
+    const std::size_t named = disk.inject({.kind = kind, .path = ".archive"});
+    bool has_failed = false;
+    for (int n = 0; n < 20 && !has_failed; ++n) {
+      commit(0, 100);
+      commit(8 * kib, 12 * kib);
+      try {
+        m.truncate();
+      } catch (const error&) {
+        has_failed = true;
+      }
     }
+    EXPECT_EQ(disk.hits(named), 1U);
+    ASSERT_TRUE(has_failed);
+    const auto expect_each_once = [&] {
+      const auto log = log_files::open_unlocked(disk, "/d/log");
+      const archive_reader archive(disk, "/d/log.archive", log->status().log_id);
+      lsn at = archive.begin();
+      for (const auto& frame : archive.frames()) {
+        EXPECT_EQ(frame.header.from, at);
+        at = frame.header.to;
+      }
+      EXPECT_EQ(at, log->status().head);
+    };
+    EXPECT_GT(m.truncate_incrementally(512), 0U);
+    expect_each_once();
+    m.truncate();
+    expect_each_once();
   }
-  EXPECT_EQ(disk.hits(named), 1U);
-  ASSERT_TRUE(has_failed);
-  EXPECT_GT(m.truncate_incrementally(512), 0U);
-  m.truncate();
-  const auto log = log_files::open_unlocked(disk, "/d/log");
-  const archive_reader archive(disk, "/d/log.archive", log->status().log_id);
-  lsn at = archive.begin();
-  for (const auto& frame : archive.frames()) {
-    EXPECT_EQ(frame.header.from, at);
-    at = frame.header.to;
-  }
-  EXPECT_EQ(at, log->status().head);
+}
+
+// Each part takes the place of the one that is 16 numbers older, which is the oldest as long as no number is left out.
+TEST_P(archive_that_fails, leaves_no_number_out) {
+  for (const auto what : {sim::operation::rename, sim::operation::sync_directory})
+    for (const int failures : {1, 15}) {
+      sim::disk disk(512);
+      options how = archived(disk);
+      how.background = GetParam();
+      how.archive->max_size = mib;  // parts of 64 KiB
+      how.log.size = 256 * kib;
+      how.tune.truncation_threshold = 2;
+      memory m("/d/log", how);
+      region r = m.map("/d/seg", {.create_length = 64 * kib});
+      std::mt19937 random(1);
+      const auto commit = [&] {  // that cannot be compressed, and fills most of a part
+        std::string bytes(48 * kib, ' ');
+        for (char& c : bytes) c = static_cast<char>(random());
+        put(m, r, 0, bytes);
+      };
+      for (int n = 0; n < 50; ++n) {
+        commit();
+        if (n == 20) {
+          const std::size_t fault =
+              disk.inject({.kind = what, .path = ".archive", .count = static_cast<std::uint64_t>(failures)});
+          for (int failed = 0; failed < failures; ++failed) EXPECT_THROW(m.truncate(), error);
+          EXPECT_EQ(disk.hits(fault), static_cast<std::uint64_t>(failures));
+        }
+        m.truncate();
+        const auto log = log_files::open_unlocked(disk, "/d/log");
+        const archive_reader archive(disk, "/d/log.archive", log->status().log_id);
+        ASSERT_TRUE(archive.gaps().empty()) << n << ": " << archive.gaps()[0].reason;
+        EXPECT_EQ(archive.end(), log->status().head);
+        EXPECT_EQ(archive.frames().size(), static_cast<std::size_t>(std::min(n + 1, 16)));
+      }
+    }
 }
 
 // --- [rvm.archive.one-log] -------------------------------------------------------------------------------------------

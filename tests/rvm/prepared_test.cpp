@@ -14,8 +14,12 @@
 #include <tenure/recoverable_heap.hpp>
 #include <tenure/rvm.hpp>
 
+#include "log/log_files.hpp"
 #include "log/log_hold.hpp"
+#include "records/log_reader.hpp"
+#include "records/prepared_record.hpp"
 #include "rvm/prepared_memory.hpp"
+#include "segments/segment.hpp"
 #include "sim/disk.hpp"
 #include "support/expect_error.hpp"
 #include "support/small_memory.hpp"
@@ -292,6 +296,27 @@ TEST_F(prepared, stays_in_the_log_until_its_commit_is_durable) {
 }
 
 // The commit of one and the next one that is prepared are one write.
+// [rvm.segment.in-log] So no other log takes a segment over that has a part of it.
+TEST_F(prepared, its_segments_are_those_of_the_log) {
+  put(*m, r, 0, "before");
+  transaction tx = m->begin();
+  write(tx, 0, "raised");
+  tx.prepare("payroll/17");
+  crash();
+  std::uint64_t moments = 0;
+  disk->on_operation([&](const sim::trace_entry& at) {
+    const auto left = disk->crash(at.index, sim::policy::keep_all);
+    const auto log = log_files::open_unlocked(*left, "/log");
+    const log_tail end = find_tail(*log, log->status());
+    if (!find_prepared(*log, {log->status().head, end.tail, end.last_group})) return;
+    ++moments;
+    EXPECT_EQ(read_segment_header(*left, "/segment").in_log, 1u) << "operation " << at.index;
+  });
+  open(outcome::committed);
+  disk->on_operation({});
+  EXPECT_GT(moments, 5u);
+}
+
 TEST_F(prepared, one_after_the_other_takes_one_write_each) {
   transaction first = m->begin();
   write(first, 0, "0");

@@ -10,9 +10,11 @@
 
 #include <rvm/rds.h>
 
+#include "log/log_files.hpp"
 #include "log_command.hpp"
 #include "log_shell.hpp"
 #include "rds_init.hpp"
+#include "records/archive_reader.hpp"
 #include "support/child_process.hpp"
 #include "support/sanitizers.hpp"
 #include "support/small_memory.hpp"
@@ -96,6 +98,25 @@ TEST(rvmutl, shows_and_recovers) {
   EXPECT_EQ(recovered.code, exit_ok) << recovered.output;
   EXPECT_TRUE(recovered.has("2 transactions, 2 ranges, 11 bytes written to 1 segments"));
   EXPECT_TRUE(recovered.has("0 transactions"));
+}
+
+// [rvm.archive.beside]
+TEST(rvmutl, recovers_into_the_archive) {
+  temp_dir dir;
+  run_and_die([&] {
+    rvm::options how = small_log();
+    how.archive.emplace();
+    rvm::memory m(dir / "log", how);
+    rvm::region r = m.map(dir / "seg", {.create_length = 4 * kib});
+    put(m, r, 0, "first");
+    m.truncate();
+    put(m, r, 8, "second");
+    die();
+  });
+  EXPECT_EQ(rvmutl("l " + dir / "log" + "\nrecover\nq\n").code, exit_ok);
+  const rvm::manifest status = rvm::log_files::open_unlocked(os::real_disk(), dir / "log")->status();
+  const rvm::archive_reader archive(os::real_disk(), dir / "log.archive", status.log_id);
+  EXPECT_EQ(archive.end(), status.tail);
 }
 
 TEST(rvmutl, steps) {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -14,12 +15,15 @@
 
 #include <nlohmann/json.hpp>
 
+#include "log/log_files.hpp"
 #include "log_command.hpp"
 #include "log_text.hpp"
+#include "records/archive_reader.hpp"
 #include "segments/segment.hpp"
 #include "sim/disk.hpp"
 #include "support/expect_error.hpp"
 #include "support/small_memory.hpp"
+#include "support/temp_dir.hpp"
 #include "tools/shown.hpp"
 
 namespace tenure::tools {
@@ -216,6 +220,21 @@ TEST_F(past, leaves_no_copy_that_could_not_be_made) {
   EXPECT_FALSE(disk_.exists("/d/then"));
 }
 
+// [rvm.file.making] Half a copy would open as a segment.
+TEST_F(past, has_no_copy_under_the_name_before_it_is_whole) {
+  std::vector<std::vector<std::byte>> seen;
+  disk_.on_operation([&](const sim::trace_entry& at) {
+    const auto left = disk_.crash(at.index, sim::policy::keep_all);
+    if (left->exists("/d/then")) seen.push_back(left->current_bytes("/d/then"));
+  });
+  EXPECT_EQ(replay(std::to_string(changes()[1]), "/d/then").exit_code, exit_ok);
+  disk_.on_operation({});
+  EXPECT_FALSE(seen.empty());
+  for (const auto& bytes : seen) EXPECT_EQ(bytes, disk_.current_bytes("/d/then"));
+  EXPECT_FALSE(disk_.exists("/d/then.tenure-new"));
+  expect_error(std::errc::file_exists, {"/d/then"}, [&] { (void)replay(std::to_string(changes()[1]), "/d/then"); });
+}
+
 // Each transaction changes two segments, so one of them has no first record.
 TEST_F(past, of_several_segments_at_once) {
   std::vector<region> both;
@@ -283,6 +302,34 @@ TEST_F(past, that_is_forgotten_is_named_and_can_come_from_an_older_copy) {
   EXPECT_EQ(word_of("/d/whole", 0), 1u);
   EXPECT_EQ(word_of("/d/whole", 8), 1u);
   EXPECT_EQ(word_of("/d/whole", 8192), 0u);
+}
+
+TEST(forgotten_past, leaves_owners_and_permissions) {
+  const temp_dir dir;
+  options how = small_log();
+  how.archive.emplace();
+  const std::string log = dir / "log", part = dir / "log.archive.1";
+  memory m(log, how);
+  region r = m.map(dir / "seg", {.create_length = 64 * kib});
+  for (const char* const text : {"one", "two"}) {
+    put(m, r, 0, text);
+    m.truncate();
+  }
+  r = {};
+  m.close();
+  const auto readable =
+      std::filesystem::perms::owner_read | std::filesystem::perms::owner_write | std::filesystem::perms::group_read;
+  std::filesystem::permissions(part, readable);
+  const identity id = log_files::open_unlocked(os::real_disk(), log)->status().log_id;
+  const archive_reader before(os::real_disk(), dir / "log.archive", id);
+  ASSERT_EQ(before.frames().size(), 2u);
+  const lsn second = before.frames()[1].header.from;
+  (void)show([&](std::FILE* out) {
+    return forget_history(os::real_disk(), {log, ""}, std::to_string(second), true, out);
+  });
+  const archive_reader after(os::real_disk(), dir / "log.archive", id);
+  EXPECT_EQ(after.frames().size(), 1u);
+  EXPECT_EQ(std::filesystem::status(part).permissions(), readable);
 }
 
 TEST_F(past, is_in_the_log_that_the_segment_belongs_to) {

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -253,6 +254,17 @@ TEST_F(log_repair, replaces_nothing_that_is_whole_or_no_log) {
                [&] { show([&](std::FILE* out) { return renew_log(*disk, "/d/notes", {}, true, true, out); }); });
   EXPECT_FALSE(disk->exists("/d/notes.replaced"));
   EXPECT_EQ(words(), (list{1, 0, 0, 0, 0, 0}));
+}
+
+TEST_F(log_repair, lets_no_segment_go_before_it_was_said) {
+  crash();
+  disk->remove("/d/log");
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> full(std::fopen("/dev/full", "w"), &std::fclose);
+  ASSERT_NE(full, nullptr);
+  expect_error(std::errc::io_error, {"/d/log", "could not be said", "again"},
+               [&] { (void)renew_log(*disk, "/d/log", {"/d/seg"}, true, false, full.get()); });
+  expect_error(errc::wrong_log, {"--give-up"}, [&] { renew(); });
+  EXPECT_EQ(renew(true).parsed()["given_up"], json({"/d/seg"}));
 }
 
 // Wherever it is interrupted: what is given up is said when it is done again, and is not given up without being told to.

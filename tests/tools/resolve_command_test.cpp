@@ -99,6 +99,24 @@ TEST_F(resolve_command, does_as_the_operator_says) {
   EXPECT_EQ(number_in(second), 3u);
 }
 
+// Somebody else was faster, and perhaps prepared another one.
+TEST_F(resolve_command, ends_the_transaction_that_was_seen) {
+  leave_in_doubt();
+  const std::string log = second + "/log";
+  rvm::options reading;
+  reading.mode = rvm::open_mode::read_only;
+  const auto seen = rvm::memory(log, reading).in_doubt();
+  ASSERT_TRUE(seen);
+  rvm::prepared_transaction other = *seen;
+  other.global_id = "another one";
+  expect_error(errc::in_doubt, {"another one", seen->global_id, "by now"},
+               [&] { (void)end_prepared(log, other, rvm::outcome::committed); });
+  EXPECT_EQ(rvm::memory(log, reading).in_doubt()->global_id, seen->global_id);
+  EXPECT_TRUE(end_prepared(log, *seen, rvm::outcome::committed));
+  EXPECT_FALSE(end_prepared(log, *seen, rvm::outcome::aborted));
+  EXPECT_EQ(number_in(second), 2u);
+}
+
 // It could neither be adopted, because of the doubt, nor resolved, because it is a copy.
 TEST_F(resolve_command, a_copy_in_doubt_is_adopted_first) {
   leave_in_doubt();

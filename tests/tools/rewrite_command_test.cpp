@@ -13,10 +13,14 @@
 #include <tenure/schema.hpp>
 #include <tenure/weak.hpp>
 
+#include "log/log_files.hpp"
 #include "log_command.hpp"
 #include "object_values.hpp"
+#include "records/archive_reader.hpp"
+#include "records/log_reader.hpp"
 #include "schema_command.hpp"
 #include "store_difference.hpp"
+#include "support/child_process.hpp"
 #include "support/expect_error.hpp"
 #include "tools/small_store.hpp"
 
@@ -135,6 +139,30 @@ TEST_F(rewrite_command, rebasing_completes_a_rewriting) {
   std::filesystem::rename(old, file);
   EXPECT_EQ(rewrite({.path = path, .is_rebase = true, .check = true}).exit_code, exit_ok);
   EXPECT_NE(surveyed_store(path).databases().front().home, home);
+}
+
+// [rvm.archive.beside]
+TEST_F(rewrite_command, recovers_into_the_archive) {
+  make();
+  store_options how = small_store();
+  how.memory.archive.emplace();
+  const auto commit = [&](store& s) { s.transact([&] { ++s.find_root<part>("first")->number; }); };
+  {
+    store s(path, how);
+    commit(s);
+    s.close();
+  }
+  run_and_die([&] {
+    store s(path, how);
+    commit(s);
+    die();
+  });
+  const auto log = rvm::log_files::open_unlocked(os::real_disk(), path + "/log");
+  const rvm::lsn end = rvm::find_tail(*log, log->status()).tail;
+  ASSERT_GT(end, log->status().head);
+  (void)rewrite({.path = path, .is_rebase = true});
+  const rvm::archive_reader archive(os::real_disk(), path + "/log.archive", log->status().log_id);
+  EXPECT_GE(archive.end(), end);
 }
 
 TEST_F(rewrite_command, differences_are_found_by_their_paths) {

@@ -466,6 +466,31 @@ TEST_F(store_command, does_not_adopt_a_copy_of_a_store_that_was_being_made) {
   EXPECT_FALSE(refused.has("remove it")) << refused.text;
 }
 
+// The manifest does not know the segment yet, so only recovery looks at it.
+TEST_F(store_command, says_what_was_found_damaged_when_a_copy_was_adopted) {
+  const std::string copy = dir / "copy";
+  std::filesystem::create_directory(dir / "memory");
+  rvm::options how;
+  how.log.size = 1 << 20;
+  {
+    rvm::memory m(dir / "memory/log", how);
+    rvm::region r = m.map(dir / "memory/seg", {.create_length = 65536});
+    m.transact([&](rvm::transaction& tx) { tx.modify(r.at<int>(0), 7); });
+    std::filesystem::copy(dir / "memory", copy);
+  }
+  const rvm::segment_header header = rvm::read_segment_header(os::real_disk(), copy + "/seg");
+  std::fstream(copy + "/seg", std::ios::in | std::ios::out | std::ios::binary)
+      .seekp(static_cast<std::streamoff>(header.data_offset + 100))
+      .put('x');
+  const auto adopt = [&](std::FILE* out) { return adopt_copy(copy + "/log", false, out, nullptr); };
+  const shown done = show(adopt);
+  EXPECT_EQ(done.exit_code, exit_damaged);
+  EXPECT_TRUE(done.has("DAMAGED")) << done.text;
+  EXPECT_TRUE(done.has("is adopted")) << done.text;
+  EXPECT_FALSE(done.has("not adopted")) << done.text;
+  expect_error(errc::bad_option, {"nothing to adopt"}, [&] { (void)show(adopt); });
+}
+
 TEST_F(store_command, adopts_a_copy_of_a_log_in_use) {
   rvm::options how;
   how.log.size = 1 << 20;

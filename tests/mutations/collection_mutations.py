@@ -296,7 +296,7 @@ COLLECTION_MUTATIONS = [
      [("for (const moved_objects::move& m : moved_.all()) moved_.rewrite(*m.type, m.to, m.size, 0, m.size, moved_objects::bytes_of::copy);", "")],
      COPYING, "copies refer to the old ones"),
     ("what_stays_keeps_its_references", "store/copying_stabilizer.cpp",
-     [("if (moved_.contains(v.object)) continue;", "continue;")],
+     [("if (!there || moved_.contains(v.object)) continue;", "continue;")],
      COPYING, "what was not copied refers to the old ones"),
     ("removed_arrays_pin", "store/copying_stabilizer.cpp",
      [("if (d->retired.contains(object)) return;", "")],

@@ -15,7 +15,7 @@
 namespace tenure::rvm::testing {
 
 workload::workload(sim::disk& on, const layout& of, model& keeps, const workload_options& how)
-    : disk_(on), layout_(of), model_(keeps), how_(how), announces_(how.seed % 3 == 0), random_(how.seed) {}
+    : disk_(on), layout_(of), model_(keeps), how_(how), announces_(how.seed % 3 == 0), random_(how.seed), announcing_(how.seed) {}
 
 workload::~workload() = default;
 
@@ -339,11 +339,12 @@ void workload::change(open_tx& tx) {
   }
   if (home->automatic && !random_.one_in(4)) {
     std::memcpy(at, value.data(), value.size());
-  } else if (announces_ && !tx.automatic && &tx == &open_.back() && random_.one_in(2)) {
+  } else if (const bool modifies = random_.one_in(4);
+             announces_ && !tx.automatic && &tx == &open_.back() && announcing_.one_in(2)) {
     announce_store(at, value.size());  // it declares in the newest transaction
     std::memcpy(at, value.data(), value.size());
     ++totals_.announced;
-  } else if (random_.one_in(4)) {
+  } else if (modifies) {
     tx.tx.modify(at, value.data(), value.size());
   } else {
     tx.tx.set_range(at, value.size());

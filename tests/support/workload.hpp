@@ -104,7 +104,7 @@ class workload {
   model& model_;
   const workload_options how_;
   const bool announces_;  // stores to regions whose ranges are declared: every third seed [rvm.barriers.declared]
-  random_source random_;
+  random_source random_, announcing_;
   std::optional<memory> memory_;
   std::vector<mapped> regions_;
   paged_segment paged_;

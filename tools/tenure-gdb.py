@@ -150,7 +150,7 @@ class StorePrinter:
             state = gdb.Value(self.at).cast(gdb.lookup_type("tenure::store_state").pointer()).dereference()
         except gdb.error:
             return f"tenure::store; {NEEDED}"
-        condition = "closed" if state["closed"] else "open for reading" if state["read_only"] else "open"
+        condition = "closed" if state["closed"]["_M_base"]["_M_i"] else "open for reading" if state["read_only"] else "open"
         return f'tenure::store "{text(state["directory"])}", {condition}'
 
 

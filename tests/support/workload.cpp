@@ -15,7 +15,13 @@
 namespace tenure::rvm::testing {
 
 workload::workload(sim::disk& on, const layout& of, model& keeps, const workload_options& how)
-    : disk_(on), layout_(of), model_(keeps), how_(how), announces_(how.seed % 3 == 0), random_(how.seed), announcing_(how.seed) {}
+    : disk_(on),
+      layout_(of),
+      model_(keeps),
+      how_(how),
+      announces_(how.seed % 3 == 0),
+      random_(how.seed),
+      announcing_(how.seed) {}
 
 workload::~workload() = default;
 

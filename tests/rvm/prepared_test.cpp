@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -472,18 +473,32 @@ TEST_F(prepared, a_segment_is_lost_and_given_up) {
   EXPECT_EQ(m->recovery().given_up, std::vector<std::string>{"/other"});
 }
 
+// A log that cannot grow, and that somebody reads from its beginning on.
+struct log_with_a_reader {
+  explicit log_with_a_reader(std::uint64_t size) : of("/log", options_of(size)) {
+    put(of, in, 0, "x");
+    held.emplace(log_hold::take(on, "/log", "a reader"));
+  }
+  options options_of(std::uint64_t size) {
+    options how = small_log(&on);
+    how.background = false;
+    how.log.size = how.log.max_size = size;
+    return how;
+  }
+
+  sim::disk on;
+  memory of;
+  region in = of.map("/segment", {.create_length = 64 * kib});
+  std::optional<log_hold> held;
+};
+
 // What is held is not free: the log may not grow further, and then nothing is prepared.
 TEST_F(prepared, has_space_for_its_commit_beside_a_reader) {
   int refused = 0, committed = 0;
   for (int fill = 0; fill < 40; ++fill) {
-    sim::disk on;
-    options how = small_log(&on);
-    how.background = false;
-    how.log.size = how.log.max_size = 64 * kib;
-    memory of("/log", how);
-    region in = of.map("/segment", {.create_length = 64 * kib});
-    put(of, in, 0, "x");
-    const log_hold held = log_hold::take(on, "/log", "a reader");
+    log_with_a_reader with(64 * kib);
+    memory& of = with.of;
+    region& in = with.in;
     try {
       for (int n = 0; n < fill; ++n) put(of, in, 0, std::string(1500, 'y'));
     } catch (const error&) {
@@ -508,14 +523,9 @@ TEST_F(prepared, has_space_for_its_commit_beside_a_reader) {
 TEST_F(prepared, others_take_no_room_from_its_commit) {
   int committed = 0, refused = 0;
   for (int fill = 0; fill < 40; ++fill) {
-    sim::disk on;
-    options how = small_log(&on);
-    how.background = false;
-    how.log.size = how.log.max_size = 128 * kib;
-    memory of("/log", how);
-    region in = of.map("/segment", {.create_length = 64 * kib});
-    put(of, in, 0, "x");
-    const log_hold held = log_hold::take(on, "/log", "a reader");
+    log_with_a_reader with(128 * kib);
+    memory& of = with.of;
+    region& in = with.in;
     transaction tx = of.begin();
     try {
       for (int n = 0; n < fill; ++n) put(of, in, 0, std::string(1500, 'y'));
